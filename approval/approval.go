@@ -1,0 +1,57 @@
+// Package approval owns the confirmation queue: requests to decide about
+// parked calls, their deadlines and decisions, and the rule that says which calls need
+// one. It knows nothing of how a call is made; package call moves the call in
+// the same transaction.
+package approval
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+)
+
+// Status is where an approval stands. Every other status than pending is final.
+type Status string
+
+// The statuses of an approval.
+const (
+	Pending   Status = "pending"
+	Approved  Status = "approved"
+	Rejected  Status = "rejected"
+	Expired   Status = "expired"
+	Cancelled Status = "cancelled"
+)
+
+// Approval is the request to a reviewer to decide about one parked call.
+// Its id is the call's.
+type Approval struct {
+	CallID    uuid.UUID
+	Status    Status
+	Digest    Digest
+	Rule      string // why the call was parked: gated, high_risk, definition_changed, new_tool
+	CreatedAt time.Time
+	Deadline  time.Time
+	DecidedAt *time.Time
+	DecidedBy uuid.UUID // the person; uuid.Nil when nobody decided
+	Note      string    // the reviewer's note or reason
+}
+
+// Errors of this package.
+var (
+	ErrNotFound = errors.New("approval not found")
+	// ErrDigestMismatch: the decision was about something else than what waits.
+	ErrDigestMismatch = errors.New("digest mismatch")
+	// ErrSelfApproval: the decider is the call's principal.
+	ErrSelfApproval = errors.New("a person does not decide their own call")
+)
+
+// ConflictError tells a late decision what was decided before.
+type ConflictError struct {
+	Approval Approval
+}
+
+func (e *ConflictError) Error() string {
+	return fmt.Sprintf("approval %s was %s before", e.Approval.CallID, e.Approval.Status)
+}

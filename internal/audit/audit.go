@@ -1,0 +1,141 @@
+// Package audit owns the audit_events table: one row for every call, decision
+// and operator's act, written in the transaction of the change it describes.
+// Nothing here changes or deletes an event.
+package audit
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+)
+
+// Actor is who did what an event tells of.
+type Actor struct {
+	Kind string // person, agent, system
+	ID   uuid.UUID
+}
+
+// The kinds of actors.
+const (
+	KindPerson = "person"
+	KindAgent  = "agent"
+	KindSystem = "system"
+)
+
+// Person is a signed-in person, or one with a token.
+func Person(id uuid.UUID) Actor { return Actor{Kind: KindPerson, ID: id} }
+
+// Agent is an agent, known by its key.
+func Agent(id uuid.UUID) Actor { return Actor{Kind: KindAgent, ID: id} }
+
+// System is Holdpoint itself: a deadline, a takeover, a discovery.
+func System() Actor { return Actor{Kind: KindSystem} }
+
+// Event is one fact.
+type Event struct {
+	ID      int64
+	At      time.Time // set by the database
+	Actor   Actor
+	Action  string         // noun.verb, "call.parked"
+	Subject uuid.UUID      // the call, skill, agent, person it is about
+	Data    map[string]any // small, nothing secret
+}
+
+const insertSQL = `INSERT INTO audit_events (subject_id, actor_id, actor_kind, action, data)
+SELECT * FROM unnest($1::uuid[], $2::uuid[], $3::text[], $4::text[], $5::jsonb[])`
+
+// Queue adds the writing of events to a batch, for transactions that are one
+// round trip.
+func Queue(batch *pgx.Batch, events ...Event) error {
+	args, err := columns(events)
+	if err != nil {
+		return err
+	}
+	batch.Queue(insertSQL, args...)
+	return nil
+}
+
+// Write writes events in tx.
+func Write(ctx context.Context, tx pgx.Tx, events ...Event) error {
+	if len(events) == 0 {
+		return nil
+	}
+	args, err := columns(events)
+	if err != nil {
+		return err
+	}
+	if _, err := tx.Exec(ctx, insertSQL, args...); err != nil {
+		return fmt.Errorf("write audit event %s: %w", events[0].Action, err)
+	}
+	return nil
+}
+
+func columns(events []Event) ([]any, error) {
+	n := len(events)
+	subjects, actors := make([]uuid.UUID, n), make([]*uuid.UUID, n)
+	kinds, actions, data := make([]string, n), make([]string, n), make([]*string, n)
+	for i, e := range events {
+		subjects[i], kinds[i], actions[i] = e.Subject, e.Actor.Kind, e.Action
+		if e.Actor.ID != uuid.Nil {
+			actors[i] = &e.Actor.ID
+		}
+		if len(e.Data) > 0 {
+			text, err := json.Marshal(e.Data)
+			if err != nil {
+				return nil, fmt.Errorf("encode audit event %s: %w", e.Action, err)
+			}
+			s := string(text)
+			data[i] = &s
+		}
+	}
+	return []any{subjects, actors, kinds, actions, data}, nil
+}
+
+// Querier reads: a pool or a transaction.
+type Querier interface {
+	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
+}
+
+// Filter selects events. Zero fields select all.
+type Filter struct {
+	Subject uuid.UUID
+	Before  int64 // events with a lower id; zero: from the newest on
+	Limit   int   // at most 200; zero: 50
+}
+
+// List returns events, newest first.
+func List(ctx context.Context, db Querier, f Filter) ([]Event, error) {
+	if f.Limit <= 0 || f.Limit > 200 {
+		f.Limit = 50
+	}
+	rows, err := db.Query(ctx, `SELECT id, at, subject_id, actor_id, actor_kind, action, data FROM audit_events
+		WHERE ($1::uuid IS NULL OR subject_id = $1) AND ($2::bigint = 0 OR id < $2)
+		ORDER BY id DESC LIMIT $3`, nullable(f.Subject), f.Before, f.Limit)
+	if err != nil {
+		return nil, fmt.Errorf("list audit events: %w", err)
+	}
+	events, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (Event, error) {
+		var e Event
+		var actor *uuid.UUID
+		err := row.Scan(&e.ID, &e.At, &e.Subject, &actor, &e.Actor.Kind, &e.Action, &e.Data)
+		if actor != nil {
+			e.Actor.ID = *actor
+		}
+		return e, err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list audit events: %w", err)
+	}
+	return events, nil
+}
+
+func nullable(id uuid.UUID) *uuid.UUID {
+	if id == uuid.Nil {
+		return nil
+	}
+	return &id
+}

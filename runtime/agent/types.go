@@ -1,0 +1,143 @@
+package agent
+
+import (
+	"encoding/json"
+	"errors"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/holdpoint/holdpoint/runtime/tool"
+)
+
+// Errors of this package.
+var (
+	// ErrNotFound: no such agent, key, skill, assignment or conversation, or
+	// not for this caller.
+	ErrNotFound = errors.New("not found")
+	// ErrUnauthenticated: no agent has this key, or it was revoked.
+	ErrUnauthenticated = errors.New("unauthenticated")
+)
+
+// Agent is an identity that runs conversations.
+type Agent struct {
+	ID           uuid.UUID
+	Name         string
+	Instructions string
+	Model        json.RawMessage // nil: none; its api key is never here
+	WaitBudget   time.Duration   // how long a response is held open; default 50 s
+	Revision     int64           // grows with every change of the agent, its assignments and their skills
+	CreatedAt    time.Time
+	UpdatedAt    time.Time
+}
+
+// Key is an agent's credential, without its secret.
+type Key struct {
+	ID        uuid.UUID
+	AgentID   uuid.UUID
+	Hint      string // the first characters, to tell keys apart
+	CreatedAt time.Time
+	RevokedAt *time.Time
+}
+
+// Skill is a named source of tools, without its secrets.
+type Skill struct {
+	ID              uuid.UUID
+	Name            string
+	Transport       tool.Transport
+	URL             string
+	Command         []string
+	HeaderNames     []string // their values are secret
+	EnvNames        []string // likewise
+	AutoApprove     bool
+	TrustNewTools   bool
+	ApprovalTimeout time.Duration // default 5 m
+	CallTimeout     time.Duration // default 60 s
+	Tools           map[string]ToolSettings
+	Revision        int64
+	Health          Health
+	CreatedAt       time.Time
+	UpdatedAt       time.Time
+}
+
+// ToolSettings are what an operator says of one tool of a skill.
+type ToolSettings struct {
+	Risk       string `json:"risk,omitempty"`       // "high" or empty; a high risk is always parked
+	Idempotent bool   `json:"idempotent,omitempty"` // may be sent again
+	Enabled    *bool  `json:"enabled,omitempty"`    // nil: enabled
+}
+
+// Disabled reports whether an operator switched the tool off.
+func (s ToolSettings) Disabled() bool { return s.Enabled != nil && !*s.Enabled }
+
+// Health is how the last discovery of a skill went.
+type Health struct {
+	DiscoveredAt *time.Time // first success
+	ListedAt     *time.Time // last attempt
+	ErrorKind    string     // a tool.FailureKind; empty: the last attempt succeeded
+	Error        string
+}
+
+// Assignment lets an agent use a skill.
+type Assignment struct {
+	AgentID uuid.UUID
+	Agent   string
+	SkillID uuid.UUID
+	Skill   string
+	Tools   []string // nil: all of them
+	Prefix  *string  // nil: the skill's name; "" : none
+}
+
+// Conversation is one run of an agent.
+type Conversation struct {
+	ID              uuid.UUID
+	AgentID         uuid.UUID
+	PrincipalID     uuid.UUID // uuid.Nil: none
+	Name            string
+	Catalogue       *Catalogue
+	Problems        []Problem // skills that could not be listed
+	ProtocolVersion string
+	CreatedAt       time.Time
+	EndedAt         *time.Time
+}
+
+// Problem tells why a skill's tools are missing from a conversation.
+type Problem struct {
+	Skill string `json:"skill"`
+	Kind  string `json:"kind"` // a tool.FailureKind, or "collision", "too_many_tools"
+	Error string `json:"error"`
+}
+
+// Catalogue is what an agent sees in a conversation, in the order it is listed.
+// It is immutable and shared between conversations.
+type Catalogue struct {
+	Entries []Entry
+	byName  map[string]int
+}
+
+// Entry is one tool of a catalogue.
+type Entry struct {
+	Name          string // as the agent sees it: skill__tool
+	SkillID       uuid.UUID
+	Skill         string
+	SkillRevision int64
+	Tool          tool.Definition
+}
+
+// NewCatalogue makes a catalogue of entries whose names differ.
+func NewCatalogue(entries []Entry) *Catalogue {
+	c := &Catalogue{Entries: entries, byName: make(map[string]int, len(entries))}
+	for i := range entries {
+		c.byName[entries[i].Name] = i
+	}
+	return c
+}
+
+// Lookup finds an entry by the name that the agent uses.
+func (c *Catalogue) Lookup(name string) (*Entry, bool) {
+	i, ok := c.byName[name]
+	if !ok {
+		return nil, false
+	}
+	return &c.Entries[i], true
+}

@@ -1,0 +1,144 @@
+package call
+
+import (
+	"encoding/json"
+	"errors"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/holdpoint/holdpoint/approval"
+	"github.com/holdpoint/holdpoint/runtime/agent"
+	"github.com/holdpoint/holdpoint/runtime/tool"
+)
+
+// Status is where a call stands.
+type Status string
+
+// The statuses of a call; see docs/design.md for the moves between them.
+const (
+	NeedsConnection Status = "needs_connection"
+	Parked          Status = "parked"
+	Approved        Status = "approved"
+	Executing       Status = "executing"
+	Succeeded       Status = "succeeded"
+	Failed          Status = "failed"
+	Rejected        Status = "rejected"
+	Expired         Status = "expired"
+	Cancelled       Status = "cancelled"
+	Denied          Status = "denied"
+	Invalid         Status = "invalid"
+	Unknown         Status = "unknown"
+)
+
+// Final reports whether the call has reached its end.
+func (s Status) Final() bool {
+	switch s {
+	case NeedsConnection, Parked, Approved, Executing:
+		return false
+	}
+	return true
+}
+
+// The stable codes that say why a call ended as it did.
+const (
+	CodeInvalidArguments  = "invalid_arguments"
+	CodeRejected          = "rejected"
+	CodeExpired           = "expired"
+	CodeCancelled         = "cancelled"
+	CodeOutcomeUnknown    = "outcome_unknown"
+	CodeDefinitionChanged = "definition_changed"
+	CodeAssignmentRevoked = "assignment_revoked"
+	CodeSkillChanged      = "skill_changed"
+	CodeToolDisabled      = "tool_disabled"
+	CodeJudgementFailed   = "judgement_failed"
+)
+
+// Call is one tools/call and everything that happened to it.
+type Call struct {
+	ID             uuid.UUID
+	Status         Status
+	Code           string           // see the codes above; for failed calls, the failure's kind
+	Failure        tool.FailureKind // failed calls only
+	Effect         tool.Effect      // failed and unknown calls
+	Message        string           // plain words about the end, for people and models
+	AgentID        uuid.UUID
+	Agent          string
+	PrincipalID    uuid.UUID // uuid.Nil: none
+	ConversationID uuid.UUID
+	SkillID        uuid.UUID
+	Skill          string
+	SkillRevision  int64
+	Tool           string // the skill's own name
+	ExposedName    string // as the agent calls it
+	Pin            tool.Pin
+	Arguments      json.RawMessage // as they were, or will be, sent
+	Result         json.RawMessage // as it came: a JSON-RPC result, or the error object of a jsonrpc_error
+	Gated          bool
+	CreatedAt      time.Time
+	FinishedAt     *time.Time
+	DeliveredAt    *time.Time
+	Late           json.RawMessage // evidence: an outcome that came after the call became unknown
+	Resolution     *Resolution     // of an unknown outcome
+}
+
+// Resolution is what an operator found out about an unknown outcome.
+type Resolution struct {
+	Outcome string    `json:"outcome"` // executed or not_executed
+	Note    string    `json:"note"`
+	By      uuid.UUID `json:"by"`
+	At      time.Time `json:"at"`
+}
+
+// Submission is a call as it comes in.
+type Submission struct {
+	Agent          *agent.Agent
+	PrincipalID    uuid.UUID // uuid.Nil: none
+	ConversationID uuid.UUID
+	Entry          *agent.Entry
+	Arguments      json.RawMessage // from [CleanArguments]
+	IdempotencyKey string          // empty: none
+}
+
+// Ticket is what a submitter gets: enough to wait, to come back and to speak
+// about the call.
+type Ticket struct {
+	ID       uuid.UUID
+	Status   Status    // at the time of submission
+	Deadline time.Time // of the approval; zero when the call is not parked
+	Attached bool      // the call had been made before, and this is it
+	Gated    bool
+}
+
+// Viewer is who asks for a call. A call is visible to its own agent with the
+// same principal, and to people whose role says so.
+type Viewer struct {
+	AgentID     uuid.UUID // uuid.Nil: a person who looks as reviewer or operator
+	PrincipalID uuid.UUID
+}
+
+// Decision is what a reviewer said.
+type Decision struct {
+	CallID  uuid.UUID
+	Approve bool
+	Digest  string    // as it was shown with the approval
+	Note    string    // note of an approval, reason of a rejection
+	By      uuid.UUID // the person
+}
+
+// Errors of this package.
+var (
+	ErrNotFound = errors.New("call not found")
+	// ErrState: the call is not in a state that allows this.
+	ErrState = errors.New("call state does not allow this")
+)
+
+// Waiting is a parked call with its approval: what a reviewer decides about.
+type Waiting struct {
+	Call     Call
+	Approval approval.Approval
+	// Decider is the name of who decided; empty while pending.
+	Decider string
+	// Principal is shown with the call; empty when there is none.
+	Principal string
+}

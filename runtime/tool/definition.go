@@ -1,0 +1,131 @@
+package tool
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// Pin is the SHA-256 of a tool's definition.
+type Pin [sha256.Size]byte
+
+func (p Pin) String() string { return hex.EncodeToString(p[:]) }
+
+// IsZero reports whether p is no pin.
+func (p Pin) IsZero() bool { return p == Pin{} }
+
+// ParsePin reads the form that [Pin.String] prints.
+func ParsePin(s string) (Pin, error) {
+	var p Pin
+	if n, err := hex.Decode(p[:], []byte(s)); err != nil || n != len(p) || len(s) != 2*len(p) {
+		return Pin{}, fmt.Errorf("pin %q: want %d hex digits", s, 2*len(p))
+	}
+	return p, nil
+}
+
+// Definition is one tool as its server describes it.
+type Definition struct {
+	Name         string          `json:"name"`
+	Title        string          `json:"title,omitempty"`
+	Description  string          `json:"description,omitempty"`
+	InputSchema  json.RawMessage `json:"inputSchema"`
+	OutputSchema json.RawMessage `json:"outputSchema,omitempty"`
+	Annotations  json.RawMessage `json:"annotations,omitempty"`
+
+	raw json.RawMessage
+	pin Pin
+}
+
+// ErrDefinition is wrapped by every error of [ParseDefinition].
+var ErrDefinition = errors.New("invalid tool definition")
+
+// ParseDefinition reads one element of a tools/list result. It refuses
+// duplicate keys, a missing name and an input schema that is not an object.
+func ParseDefinition(raw json.RawMessage) (Definition, error) {
+	var d Definition
+	text := jsontext.Value(append([]byte(nil), raw...))
+	if err := text.Compact(); err != nil {
+		return d, fmt.Errorf("%w: %w", ErrDefinition, err)
+	}
+	if err := json.Unmarshal(text, &d); err != nil {
+		return d, fmt.Errorf("%w: %w", ErrDefinition, err)
+	}
+	switch {
+	case d.Name == "":
+		return d, fmt.Errorf("%w: name is empty", ErrDefinition)
+	case len(d.Name) > maxToolName:
+		return d, fmt.Errorf("%w: name of %d bytes, at most %d", ErrDefinition, len(d.Name), maxToolName)
+	case len(d.InputSchema) == 0 || d.InputSchema[0] != '{':
+		return d, fmt.Errorf("%w: %q: inputSchema is not an object", ErrDefinition, d.Name)
+	case len(d.OutputSchema) > 0 && string(d.OutputSchema) != "null" && d.OutputSchema[0] != '{':
+		return d, fmt.Errorf("%w: %q: outputSchema is not an object", ErrDefinition, d.Name)
+	}
+	if string(d.OutputSchema) == "null" {
+		d.OutputSchema = nil
+	}
+	if string(d.Annotations) == "null" {
+		d.Annotations = nil
+	}
+	d.raw = json.RawMessage(text)
+	pin, err := computePin(d)
+	if err != nil {
+		return d, fmt.Errorf("%w: %q: %w", ErrDefinition, d.Name, err)
+	}
+	d.pin = pin
+	return d, nil
+}
+
+// maxToolName bounds the name a server may give a tool, in bytes.
+const maxToolName = 256
+
+// computePin digests the six fields that make a definition what it is. The order of
+// object members does not matter, white space does not, numbers count as they are written.
+func computePin(d Definition) (Pin, error) {
+	text, err := json.Marshal(d)
+	if err != nil {
+		return Pin{}, err
+	}
+	value := jsontext.Value(text)
+	err = value.Format(
+		jsontext.ReorderRawObjects(true),
+		jsontext.PreserveRawStrings(false),
+		jsontext.CanonicalizeRawInts(false),
+		jsontext.CanonicalizeRawFloats(false),
+	)
+	if err != nil {
+		return Pin{}, err
+	}
+	return sha256.Sum256(value), nil
+}
+
+// Raw is the definition as the server sent it, white space dropped. It may
+// hold members that Definition has no field for.
+func (d Definition) Raw() json.RawMessage { return d.raw }
+
+// Pin is the digest of the definition.
+func (d Definition) Pin() Pin { return d.pin }
+
+// Hints are a tool's annotations: claims of its server, never trusted to
+// remove friction.
+type Hints struct {
+	Title           string `json:"title"`
+	ReadOnlyHint    *bool  `json:"readOnlyHint"`
+	DestructiveHint *bool  `json:"destructiveHint"`
+	IdempotentHint  *bool  `json:"idempotentHint"`
+	OpenWorldHint   *bool  `json:"openWorldHint"`
+}
+
+// Hints reads the annotations; unreadable ones are no hints.
+func (d Definition) Hints() Hints {
+	var h Hints
+	if len(d.Annotations) > 0 {
+		if err := json.Unmarshal(d.Annotations, &h); err != nil {
+			return Hints{}
+		}
+	}
+	return h
+}

@@ -1,0 +1,152 @@
+package tool
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+)
+
+// Transport names how a skill's server is reached.
+type Transport string
+
+// The transports a skill may have.
+const (
+	Stdio Transport = "stdio"
+	HTTP  Transport = "http"
+)
+
+// Server is all a [Source] needs to know to reach one skill's server. It is a
+// value: a change of the skill makes a new Server with a higher Revision, and
+// a Source closes what it kept open for an older one.
+type Server struct {
+	SkillID  uuid.UUID
+	Skill    string // the skill's name, for logs and errors
+	Revision int64
+
+	Transport Transport
+	URL       string            // HTTP: the endpoint
+	Headers   map[string]string // HTTP: sent with every request; values are secret
+	Command   []string          // Stdio: program and arguments
+	Env       map[string]string // Stdio: all the child gets besides PATH, LANG and HOME; values are secret
+}
+
+// Source is the one seam to skill servers. Implementations keep sessions open
+// between calls and are safe for concurrent use.
+type Source interface {
+	// List asks the server for all its tools, following every page, within
+	// the Source's bounds on time, pages, tools and bytes. Exceeding a bound is an error, not
+	// a shorter list. Errors are *Failure.
+	List(ctx context.Context, server Server) (Listing, error)
+
+	// Call sends one tools/call, at most once: it is sent a second time only
+	// when no byte of it had been written, or the server answered the
+	// session's 404. The context carries the call's timeout. An error is a *Failure, whose
+	// Effect tells whether the server may have acted.
+	Call(ctx context.Context, server Server, request CallRequest) (Result, error)
+
+	// Probe connects afresh, and lists, naming each step as it is taken.
+	// It changes nothing that List and Call use.
+	Probe(ctx context.Context, server Server, step func(Step)) error
+
+	// Forget closes what is kept open for a skill (it was deleted, or changed).
+	Forget(skillID uuid.UUID)
+}
+
+// Step is one stage of a [Source] probe.
+type Step struct {
+	Name   string        // "connect", "initialize", "tools/list", …
+	Detail string        // what was found: the negotiated version, the number of tools
+	Took   time.Duration //
+	Err    error         // nil when the step succeeded
+}
+
+// Listing is a server's answer to tools/list, all pages of it.
+type Listing struct {
+	Tools []Definition
+	// TTL is how long the listing may be used without asking again
+	// (ttlMs of MCP 2026-07-28). Zero: the server gave none.
+	TTL time.Duration
+	// ProtocolVersion is what was negotiated, "2025-11-25".
+	ProtocolVersion string
+	// Skipped names tools that were left out, each with the reason.
+	Skipped []Skipped
+}
+
+// Skipped is a tool that cannot be offered, such as one with an invalid schema.
+type Skipped struct {
+	Name   string
+	Reason string
+}
+
+// CallRequest is one tools/call.
+type CallRequest struct {
+	CallID    uuid.UUID
+	Tool      string          // the skill's own name of the tool
+	Arguments json.RawMessage // sent byte for byte
+	// HeaderParams: the tool's definition, for the Mcp-Param-* headers of
+	// MCP 2026-07-28 (x-mcp-header). May be nil.
+	Definition *Definition
+}
+
+// Result is a server's answer to a tools/call, as it came.
+type Result struct {
+	// Raw is the JSON-RPC result, byte for byte.
+	Raw json.RawMessage
+	// IsError is the result's isError.
+	IsError bool
+}
+
+// FailureKind tells failures apart by the side of the wire that broke.
+type FailureKind string
+
+// The five kinds of failure.
+const (
+	// ToolError: the tool ran and answered isError true.
+	ToolError FailureKind = "tool_error"
+	// JSONRPCError: the server answered with a JSON-RPC error.
+	JSONRPCError FailureKind = "jsonrpc_error"
+	// TransportFailure: no connection, a timeout, a reset, a dead process, or an HTTP status that is no answer.
+	TransportFailure FailureKind = "transport"
+	// ProtocolFailure: an answer that is not MCP: HTML, malformed JSON-RPC,
+	// an unknown resultType, too large, or a result that breaks its outputSchema.
+	ProtocolFailure FailureKind = "protocol"
+	// SessionInvalid: the server refused the session, and again after one
+	// fresh initialize.
+	SessionInvalid FailureKind = "session_invalid"
+)
+
+// Effect tells whether a failed call may have been executed.
+type Effect string
+
+// The effects of a failed call.
+const (
+	EffectNone     Effect = "none"     // the server refused or answered it, or never got a byte
+	EffectPossible Effect = "possible" // bytes were sent and no answer came back
+)
+
+// Failure is the error of a [Source].
+type Failure struct {
+	Kind   FailureKind
+	Effect Effect
+	// Message says in plain words what happened; it holds nothing secret.
+	Message string
+	// RPC is the server's JSON-RPC error object, byte for byte (JSONRPCError only).
+	RPC json.RawMessage
+	// Raw is a result that was received but is not acceptable (ProtocolFailure), bounded.
+	Raw json.RawMessage
+	// Unauthorized is set when the server answered 401 or 403; the challenge
+	// is the WWW-Authenticate header.
+	Unauthorized bool
+	Challenge    string
+	// Err is the cause, for the log.
+	Err error
+}
+
+func (f *Failure) Error() string {
+	return fmt.Sprintf("%s: %s", f.Kind, f.Message)
+}
+
+func (f *Failure) Unwrap() error { return f.Err }
