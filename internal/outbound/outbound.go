@@ -1,0 +1,169 @@
+// Package outbound owns the rule which network addresses this process
+// connects to on behalf of others, and the HTTP transport that keeps it.
+//
+// The rule is checked when a connection is dialled, on the address that the
+// name was resolved to, so neither DNS nor a redirect gets round it. Link-local
+// and cloud-metadata addresses are never dialled. It does not own what is sent,
+// who may name a host, or retries.
+package outbound
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// ErrForbidden is wrapped by every error about an address that the policy
+// does not let this process dial.
+var ErrForbidden = errors.New("address is not allowed")
+
+// AddressError names the address that was not dialled.
+type AddressError struct {
+	Host    string     // as it was named
+	Address netip.Addr // as it was resolved
+	Reason  string
+}
+
+func (e *AddressError) Error() string {
+	if e.Host == e.Address.String() {
+		return fmt.Sprintf("dial %s: %s", e.Host, e.Reason)
+	}
+	return fmt.Sprintf("dial %s (%s): %s", e.Host, e.Address, e.Reason)
+}
+
+func (e *AddressError) Unwrap() error { return ErrForbidden }
+
+// Policy says which addresses may be dialled. The zero Policy allows public
+// addresses only. No Policy allows link-local or cloud-metadata addresses.
+type Policy struct {
+	// AllowPrivate also allows loopback and private networks: for a URL that
+	// an operator wrote down.
+	AllowPrivate bool
+	// TrustedHosts are names that may resolve to private addresses although
+	// AllowPrivate is false. "host" stands for every port, "host:port" for one.
+	TrustedHosts []string
+}
+
+// Config is a transport's policy and its limits. Zero fields have the
+// defaults named.
+type Config struct {
+	Policy Policy
+	// DialTimeout bounds name resolution and connecting, and again the TLS
+	// handshake. Default 10 s.
+	DialTimeout time.Duration
+	// IdleTimeout is how long an unused connection is kept. Default 30 s.
+	IdleTimeout time.Duration
+	// MaxIdlePerHost is how many unused connections are kept. Default 8.
+	MaxIdlePerHost int
+	// MaxHeaderBytes bounds an answer's header. Default 256 KiB.
+	MaxHeaderBytes int64
+	// TLS is used for https; nil means Go's defaults.
+	TLS *tls.Config
+	// Wrap, when set, is given each connection after it was dialled, below TLS.
+	Wrap func(net.Conn) net.Conn
+}
+
+// NewTransport returns a transport that dials only what the policy allows. It
+// uses no proxy, because a proxy would resolve the name out of the policy's
+// sight, and asks for no compression, so that the bytes read are the bytes sent.
+func NewTransport(config Config) *http.Transport {
+	dial := config.dialer()
+	return &http.Transport{
+		DialContext:            dial,
+		TLSClientConfig:        config.TLS,
+		TLSHandshakeTimeout:    orDefault(config.DialTimeout, 10*time.Second),
+		IdleConnTimeout:        orDefault(config.IdleTimeout, 30*time.Second),
+		MaxIdleConns:           0,
+		MaxIdleConnsPerHost:    orDefault(config.MaxIdlePerHost, 8),
+		MaxResponseHeaderBytes: orDefault(config.MaxHeaderBytes, 256<<10),
+		ForceAttemptHTTP2:      true,
+		DisableCompression:     true,
+	}
+}
+
+// NewClient returns a client over [NewTransport] that follows no redirect: the
+// answer that redirects is returned to the caller.
+func NewClient(config Config) *http.Client {
+	return &http.Client{
+		Transport:     NewTransport(config),
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+}
+
+func (c Config) dialer() func(context.Context, string, string) (net.Conn, error) {
+	timeout := orDefault(c.DialTimeout, 10*time.Second)
+	return func(ctx context.Context, network, address string) (net.Conn, error) {
+		dialer := net.Dialer{
+			Timeout: timeout,
+			ControlContext: func(_ context.Context, _, resolved string, _ syscall.RawConn) error {
+				return c.Policy.checkResolved(address, resolved)
+			},
+		}
+		conn, err := dialer.DialContext(ctx, network, address)
+		if err != nil {
+			return nil, plainError(err)
+		}
+		if c.Wrap != nil {
+			conn = c.Wrap(conn)
+		}
+		return conn, nil
+	}
+}
+
+// plainError takes the AddressError out of what the dialer wraps around it.
+func plainError(err error) error {
+	var refused *AddressError
+	if errors.As(err, &refused) {
+		return refused
+	}
+	return err
+}
+
+func (p Policy) trusts(host, address string) bool {
+	return slices.ContainsFunc(p.TrustedHosts, func(trusted string) bool {
+		return strings.EqualFold(trusted, host) || strings.EqualFold(trusted, address)
+	})
+}
+
+// Check judges one address that the host of address ("host:port", as it was
+// named) was resolved to. A refusal is an *AddressError.
+func (p Policy) Check(address string, resolved netip.Addr) error {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return fmt.Errorf("check address %q: %w", address, err)
+	}
+	switch classify(resolved) {
+	case forbidden:
+		return &AddressError{Host: host, Address: resolved, Reason: "link-local and cloud-metadata addresses are never dialled"}
+	case privateOnly:
+		if !p.AllowPrivate && !p.trusts(host, address) {
+			return &AddressError{Host: host, Address: resolved, Reason: "private addresses are not allowed here"}
+		}
+	}
+	return nil
+}
+
+// checkResolved is called with what the dialer is about to connect to.
+func (p Policy) checkResolved(address, resolved string) error {
+	target, err := netip.ParseAddrPort(resolved)
+	if err != nil {
+		return fmt.Errorf("check address %q of %q: %w", resolved, address, err)
+	}
+	return p.Check(address, target.Addr())
+}
+
+func orDefault[T comparable](value, fallback T) T {
+	var zero T
+	if value == zero {
+		return fallback
+	}
+	return value
+}
