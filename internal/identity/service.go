@@ -1,38 +1,109 @@
-// Package identity is being assembled.
+// Package identity owns people: who they are, their roles, their personal
+// tokens and their one-time ways into the dashboard (the tables people,
+// person_tokens, sign_in_links). It does not own agents and their keys, nor the
+// browser's sessions.
 package identity
 
 import (
 	"context"
+	"crypto/subtle"
+	"errors"
+	"fmt"
+	"log/slog"
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/holdpoint/holdpoint/internal/audit"
+	"github.com/holdpoint/holdpoint/internal/registry"
+	"github.com/holdpoint/holdpoint/internal/secret"
 )
 
-// Service knows people and their credentials.
-type Service struct{}
-
-// Authenticate validates a person's bearer token (a personal token, or the configured
-// bootstrap token). ErrUnauthenticated when it is none.
-func (s *Service) Authenticate(ctx context.Context, token string) (Access, error) { panic("soon") }
-
-// CreateToken makes a personal token for the local person of that name (created if new) and returns
-// its secret, which is shown once.
-func (s *Service) CreateToken(ctx context.Context, by uuid.UUID, name string, roles []Role, agents []string) (id uuid.UUID, secret string, err error) {
-	panic("soon")
+// Config is what a Service needs.
+type Config struct {
+	Pool *pgxpool.Pool
+	// BootstrapToken, of any length, authenticates the local person
+	// bootstrap as operator and reviewer. Empty: there is none.
+	BootstrapToken string
+	Logger         *slog.Logger
+	Now            func() time.Time // times what is remembered, nothing else
 }
 
-// RevokeToken ends a token. ErrNotFound when there is none with this id.
-func (s *Service) RevokeToken(ctx context.Context, by, id uuid.UUID) error { panic("soon") }
-
-// People returns those of the ids that exist.
-func (s *Service) People(ctx context.Context, ids []uuid.UUID) (map[uuid.UUID]Person, error) {
-	panic("soon")
+// Service knows people and their credentials. It is safe for concurrent use.
+type Service struct {
+	pool      *pgxpool.Pool
+	log       *slog.Logger
+	bootstrap *secret.Hash // nil: no bootstrap token
+	access    *registry.Memory[secret.Hash, Access]
 }
 
-// CreateSignInLink makes the secret of a one-time sign-in link for the local person of that name.
-func (s *Service) CreateSignInLink(ctx context.Context, name string, roles []Role, ttl time.Duration) (secret string, err error) {
-	panic("soon")
+// New makes a Service.
+func New(cfg Config) (*Service, error) {
+	if cfg.Pool == nil || cfg.Logger == nil || cfg.Now == nil {
+		return nil, errors.New("identity: Pool, Logger and Now are required")
+	}
+	s := &Service{pool: cfg.Pool, log: cfg.Logger}
+	s.access = registry.NewMemory[secret.Hash](registry.Config[Access]{TTL: registry.SafetyNet, Now: cfg.Now})
+	if cfg.BootstrapToken != "" {
+		hash := secret.HashOf(cfg.BootstrapToken)
+		s.bootstrap = &hash
+		s.log.Warn("bootstrap token is configured: whoever has it is operator and reviewer", "person", Bootstrap)
+	}
+	return s, nil
 }
 
-// UseSignInLink consumes a link's secret: it works once, before it expires.
-func (s *Service) UseSignInLink(ctx context.Context, secret string) (Access, error) { panic("soon") }
+// Invalidate drops what is remembered of credentials. It is called on every
+// notice of [registry.Channel].
+func (s *Service) Invalidate() { s.access.Drop() }
+
+// Close ends what runs in the background.
+func (s *Service) Close() { s.access.Close() }
+
+// Authenticate validates a person's bearer token: a personal token, or the configured
+// bootstrap token. ErrUnauthenticated when it is none.
+func (s *Service) Authenticate(ctx context.Context, token string) (Access, error) {
+	hash := secret.HashOf(token)
+	load := s.loadToken
+	switch {
+	case s.bootstrap != nil && subtle.ConstantTimeCompare(hash[:], s.bootstrap[:]) == 1:
+		load = s.loadBootstrap
+	case !secret.PersonalToken.Is(token):
+		return Access{}, ErrUnauthenticated
+	}
+	return s.access.Get(ctx, hash, func(ctx context.Context) (Access, error) { return load(ctx, hash) })
+}
+
+func (s *Service) loadToken(ctx context.Context, hash secret.Hash) (Access, error) {
+	rows, err := s.pool.Query(ctx, `SELECT `+tokenColumns+`
+		FROM person_tokens t JOIN people p ON p.id = t.person_id
+		WHERE t.secret_hash = $1 AND t.revoked_at IS NULL`, hash[:])
+	if err != nil {
+		return Access{}, fmt.Errorf("authenticate person: %w", err)
+	}
+	token, err := pgx.CollectExactlyOneRow(rows, scanToken)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return Access{}, ErrUnauthenticated
+	}
+	if err != nil {
+		return Access{}, fmt.Errorf("authenticate person: %w", err)
+	}
+	return Access{Person: token.Person, Roles: token.Roles, Agents: token.Agents}, nil
+}
+
+func (s *Service) loadBootstrap(ctx context.Context, _ secret.Hash) (Access, error) {
+	person, err := s.localPerson(ctx, audit.System(), Bootstrap)
+	if err != nil {
+		return Access{}, fmt.Errorf("authenticate bootstrap: %w", err)
+	}
+	return Access{Person: person, Roles: []Role{Operator, Reviewer}, Agents: []string{AnyAgent}}, nil
+}
+
+// actor is who an operator's act is recorded of.
+func actor(by uuid.UUID) audit.Actor {
+	if by == uuid.Nil {
+		return audit.System()
+	}
+	return audit.Person(by)
+}

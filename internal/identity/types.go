@@ -2,7 +2,9 @@ package identity
 
 import (
 	"errors"
+	"fmt"
 	"slices"
+	"time"
 
 	"github.com/google/uuid"
 )
@@ -19,34 +21,71 @@ const (
 // Errors of this package.
 var (
 	ErrUnauthenticated = errors.New("unauthenticated")
-	ErrNotFound        = errors.New("person not found")
+	ErrNotFound        = errors.New("not found")
 )
+
+// InvalidError says what is wrong with something that was asked for.
+type InvalidError struct {
+	Field    string // name, roles, agents, ttl
+	Expected string // in plain words
+}
+
+func (e *InvalidError) Error() string { return fmt.Sprintf("%s: %s", e.Field, e.Expected) }
 
 // Person is (issuer, subject); name and e-mail are only shown.
 type Person struct {
-	ID      uuid.UUID
-	Issuer  string
-	Subject string
-	Name    string
-	Email   string
+	ID        uuid.UUID
+	Issuer    string
+	Subject   string
+	Name      string
+	Email     string
+	CreatedAt time.Time
 }
 
 // LocalIssuer is the issuer of people that Holdpoint itself knows: those of
 // personal tokens, of one-time sign-in links, and bootstrap.
 const LocalIssuer = "holdpoint"
 
-// Access is a validated credential of a person: who, and what it allows.
+// Bootstrap is the subject of the local person that the bootstrap token stands for.
+// No personal token can be made for it.
+const Bootstrap = "bootstrap"
+
+// Access is a validated credential of a person: who, and what it allows. It
+// is shared between callers, which do not change it.
 type Access struct {
 	Person Person
 	Roles  []Role
-	// Agents the person may act as, by name; "*" is every one.
+	// Agents the person may act as, by name; AnyAgent is every one.
 	Agents []string
 }
+
+// AnyAgent stands for every agent, those to come included.
+const AnyAgent = "*"
 
 // Has reports whether the access includes a role.
 func (a Access) Has(role Role) bool { return slices.Contains(a.Roles, role) }
 
 // MayActAs reports whether the person may make calls as an agent.
 func (a Access) MayActAs(agent string) bool {
-	return slices.Contains(a.Agents, agent) || slices.Contains(a.Agents, "*")
+	return slices.Contains(a.Agents, agent) || slices.Contains(a.Agents, AnyAgent)
+}
+
+// Token is a personal token, without its secret.
+type Token struct {
+	ID        uuid.UUID
+	Person    Person
+	Hint      string // the first characters, to tell tokens apart
+	Roles     []Role
+	Agents    []string
+	CreatedAt time.Time
+	RevokedAt *time.Time
+}
+
+// defaultAgents are those of a credential that names none: every one for an
+// operator, who registers them, and none for a reviewer, who does not act.
+func defaultAgents(roles []Role) []string {
+	if slices.Contains(roles, Operator) {
+		return []string{AnyAgent}
+	}
+	return []string{}
 }

@@ -1,0 +1,146 @@
+package identity
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/holdpoint/holdpoint/internal/audit"
+	"github.com/holdpoint/holdpoint/internal/postgres"
+)
+
+// querier reads: the pool or a transaction.
+type querier interface {
+	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
+}
+
+const personColumns = `p.id, p.issuer, p.subject, p.name, coalesce(p.email, ''), p.created_at`
+
+func (p *Person) targets() []any {
+	return []any{&p.ID, &p.Issuer, &p.Subject, &p.Name, &p.Email, &p.CreatedAt}
+}
+
+func scanPerson(row pgx.CollectableRow) (Person, error) {
+	var p Person
+	err := row.Scan(p.targets()...)
+	return p, err
+}
+
+// People returns those of the ids that exist.
+func (s *Service) People(ctx context.Context, ids []uuid.UUID) (map[uuid.UUID]Person, error) {
+	people, err := collectPeople(ctx, s.pool, `SELECT `+personColumns+` FROM people p WHERE p.id = ANY($1)`, ids)
+	if err != nil {
+		return nil, err
+	}
+	byID := make(map[uuid.UUID]Person, len(people))
+	for _, p := range people {
+		byID[p.ID] = p
+	}
+	return byID, nil
+}
+
+// maxPage bounds a page of a list; defaultPage is its usual length.
+const (
+	maxPage     = 200
+	defaultPage = 50
+)
+
+func pageLength(limit int) int {
+	if limit <= 0 {
+		return defaultPage
+	}
+	return min(limit, maxPage)
+}
+
+// ListPeople returns people, newest first, older than before (uuid.Nil: from the newest on),
+// and the cursor of the next page (uuid.Nil: none).
+func (s *Service) ListPeople(ctx context.Context, before uuid.UUID, limit int) ([]Person, uuid.UUID, error) {
+	limit = pageLength(limit)
+	people, err := collectPeople(ctx, s.pool, `SELECT `+personColumns+` FROM people p
+		WHERE $1 = '00000000-0000-0000-0000-000000000000'::uuid OR p.id < $1 ORDER BY p.id DESC LIMIT $2`, before, limit+1)
+	if err != nil {
+		return nil, uuid.Nil, err
+	}
+	if len(people) <= limit {
+		return people, uuid.Nil, nil
+	}
+	return people[:limit], people[limit-1].ID, nil
+}
+
+func collectPeople(ctx context.Context, db querier, sql string, args ...any) ([]Person, error) {
+	rows, err := db.Query(ctx, sql, args...)
+	if err != nil {
+		return nil, fmt.Errorf("read people: %w", err)
+	}
+	people, err := pgx.CollectRows(rows, scanPerson)
+	if err != nil {
+		return nil, fmt.Errorf("read people: %w", err)
+	}
+	return people, nil
+}
+
+// localPerson returns the local person of that name, whom it creates if new.
+func (s *Service) localPerson(ctx context.Context, by audit.Actor, name string) (Person, error) {
+	person, err := findPerson(ctx, s.pool, name)
+	if !errors.Is(err, ErrNotFound) {
+		return person, err
+	}
+	err = postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {
+		person, err = ensurePerson(ctx, tx, by, name)
+		return err
+	})
+	return person, err
+}
+
+func findPerson(ctx context.Context, db querier, name string) (Person, error) {
+	people, err := collectPeople(ctx, db,
+		`SELECT `+personColumns+` FROM people p WHERE p.issuer = $1 AND p.subject = $2`, LocalIssuer, name)
+	if err == nil && len(people) == 0 {
+		err = ErrNotFound
+	}
+	if err != nil {
+		return Person{}, err
+	}
+	return people[0], nil
+}
+
+func ensurePerson(ctx context.Context, tx pgx.Tx, by audit.Actor, name string) (Person, error) {
+	id, err := uuid.NewV7()
+	if err != nil {
+		return Person{}, fmt.Errorf("create person %s: %w", name, err)
+	}
+	tag, err := tx.Exec(ctx, `INSERT INTO people (id, issuer, subject, name) VALUES ($1, $2, $3, $3)
+		ON CONFLICT (issuer, subject) DO NOTHING`, id, LocalIssuer, name)
+	if err != nil {
+		return Person{}, fmt.Errorf("create person %s: %w", name, err)
+	}
+	if tag.RowsAffected() == 1 {
+		err := audit.Write(ctx, tx, audit.Event{
+			Actor: by, Action: "person.created", Subject: id,
+			Data: map[string]any{"issuer": LocalIssuer, "subject": name},
+		})
+		if err != nil {
+			return Person{}, err
+		}
+	}
+	return findPerson(ctx, tx, name)
+}
+
+const maxName = 128
+
+// validName refuses names that could be taken for another when they are shown.
+func validName(name string) error {
+	bad := func(r rune) bool { return !unicode.IsPrint(r) }
+	if name == "" || len(name) > maxName || !utf8.ValidString(name) ||
+		strings.TrimSpace(name) != name || strings.ContainsFunc(name, bad) {
+		return &InvalidError{"name", fmt.Sprintf(
+			"must be 1 to %d bytes of printable text without white space at its ends", maxName)}
+	}
+	return nil
+}

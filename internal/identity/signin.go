@@ -1,0 +1,93 @@
+package identity
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/holdpoint/holdpoint/internal/audit"
+	"github.com/holdpoint/holdpoint/internal/postgres"
+	"github.com/holdpoint/holdpoint/internal/secret"
+)
+
+// CreateSignInLink makes the secret of a one-time sign-in link for the local person of that name
+// (created if new).
+func (s *Service) CreateSignInLink(ctx context.Context, name string, roles []Role, ttl time.Duration) (credential string, err error) {
+	roles, _, err = validGrant(name, roles, nil)
+	if err == nil && ttl <= 0 {
+		err = &InvalidError{"ttl", "must be positive"}
+	}
+	if err != nil {
+		return "", fmt.Errorf("create sign-in link for %q: %w", name, err)
+	}
+	c := secret.NewCredential(secret.SignIn)
+	err = postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {
+		person, err := ensurePerson(ctx, tx, audit.System(), name)
+		if err != nil {
+			return err
+		}
+		_, err = tx.Exec(ctx, `INSERT INTO sign_in_links (secret_hash, person_id, roles, expires_at)
+			VALUES ($1, $2, $3, holdpoint_now() + $4 * interval '1 microsecond')`,
+			c.Hash[:], person.ID, roles, ttl.Microseconds())
+		if err != nil {
+			return err
+		}
+		return audit.Write(ctx, tx, audit.Event{
+			Actor: audit.System(), Action: "sign_in_link.created", Subject: person.ID,
+			Data: map[string]any{"roles": roles, "hint": c.Hint},
+		})
+	})
+	if err != nil {
+		return "", fmt.Errorf("create sign-in link for %s: %w", name, err)
+	}
+	return c.Secret, nil
+}
+
+// UseSignInLink consumes a link's secret: it works once, before it expires. ErrUnauthenticated after that.
+// The access is that of a personal token without agents; see [Service.CreateToken].
+func (s *Service) UseSignInLink(ctx context.Context, credential string) (Access, error) {
+	if !secret.SignIn.Is(credential) {
+		return Access{}, ErrUnauthenticated
+	}
+	var access Access
+	err := postgres.InTx(ctx, s.pool, func(tx pgx.Tx) (err error) {
+		access, err = useLink(ctx, tx, secret.HashOf(credential))
+		if err != nil {
+			return err
+		}
+		return audit.Write(ctx, tx, audit.Event{
+			Actor: audit.Person(access.Person.ID), Action: "sign_in_link.used", Subject: access.Person.ID,
+		})
+	})
+	if err != nil {
+		return Access{}, fmt.Errorf("use sign-in link: %w", err)
+	}
+	return access, nil
+}
+
+func useLink(ctx context.Context, tx pgx.Tx, hash secret.Hash) (Access, error) {
+	var person uuid.UUID
+	var access Access
+	err := tx.QueryRow(ctx, `UPDATE sign_in_links SET used_at = holdpoint_now()
+		WHERE secret_hash = $1 AND used_at IS NULL AND expires_at > holdpoint_now()
+		RETURNING person_id, roles`, hash[:]).Scan(&person, &access.Roles)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return Access{}, ErrUnauthenticated
+	}
+	if err != nil {
+		return Access{}, err
+	}
+	people, err := collectPeople(ctx, tx, `SELECT `+personColumns+` FROM people p WHERE p.id = $1`, person)
+	if err == nil && len(people) != 1 {
+		err = ErrNotFound
+	}
+	if err != nil {
+		return Access{}, err
+	}
+	access.Person, access.Agents = people[0], defaultAgents(access.Roles)
+	return access, nil
+}
