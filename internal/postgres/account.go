@@ -1,0 +1,95 @@
+package postgres
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"os/user"
+	"strconv"
+	"strings"
+	"syscall"
+)
+
+// account is whom the server programs run as.
+type account struct {
+	name     string
+	uid, gid uint32
+	drop     bool // we are root and have to become it
+}
+
+// clusterAccount chooses the account for the cluster in dataDir: the process's
+// own, or for root the owner of the cluster that is there, else the
+// first of "postgres" and "nobody" that exists.
+func clusterAccount(pgData string) (account, error) {
+	uid := os.Geteuid()
+	if uid != 0 {
+		return account{name: "user " + strconv.Itoa(uid), uid: uint32(uid), gid: uint32(os.Getegid())}, nil //nolint:gosec // G115: ids of a process fit
+	}
+	info, err := os.Stat(pgData)
+	switch {
+	case err == nil:
+		owner, _ := ownerOf(info)
+		if owner == 0 {
+			return account{}, fmt.Errorf("open embedded cluster: %s belongs to root, as whom PostgreSQL refuses to run", pgData)
+		}
+		return lookUpAccount(user.LookupId, strconv.FormatUint(uint64(owner), 10))
+	case !errors.Is(err, fs.ErrNotExist):
+		return account{}, fmt.Errorf("open embedded cluster: %w", err)
+	}
+	for _, name := range []string{"postgres", "nobody"} {
+		acct, err := lookUpAccount(user.Lookup, name)
+		if err == nil && acct.uid != 0 {
+			return acct, nil
+		}
+	}
+	return account{}, errors.New("open embedded cluster: PostgreSQL refuses to run as root, " +
+		"and this machine has neither an account postgres nor nobody; add one (useradd --system postgres)")
+}
+
+func lookUpAccount(look func(string) (*user.User, error), key string) (account, error) {
+	found, err := look(key)
+	if err != nil {
+		return account{}, fmt.Errorf("find the account %s for PostgreSQL: %w", key, err)
+	}
+	uid, errUID := strconv.ParseUint(found.Uid, 10, 32)
+	gid, errGID := strconv.ParseUint(found.Gid, 10, 32)
+	if err := errors.Join(errUID, errGID); err != nil {
+		return account{}, fmt.Errorf("find the account %s for PostgreSQL: %w", key, err)
+	}
+	return account{name: found.Username, uid: uint32(uid), gid: uint32(gid), drop: true}, nil
+}
+
+// own gives a file to the account.
+func (a account) own(path string) error {
+	if !a.drop {
+		return nil
+	}
+	if err := os.Lchown(path, int(a.uid), int(a.gid)); err != nil {
+		return fmt.Errorf("give %s to %s: %w", path, a.name, err)
+	}
+	return nil
+}
+
+// prepare makes cmd run as the account, in a session of its own, so that a
+// terminal's Ctrl-C does not reach it, and with nothing of our environment
+// but PATH.
+func (a account) prepare(cmd *exec.Cmd) *exec.Cmd {
+	cmd.Dir = "/"
+	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "LC_ALL=C", "LANG=C"}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	if a.drop {
+		cmd.SysProcAttr.Credential = &syscall.Credential{Uid: a.uid, Gid: a.gid}
+	}
+	return cmd
+}
+
+// commandError adds what a program said to how it ended.
+func commandError(action string, err error, output string) error {
+	output = strings.TrimSpace(output)
+	if output == "" {
+		return fmt.Errorf("%s: %w", action, err)
+	}
+	return fmt.Errorf("%s: %w: %s", action, err, output)
+}

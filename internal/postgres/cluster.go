@@ -1,0 +1,175 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"syscall"
+	"time"
+)
+
+const (
+	databaseName = "holdpoint"
+	superuser    = "holdpoint"
+	socketPort   = 5432
+
+	startTimeout = 2 * time.Minute  // recovery after a crash takes its time
+	stopTimeout  = 90 * time.Second // a shutdown writes a checkpoint
+)
+
+// cluster is this process's share in an embedded cluster.
+type cluster struct {
+	dir       string // below the data directory
+	pgData    string
+	socketDir string
+	account   account
+	server    server
+	settings  map[string]string
+	log       *slog.Logger
+
+	transition *os.File // locked exclusively while the server is started or stopped
+	members    *os.File // locked shared as long as we use the server
+
+	supervisor sync.WaitGroup
+	cancel     context.CancelFunc // ends the supervisor
+}
+
+// joinCluster becomes a member of the cluster, and makes and starts it where necessary.
+func joinCluster(ctx context.Context, cfg Config) (*cluster, error) {
+	c, err := locateCluster(ctx, cfg)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.openLocks(); err != nil {
+		return nil, fmt.Errorf("open embedded cluster in %s: %w", c.dir, err)
+	}
+	if err := c.join(ctx); err != nil {
+		stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
+		defer cancel()
+		return nil, errors.Join(err, c.leave(stop))
+	}
+	return c, nil
+}
+
+// locateCluster finds out all that has to be known before anything runs.
+func locateCluster(ctx context.Context, cfg Config) (*cluster, error) {
+	mode := os.FileMode(0o700)
+	if os.Geteuid() == 0 {
+		mode = 0o711 // PostgreSQL's account passes through; what is kept here has its own mode
+	}
+	dataDir, err := filepath.Abs(cfg.DataDir)
+	if err != nil {
+		return nil, fmt.Errorf("find data directory: %w", err)
+	}
+	dir := filepath.Join(dataDir, "postgres")
+	if err := makeDir(dir, mode); err != nil {
+		return nil, fmt.Errorf("open embedded cluster: %w", err)
+	}
+	if dir, err = filepath.EvalSymlinks(dir); err != nil {
+		return nil, fmt.Errorf("open embedded cluster: %w", err)
+	}
+	c := &cluster{
+		dir: dir, pgData: filepath.Join(dir, "data"),
+		settings: cfg.Settings, log: cfg.Logger, cancel: func() {},
+	}
+	if c.account, err = clusterAccount(c.pgData); err != nil {
+		return nil, err
+	}
+	if err := c.account.checkReach(dir); err != nil {
+		return nil, fmt.Errorf("open embedded cluster: %w", err)
+	}
+	major, err := clusterMajor(c.pgData)
+	if err != nil {
+		return nil, fmt.Errorf("open embedded cluster: %w", err)
+	}
+	if c.server, err = findServer(ctx, cfg.BinDirs, major); err != nil {
+		return nil, fmt.Errorf("open embedded cluster in %s: %w", dir, err)
+	}
+	if c.socketDir, err = chooseSocketDir(dir); err != nil {
+		return nil, fmt.Errorf("open embedded cluster: %w", err)
+	}
+	return c, nil
+}
+
+// checkReach makes sure that an account which is not ours can get to dir.
+func (a account) checkReach(dir string) error {
+	if !a.drop {
+		return nil
+	}
+	if step, found := barrier(dir, a); found {
+		return fmt.Errorf("PostgreSQL runs as %s, who may not pass through %s to reach %s; "+
+			"name another data directory, or let others pass (chmod o+x %s)", a.name, step, dir, step)
+	}
+	return nil
+}
+
+func (c *cluster) openLocks() (err error) {
+	if c.transition, err = openLock(filepath.Join(c.dir, "lock")); err != nil {
+		return err
+	}
+	if c.members, err = openLock(filepath.Join(c.dir, "members")); err != nil {
+		return errors.Join(err, c.transition.Close())
+	}
+	return nil
+}
+
+func (c *cluster) join(ctx context.Context) error {
+	if err := waitLock(ctx, c.transition, syscall.LOCK_EX); err != nil {
+		return fmt.Errorf("open embedded cluster in %s: %w", c.dir, err)
+	}
+	defer c.unlock()
+	// Nobody holds it exclusively but whoever holds the other lock.
+	if err := waitLock(ctx, c.members, syscall.LOCK_SH); err != nil {
+		return fmt.Errorf("open embedded cluster in %s: %w", c.dir, err)
+	}
+	if err := c.ensureMade(ctx); err != nil {
+		return err
+	}
+	if err := c.ensureRunning(ctx); err != nil {
+		return err
+	}
+	return c.ensureDatabase(ctx)
+}
+
+func (c *cluster) unlock() {
+	if err := syscall.Flock(int(c.transition.Fd()), syscall.LOCK_UN); err != nil { //nolint:gosec // G115: a descriptor fits an int
+		c.log.Error("embedded cluster: unlock", "error", err)
+	}
+}
+
+// leave gives up membership, and stops the server if it was the last.
+func (c *cluster) leave(ctx context.Context) error {
+	c.cancel()
+	c.supervisor.Wait()
+	defer c.transition.Close()
+	defer c.members.Close()
+	if err := waitLock(ctx, c.transition, syscall.LOCK_EX); err != nil {
+		return fmt.Errorf("leave embedded cluster in %s: %w", c.dir, err)
+	}
+	last, err := tryLock(c.members, syscall.LOCK_EX)
+	if err != nil {
+		return fmt.Errorf("leave embedded cluster in %s: %w", c.dir, err)
+	}
+	if !last {
+		c.log.Info("embedded cluster: left to its other users", "dir", c.dir)
+		return nil
+	}
+	return c.stop(ctx)
+}
+
+// url is how to connect to one of the cluster's databases.
+func (c *cluster) url(database string) string { return socketURL(c.socketDir, database) }
+
+func socketURL(dir, database string) string {
+	u := url.URL{
+		Scheme: "postgres", User: url.User(superuser), Path: "/" + database,
+		RawQuery: url.Values{"host": {dir}, "port": {strconv.Itoa(socketPort)}}.Encode(),
+	}
+	return u.String()
+}

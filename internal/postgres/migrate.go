@@ -1,0 +1,139 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/riverqueue/river/riverdriver/riverpgxv5"
+	"github.com/riverqueue/river/rivermigrate"
+)
+
+const (
+	// migrationLock is the advisory lock that migrating processes hold: "holdpnt\0".
+	migrationLock     = 0x686f6c64706e7400
+	migrationLockPoll = 50 * time.Millisecond
+)
+
+// ErrSchemaNewer means that a newer Holdpoint has migrated the database.
+var ErrSchemaNewer = errors.New("the database was migrated by a newer Holdpoint")
+
+// Applied is one migration that [Migrate] applied.
+type Applied struct {
+	Set     string // whose it is: "river" or "holdpoint"
+	Version int
+	Name    string
+}
+
+// Migrate brings the database up to date: first the job queue's own tables, then the files
+// NNNN_name.sql in order, each in one transaction with its record. Any number
+// of processes may call it at once; the first does the work and the others wait.
+//
+// It returns what it applied, also beside an error: those stay applied. A file that
+// was applied with other content before, and a database that knows more
+// files than these ([ErrSchemaNewer]), are errors, and nothing is done.
+func Migrate(ctx context.Context, db *DB, files fs.FS) ([]Applied, error) {
+	known, err := readMigrations(files)
+	if err != nil {
+		return nil, err
+	}
+	conn, err := db.connect(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("migrate database: %w", err)
+	}
+	defer closeConn(ctx, conn) // which gives the lock back
+	if err := lockMigrations(ctx, conn); err != nil {
+		return nil, fmt.Errorf("migrate database: %w", err)
+	}
+	pending, err := pendingMigrations(ctx, conn, known)
+	if err != nil {
+		return nil, fmt.Errorf("migrate database: %w", err)
+	}
+	applied, err := migrateRiver(ctx, db)
+	if err != nil {
+		return applied, fmt.Errorf("migrate the job queue's tables: %w", err)
+	}
+	for _, m := range pending {
+		if err := m.apply(ctx, conn); err != nil {
+			return applied, err
+		}
+		applied = append(applied, Applied{Set: "holdpoint", Version: m.version, Name: m.name})
+		db.log.Info("migration applied", "version", m.version, "name", m.name)
+	}
+	return applied, nil
+}
+
+// lockMigrations waits for the lock by asking for it again and again. A session that waited
+// inside the database would hold a snapshot, for which in turn a CREATE INDEX
+// CONCURRENTLY under the lock would wait.
+func lockMigrations(ctx context.Context, conn *pgx.Conn) error {
+	for {
+		var locked bool
+		if err := conn.QueryRow(ctx, "SELECT pg_try_advisory_lock($1)", int64(migrationLock)).Scan(&locked); err != nil {
+			return fmt.Errorf("take the migration lock: %w", err)
+		}
+		if locked {
+			return nil
+		}
+		if err := pause(ctx, migrationLockPoll); err != nil {
+			return fmt.Errorf("wait for the migration lock: %w", err)
+		}
+	}
+}
+
+func migrateRiver(ctx context.Context, db *DB) ([]Applied, error) {
+	migrator, err := rivermigrate.New(riverpgxv5.New(db.pool), &rivermigrate.Config{Logger: db.log})
+	if err != nil {
+		return nil, fmt.Errorf("prepare: %w", err)
+	}
+	existing, err := migrator.ExistingVersions(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("read what is applied: %w", err)
+	}
+	if len(existing) == len(migrator.AllVersions()) {
+		return nil, nil
+	}
+	result, err := migrator.Migrate(ctx, rivermigrate.DirectionUp, nil)
+	if err != nil {
+		return nil, fmt.Errorf("apply: %w", err)
+	}
+	applied := make([]Applied, 0, len(result.Versions))
+	for _, v := range result.Versions {
+		applied = append(applied, Applied{Set: "river", Version: v.Version, Name: v.Name})
+	}
+	return applied, nil
+}
+
+func (m migration) apply(ctx context.Context, conn *pgx.Conn) error {
+	err := pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, m.sql); err != nil {
+			return m.locate(err)
+		}
+		_, err := tx.Exec(ctx, "INSERT INTO schema_migrations (version, name, checksum) VALUES ($1, $2, $3)",
+			m.version, m.name, m.checksum[:])
+		if err != nil {
+			return fmt.Errorf("record: %w", err)
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("apply migration %s: %w", m.file, err)
+	}
+	return nil
+}
+
+// locate adds the line at which the server stumbled.
+func (m migration) locate(err error) error {
+	var pgErr *pgconn.PgError
+	if !errors.As(err, &pgErr) || pgErr.Position <= 0 {
+		return err
+	}
+	characters := []rune(m.sql)
+	before := string(characters[:min(int(pgErr.Position)-1, len(characters))])
+	return fmt.Errorf("line %d: %w", strings.Count(before, "\n")+1, err)
+}

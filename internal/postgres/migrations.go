@@ -1,0 +1,100 @@
+package postgres
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io/fs"
+	"regexp"
+	"slices"
+	"strconv"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// migration is one SQL file.
+type migration struct {
+	version  int
+	name     string
+	file     string
+	sql      string
+	checksum [sha256.Size]byte
+}
+
+// readMigrations reads the files, which have to be numbered from 1 without gaps.
+func readMigrations(files fs.FS) ([]migration, error) {
+	names, err := fs.Glob(files, "*.sql")
+	if err != nil {
+		return nil, fmt.Errorf("list migrations: %w", err)
+	}
+	slices.Sort(names)
+	form := regexp.MustCompile(`^(\d{4})_([a-z0-9_]+)\.sql$`)
+	all := make([]migration, 0, len(names))
+	for i, file := range names {
+		parts := form.FindStringSubmatch(file)
+		if parts == nil {
+			return nil, fmt.Errorf("read migration %s: its name is not NNNN_name.sql", file)
+		}
+		version, err := strconv.Atoi(parts[1])
+		if err != nil || version != i+1 {
+			return nil, fmt.Errorf("read migration %s: expected number %04d", file, i+1)
+		}
+		content, err := fs.ReadFile(files, file)
+		if err != nil {
+			return nil, fmt.Errorf("read migration %s: %w", file, err)
+		}
+		all = append(all, migration{
+			version: version, name: parts[2], file: file, sql: string(content), checksum: sha256.Sum256(content),
+		})
+	}
+	return all, nil
+}
+
+// pendingMigrations compares the files with what the database says was applied.
+func pendingMigrations(ctx context.Context, conn *pgx.Conn, known []migration) ([]migration, error) {
+	_, err := conn.Exec(ctx, `CREATE TABLE IF NOT EXISTS schema_migrations (
+		version    int PRIMARY KEY,
+		name       text NOT NULL,
+		checksum   bytea NOT NULL,
+		applied_at timestamptz NOT NULL DEFAULT clock_timestamp()
+	)`)
+	if err != nil {
+		return nil, fmt.Errorf("make the record of migrations: %w", err)
+	}
+	rows, err := conn.Query(ctx, "SELECT version, checksum FROM schema_migrations")
+	if err != nil {
+		return nil, fmt.Errorf("read the record of migrations: %w", err)
+	}
+	recorded := map[int][]byte{}
+	var version int
+	var checksum []byte
+	_, err = pgx.ForEachRow(rows, []any{&version, &checksum}, func() error {
+		recorded[version] = slices.Clone(checksum)
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read the record of migrations: %w", err)
+	}
+	return compareMigrations(known, recorded)
+}
+
+func compareMigrations(known []migration, recorded map[int][]byte) ([]migration, error) {
+	for version := range recorded {
+		if version > len(known) {
+			return nil, fmt.Errorf("%w: it has migration %d, this program knows %d", ErrSchemaNewer, version, len(known))
+		}
+	}
+	var pending []migration
+	var changed error
+	for _, m := range known {
+		checksum, applied := recorded[m.version]
+		switch {
+		case !applied:
+			pending = append(pending, m)
+		case !slices.Equal(checksum, m.checksum[:]):
+			changed = errors.Join(changed, fmt.Errorf("migration %s was changed after it had been applied", m.file))
+		}
+	}
+	return pending, changed
+}

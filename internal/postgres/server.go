@@ -1,0 +1,247 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+)
+
+const (
+	probeEvery   = 20 * time.Millisecond
+	silenceLimit = 3 * time.Second // a server that should answer and does not is started anew
+	maxLogSize   = 16 << 20
+	logTail      = 2 << 10
+
+	// stillInUse is in what a server says that was started while the children of one
+	// that was killed are still about to end.
+	stillInUse = "is still in use"
+)
+
+// ensureMade runs initdb, unless it has been run. It is made elsewhere and then
+// renamed, so that a cluster is there completely or not at all.
+func (c *cluster) ensureMade(ctx context.Context) error {
+	if _, err := os.Stat(c.pgData); err == nil {
+		return nil
+	} else if !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("make embedded cluster: %w", err)
+	}
+	unfinished := c.pgData + ".unfinished"
+	if err := os.RemoveAll(unfinished); err != nil {
+		return fmt.Errorf("make embedded cluster: %w", err)
+	}
+	if err := privateDir(unfinished, c.account); err != nil {
+		return fmt.Errorf("make embedded cluster: %w", err)
+	}
+	//nolint:gosec // G204: the program was found by findServer
+	cmd := c.account.prepare(exec.CommandContext(ctx, c.server.program("initdb"),
+		"--pgdata="+unfinished, "--username="+superuser, "--encoding=UTF8", "--locale=C",
+		"--auth-local=trust", "--auth-host=reject", "--no-instructions"))
+	if said, err := cmd.CombinedOutput(); err != nil {
+		return commandError("make embedded cluster in "+c.dir+": initdb", err, string(said))
+	}
+	if err := os.Rename(unfinished, c.pgData); err != nil {
+		return fmt.Errorf("make embedded cluster: %w", err)
+	}
+	c.log.Info("embedded cluster: made", "dir", c.dir, "version", c.server.version)
+	return nil
+}
+
+// ensureRunning returns when the server answers: one that is there already, one that
+// comes up or goes down just now, or one that it starts.
+func (c *cluster) ensureRunning(ctx context.Context) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, startTimeout,
+		fmt.Errorf("the server did not answer within %s, see %s", startTimeout, c.logPath()))
+	defer cancel()
+	silence := time.Duration(0)
+	started := false
+	for {
+		pm, found, err := readPostmaster(c.pgData)
+		if err != nil {
+			return fmt.Errorf("start embedded cluster: %w", err)
+		}
+		running := found && pm.alive()
+		if running {
+			answers, busy := c.probe(ctx, pm)
+			if answers {
+				c.adopt(pm, started)
+				return nil
+			}
+			if busy {
+				silence = 0
+			}
+		}
+		if !running || silence >= silenceLimit {
+			err := c.start(ctx)
+			if err != nil && !strings.Contains(err.Error(), stillInUse) {
+				return err
+			}
+			started, silence = err == nil, 0
+		}
+		if err := pause(ctx, probeEvery); err != nil {
+			return fmt.Errorf("start embedded cluster in %s: %w", c.dir, err)
+		}
+		silence += probeEvery
+	}
+}
+
+// adopt takes a running server as it is, socket included.
+func (c *cluster) adopt(pm postmaster, started bool) {
+	c.socketDir = pm.socketDir
+	message := "embedded cluster: joined a running server"
+	if started {
+		message = "embedded cluster: started"
+	}
+	c.log.Info(message, "dir", c.dir, "pid", pm.pid, "version", c.server.version)
+}
+
+// probe asks whether the server answers; busy means that it says to come
+// back later, because it recovers or shuts down.
+func (c *cluster) probe(ctx context.Context, pm postmaster) (answers, busy bool) {
+	if pm.socketDir == "" || pm.port != socketPort {
+		return false, false
+	}
+	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
+	defer cancel()
+	conn, err := pgx.Connect(ctx, socketURL(pm.socketDir, "postgres"))
+	if err != nil {
+		var refused *pgconn.PgError
+		return false, errors.As(err, &refused)
+	}
+	defer conn.Close(ctx)
+	var pgData string
+	if err := conn.QueryRow(ctx, "SELECT current_setting('data_directory')").Scan(&pgData); err != nil {
+		return false, false
+	}
+	return sameDir(pgData, c.pgData), false
+}
+
+// sameDir compares directories, not their names: there may be several ways to one.
+func sameDir(a, b string) bool {
+	infoA, errA := os.Stat(a)
+	infoB, errB := os.Stat(b)
+	return errA == nil && errB == nil && os.SameFile(infoA, infoB)
+}
+
+// start runs pg_ctl, which returns when the server accepts connections.
+func (c *cluster) start(ctx context.Context) error {
+	if err := c.makeSocketDir(); err != nil {
+		return fmt.Errorf("start embedded cluster: %w", err)
+	}
+	logFile, err := c.openLog()
+	if err != nil {
+		return fmt.Errorf("start embedded cluster: %w", err)
+	}
+	defer logFile.Close()
+	before, err := logFile.Seek(0, io.SeekEnd)
+	if err != nil {
+		return fmt.Errorf("start embedded cluster: %w", err)
+	}
+	//nolint:gosec // G204: the program was found by findServer
+	cmd := c.account.prepare(exec.CommandContext(ctx, c.server.program("pg_ctl"), "start", "--silent", "--wait",
+		"--timeout="+strconv.Itoa(int(startTimeout.Seconds())), "--pgdata="+c.pgData, "--options="+c.options()))
+	cmd.Stdout, cmd.Stderr = logFile, logFile                             // a file, not a pipe: the server keeps it open
+	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) } // which pg_ctl passes on to the server
+	cmd.WaitDelay = stopTimeout
+	if err := cmd.Run(); err != nil {
+		said := make([]byte, logTail)
+		n, _ := logFile.ReadAt(said, before)
+		return commandError("start embedded cluster in "+c.dir+": pg_ctl", err, string(said[:n]))
+	}
+	return nil
+}
+
+// stop shuts the server down: clients are disconnected, and all is written.
+func (c *cluster) stop(ctx context.Context) error {
+	pm, found, err := readPostmaster(c.pgData)
+	if err != nil {
+		return fmt.Errorf("stop embedded cluster: %w", err)
+	}
+	if !found || !pm.alive() {
+		return nil
+	}
+	//nolint:gosec // G204: the program was found by findServer
+	cmd := c.account.prepare(exec.CommandContext(ctx, c.server.program("pg_ctl"), "stop", "--silent", "--wait",
+		"--timeout="+strconv.Itoa(int(stopTimeout.Seconds())), "--mode=fast", "--pgdata="+c.pgData))
+	if said, err := cmd.CombinedOutput(); err != nil {
+		return commandError("stop embedded cluster in "+c.dir+": pg_ctl", err, string(said))
+	}
+	c.removeSocketDir()
+	c.log.Info("embedded cluster: stopped", "dir", c.dir)
+	return nil
+}
+
+// options are the server's settings, as the shell that pg_ctl starts it with reads them.
+func (c *cluster) options() string {
+	settings := map[string]string{
+		"listen_addresses":        "",
+		"port":                    strconv.Itoa(socketPort),
+		"unix_socket_directories": `"` + strings.ReplaceAll(c.socketDir, `"`, `""`) + `"`,
+		"unix_socket_permissions": "0700",
+		"cluster_name":            "holdpoint",
+		"fsync":                   "on",
+		"max_connections":         "200",
+		"timezone":                "UTC",
+		"log_timezone":            "UTC",
+		"log_destination":         "stderr",
+		"logging_collector":       "off",
+		"log_checkpoints":         "off",
+		// Neither statements nor the values in them are anybody's business.
+		"log_min_error_statement": "panic",
+		"log_error_verbosity":     "terse",
+	}
+	maps.Copy(settings, c.settings)
+	var options strings.Builder
+	for _, name := range slices.Sorted(maps.Keys(settings)) {
+		value := strings.ReplaceAll(name+"="+settings[name], "'", `'\''`)
+		options.WriteString(" -c '" + value + "'")
+	}
+	return options.String()
+}
+
+func (c *cluster) logPath() string { return filepath.Join(c.dir, "log") }
+
+// openLog opens the server's log, and begins a new one when it has grown large.
+func (c *cluster) openLog() (*os.File, error) {
+	path := c.logPath()
+	if info, err := os.Stat(path); err == nil && info.Size() > maxLogSize {
+		if err := os.Rename(path, path+".old"); err != nil {
+			return nil, fmt.Errorf("begin a new log: %w", err)
+		}
+	}
+	file, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("open the server's log: %w", err)
+	}
+	return file, nil
+}
+
+// ensureDatabase makes the database, unless it is there.
+func (c *cluster) ensureDatabase(ctx context.Context) error {
+	conn, err := pgx.Connect(ctx, c.url("postgres"))
+	if err != nil {
+		return fmt.Errorf("connect to embedded cluster: %w", err)
+	}
+	defer conn.Close(ctx)
+	var there bool
+	err = conn.QueryRow(ctx, "SELECT EXISTS (SELECT FROM pg_database WHERE datname = $1)", databaseName).Scan(&there)
+	if err == nil && !there {
+		_, err = conn.Exec(ctx, "CREATE DATABASE "+pgx.Identifier{databaseName}.Sanitize())
+	}
+	if err != nil {
+		return fmt.Errorf("make the database in the embedded cluster: %w", err)
+	}
+	return nil
+}

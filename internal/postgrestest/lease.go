@@ -1,0 +1,133 @@
+package postgrestest
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/holdpoint/holdpoint/internal/postgres"
+	"github.com/jackc/pgx/v5"
+)
+
+const (
+	maxLeases   = 200
+	leaseLimit  = time.Minute
+	returnLimit = 30 * time.Second
+)
+
+// New lends the test a migrated, empty database until it ends. Clocks that a test
+// moved are right again.
+func New(t testing.TB) *postgres.DB {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), leaseLimit)
+	defer cancel()
+	tmpl, err := findTemplate(ctx)
+	if err != nil {
+		t.Fatalf("lend a database: %v", err)
+	}
+	holder, name, err := tmpl.lease(ctx)
+	if err != nil {
+		t.Fatalf("lend a database: %v", err)
+	}
+	db, err := openEmptied(ctx, tmpl.server.databaseURL(name))
+	if err != nil {
+		hangUp(t, holder)
+		t.Fatalf("lend a database: %v", err)
+	}
+	t.Cleanup(func() {
+		closeDB(t, db)
+		hangUp(t, holder) // which gives the lease back
+	})
+	return db
+}
+
+// Empty makes a database without any table, and drops it when the test ends.
+func Empty(t testing.TB) *postgres.DB {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), leaseLimit)
+	defer cancel()
+	server, err := findServer(ctx)
+	if err != nil {
+		t.Fatalf("make a database: %v", err)
+	}
+	conn, number, err := server.takeNumber(ctx, emptyKey)
+	if err != nil {
+		t.Fatalf("make a database: %v", err)
+	}
+	name := fmt.Sprintf("hpt_empty_%d", number)
+	if err := execAll(ctx, conn, "DROP DATABASE IF EXISTS "+name+" WITH (FORCE)",
+		"CREATE DATABASE "+name+" TEMPLATE template0"); err != nil {
+		hangUp(t, conn)
+		t.Fatalf("make a database: %v", err)
+	}
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), returnLimit)
+		defer cancel()
+		if _, err := conn.Exec(ctx, "DROP DATABASE "+name+" WITH (FORCE)"); err != nil {
+			t.Errorf("drop a database: %v", err)
+		}
+		hangUp(t, conn)
+	})
+	db, err := postgres.Open(ctx, postgres.Config{DatabaseURL: server.databaseURL(name)})
+	if err != nil {
+		t.Fatalf("make a database: %v", err)
+	}
+	t.Cleanup(func() { closeDB(t, db) })
+	return db
+}
+
+func closeDB(t testing.TB, db *postgres.DB) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), returnLimit)
+	defer cancel()
+	if err := db.Close(ctx); err != nil {
+		t.Errorf("give a database back: %v (is a connection still in use?)", err)
+	}
+}
+
+func hangUp(t testing.TB, conn *pgx.Conn) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), returnLimit)
+	defer cancel()
+	if err := conn.Close(ctx); err != nil {
+		t.Errorf("give a database back: %v", err)
+	}
+}
+
+// openEmptied opens a database and takes out what its last user left. Whoever
+// is still connected, such as a program that the last user started and lost, is thrown out.
+func openEmptied(ctx context.Context, databaseURL string) (*postgres.DB, error) {
+	db, err := postgres.Open(ctx, postgres.Config{DatabaseURL: databaseURL})
+	if err != nil {
+		return nil, fmt.Errorf("open it: %w", err)
+	}
+	_, err = db.Pool().Exec(ctx, `
+		DO $$
+		DECLARE
+			name   regclass;
+			filled boolean;
+			names  text[] := '{}';
+		BEGIN
+			PERFORM pg_terminate_backend(pid, 5000) FROM pg_stat_activity
+				WHERE datname = current_database() AND pid <> pg_backend_pid() AND backend_type = 'client backend';
+			FOR name IN SELECT oid FROM pg_class WHERE relnamespace = 'public'::regnamespace AND relkind IN ('r', 'p')
+				AND relname NOT IN ('schema_migrations', 'river_migration', 'clock_offset')
+			LOOP
+				EXECUTE format('SELECT EXISTS (SELECT FROM %s)', name) INTO filled;
+				IF filled THEN
+					names := names || name::text;
+				END IF;
+			END LOOP;
+			IF names <> '{}' THEN
+				EXECUTE 'TRUNCATE ' || array_to_string(names, ', ') || ' RESTART IDENTITY CASCADE';
+			END IF;
+			IF to_regclass('clock_offset') IS NOT NULL THEN
+				UPDATE clock_offset SET value = '0' WHERE value <> '0';
+			END IF;
+		END $$`)
+	if err != nil {
+		return nil, fmt.Errorf("empty it: %w", joinClose(ctx, err, db))
+	}
+	return db, nil
+}

@@ -1,0 +1,98 @@
+package postgrestest_test
+
+import (
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/holdpoint/holdpoint/internal/postgrestest"
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func TestNewLendsMigratedDatabase(t *testing.T) {
+	t.Parallel()
+	db := postgrestest.New(t)
+	var people int
+	if err := db.Pool().QueryRow(t.Context(), "SELECT count(*) FROM people").Scan(&people); err != nil {
+		t.Fatal(err)
+	}
+	if people != 0 {
+		t.Errorf("%d people in a database just lent", people)
+	}
+}
+
+func TestNewEmptiesWhatAnotherTestLeft(t *testing.T) {
+	for round := range 3 {
+		t.Run(fmt.Sprint(round), func(t *testing.T) {
+			db := postgrestest.New(t)
+			var events int
+			var shifted bool
+			err := db.Pool().QueryRow(t.Context(),
+				`SELECT (SELECT count(*) FROM audit_events), holdpoint_now() > clock_timestamp() + interval '1 minute'`).
+				Scan(&events, &shifted)
+			if err != nil || events != 0 || shifted {
+				t.Errorf("events %d, shifted %v, error %v; want none of them", events, shifted, err)
+			}
+			for _, statement := range []string{
+				`INSERT INTO audit_events (subject_id, actor_kind, action) VALUES (gen_random_uuid(), 'test', 'test')`,
+				`UPDATE clock_offset SET value = '1 hour'`,
+			} {
+				if _, err := db.Pool().Exec(t.Context(), statement); err != nil {
+					t.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+func TestNewLendsEachDatabaseOnce(t *testing.T) {
+	t.Parallel()
+	const leases = 8
+	names := make(chan string, leases)
+	var ready sync.WaitGroup
+	ready.Add(leases)
+	t.Run("all", func(t *testing.T) {
+		for i := range leases {
+			t.Run(fmt.Sprint(i), func(t *testing.T) {
+				t.Parallel()
+				db := postgrestest.New(t)
+				var name string
+				if err := db.Pool().QueryRow(t.Context(), "SELECT current_database()").Scan(&name); err != nil {
+					t.Error(err)
+				}
+				names <- name
+			})
+		}
+	})
+	close(names)
+	count := 0
+	for range names {
+		count++
+	}
+	if count != leases {
+		t.Errorf("%d leases, want %d", count, leases)
+	}
+}
+
+func TestEmptyHasNoTables(t *testing.T) {
+	t.Parallel()
+	db := postgrestest.Empty(t)
+	var tables int
+	err := db.Pool().QueryRow(t.Context(),
+		"SELECT count(*) FROM pg_tables WHERE schemaname = 'public'").Scan(&tables)
+	if err != nil || tables != 0 {
+		t.Errorf("tables %d, error %v; want none", tables, err)
+	}
+}
+
+func BenchmarkLease(b *testing.B) {
+	var slowest time.Duration
+	for b.Loop() {
+		start := time.Now()
+		b.Run("one", func(b *testing.B) { postgrestest.New(b) })
+		slowest = max(slowest, time.Since(start))
+	}
+}

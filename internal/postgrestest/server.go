@@ -1,0 +1,159 @@
+package postgrestest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// server is the PostgreSQL that the databases are on.
+type server struct {
+	adminURL string // to any database; the lent ones are reached through the same server
+}
+
+// databaseURL is how to connect to another database of the server.
+func (s server) databaseURL(name string) string {
+	if u, err := url.Parse(s.adminURL); err == nil && u.Scheme != "" {
+		u.Path = "/" + name
+		return u.String()
+	}
+	return s.adminURL + " dbname=" + name // of two, the last one counts
+}
+
+// findServer returns the process's server, which it starts if there is none.
+func findServer(ctx context.Context) (server, error) {
+	shared.Lock()
+	defer shared.Unlock()
+	if shared.server.adminURL != "" {
+		return shared.server, nil
+	}
+	found := server{adminURL: os.Getenv("DATABASE_URL")}
+	if found.adminURL == "" {
+		databaseURL, err := useCluster(ctx)
+		if err != nil {
+			return server{}, fmt.Errorf("use the test cluster: %w", err)
+		}
+		found.adminURL = databaseURL
+	}
+	shared.server = found
+	return found, nil
+}
+
+// place is where the test cluster of a user lives.
+type place string
+
+func (p place) file(name string) string { return filepath.Join(string(p), name) }
+
+// findPlace makes the directory, or takes it if it is the user's own.
+func findPlace() (place, error) {
+	dir := filepath.Join(os.TempDir(), "holdpoint-test-"+strconv.Itoa(os.Geteuid()))
+	mode := os.FileMode(0o700)
+	if os.Geteuid() == 0 {
+		mode = 0o711 // PostgreSQL's account has to pass through
+	}
+	err := os.Mkdir(dir, mode)
+	if err == nil {
+		err = os.Chmod(dir, mode)
+	} else if errors.Is(err, os.ErrExist) {
+		err = nil
+	}
+	if err != nil {
+		return "", fmt.Errorf("make its directory: %w", err)
+	}
+	info, err := os.Lstat(dir)
+	if err != nil {
+		return "", fmt.Errorf("examine its directory: %w", err)
+	}
+	stat, ok := info.Sys().(*syscall.Stat_t)
+	if !ok || !info.IsDir() || int(stat.Uid) != os.Geteuid() {
+		return "", fmt.Errorf("%s is not a directory of this user", dir)
+	}
+	return place(dir), nil
+}
+
+// useCluster makes the cluster run until this process ends, and returns how to connect.
+func useCluster(ctx context.Context) (string, error) {
+	p, err := findPlace()
+	if err != nil {
+		return "", err
+	}
+	// The kernel takes this lock back when the process ends. Its file is never closed.
+	users, err := openLock(p.file("users"))
+	if err != nil {
+		return "", err
+	}
+	if err := waitLock(ctx, users, syscall.LOCK_SH); err != nil {
+		return "", err
+	}
+	shared.users = users
+	transition, err := openLock(p.file("transition"))
+	if err != nil {
+		return "", err
+	}
+	defer transition.Close()
+	if err := waitLock(ctx, transition, syscall.LOCK_EX); err != nil {
+		return "", err
+	}
+	kept, err := p.hasKeeper()
+	if err != nil {
+		return "", err
+	}
+	if !kept {
+		if err := p.startKeeper(ctx); err != nil {
+			return "", err
+		}
+	}
+	return p.connectable(ctx)
+}
+
+// connectable returns the URL that the keeper wrote down, once it works.
+func (p place) connectable(ctx context.Context) (string, error) {
+	content, err := os.ReadFile(p.file("url"))
+	if err != nil {
+		return "", fmt.Errorf("read how to connect: %w", err)
+	}
+	databaseURL := strings.TrimSpace(string(content))
+	conn, err := pgx.Connect(ctx, databaseURL)
+	if err != nil {
+		return "", fmt.Errorf("connect: %w", err)
+	}
+	return databaseURL, conn.Close(ctx)
+}
+
+func openLock(path string) (*os.File, error) {
+	file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("open lock: %w", err)
+	}
+	return file, nil
+}
+
+func tryLock(file *os.File, how int) (bool, error) {
+	err := syscall.Flock(int(file.Fd()), how|syscall.LOCK_NB) //nolint:gosec // G115: a descriptor fits an int
+	if errors.Is(err, syscall.EWOULDBLOCK) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("lock %s: %w", file.Name(), err)
+	}
+	return true, nil
+}
+
+func waitLock(ctx context.Context, file *os.File, how int) error {
+	for {
+		if locked, err := tryLock(file, how); err != nil || locked {
+			return err
+		}
+		if err := pause(ctx, lockPoll); err != nil {
+			return fmt.Errorf("wait for the lock %s: %w", file.Name(), err)
+		}
+	}
+}
