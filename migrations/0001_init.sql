@@ -177,7 +177,7 @@ CREATE TABLE calls (
     effect          text,
     message         text,
     result          bytea,  -- a JSON-RPC result, or the error object when failure is jsonrpc_error
-    late            jsonb,  -- an outcome that came after the claim was taken away: evidence
+    late            json,   -- an outcome that came after the claim was taken away: evidence
     resolution      jsonb   -- what an operator said of an unknown outcome
 ) WITH (fillfactor = 85);
 CREATE UNIQUE INDEX calls_attach ON calls (attach_key) WHERE attach_key IS NOT NULL;
@@ -198,6 +198,7 @@ CREATE TABLE approvals (
     note        text
 ) WITH (fillfactor = 85);
 CREATE INDEX approvals_pending ON approvals (deadline, call_id) WHERE status = 'pending';
+CREATE INDEX approvals_decided ON approvals (decided_at) WHERE decided_at IS NOT NULL;
 
 -- audit: what happened, never changed, never deleted here.
 CREATE TABLE audit_events (

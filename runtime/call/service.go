@@ -1,85 +1,163 @@
-// Package call is being assembled.
+// Package call owns the life of calls: it takes them in, validates and judges
+// them, parks or sends them, moves them on when they are decided about, claims, executes and finishes
+// them, and wakes whoever waits. It owns the tables calls and instances and the River jobs
+// that execute and expire; the queue that reviewers decide on is package
+// approval's, moved here in the same transactions.
 package call
 
 import (
 	"context"
-	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/riverqueue/river"
 
-	"github.com/holdpoint/holdpoint/approval"
+	"github.com/holdpoint/holdpoint/runtime/agent"
+	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
-// Service is the life of calls.
-type Service struct{}
+// Channel is where finished calls are announced with NOTIFY; the payload is the call's id.
+const Channel = "holdpoint_calls"
 
-// CleanArguments is the door: it refuses what must not come in and returns the argument
-// bytes with insignificant white space dropped. The error is a *DoorError.
-func CleanArguments(raw []byte) (json.RawMessage, error) { panic("soon") }
+// DefaultSkillConcurrency bounds approved calls in flight per skill and process.
+const DefaultSkillConcurrency = 64
 
-// DoorError says why arguments were refused at the door.
-type DoorError struct {
-	Pointer string // RFC 6901, where in the arguments
-	Reason  string
+// Config is what a [Service] is made of. All fields without a default are required.
+type Config struct {
+	Pool      *pgxpool.Pool
+	Agents    *agent.Service
+	Discovery *tool.Discovery
+	Logger    *slog.Logger
+
+	// Instance identifies this process; its claims carry it. It must be new
+	// with every start.
+	Instance uuid.UUID
+
+	// AllowSelfApproval lets a person decide calls made on their own behalf.
+	AllowSelfApproval bool
+
+	// SkillConcurrency bounds the approved calls in flight per skill, so that
+	// one hung server does not take all workers. Zero: [DefaultSkillConcurrency].
+	SkillConcurrency int
+
+	// Finished is told, in the transaction, of every call that reaches its end. Nil: nobody.
+	Finished func(ctx context.Context, tx pgx.Tx, callID uuid.UUID) error
 }
 
-func (e *DoorError) Error() string { return e.Pointer + ": " + e.Reason }
+// Service is the life of calls. Start it before use.
+type Service struct {
+	Config
+	river    *river.Client[pgx.Tx]
+	hub      *hub
+	flights  *flights
+	gates    *gates
+	schemas  *schemaCache
+	direct   *batcher[intakeItem]
+	gated    *batcher[intakeItem]
+	outcomes *batcher[finishItem]
 
-// Submit takes a call in: validates its arguments, judges it, and records it. An auto-approved
-// call is on its way when Submit returns; a gated one is parked, or attached to
-// an earlier one. Invalid arguments and denials are outcomes (Ticket.Status is final), not errors.
-func (s *Service) Submit(ctx context.Context, sub Submission) (Ticket, error) { panic("soon") }
-
-// Wait returns when the call has reached its end, or ctx ends (then ctx's error).
-// However many wait for one call, each gets its outcome.
-func (s *Service) Wait(ctx context.Context, id uuid.UUID) (Call, error) { panic("soon") }
-
-// Delivered says that the call's outcome reached its agent: a repeat is a new call from then on.
-func (s *Service) Delivered(ctx context.Context, id uuid.UUID) error { panic("soon") }
-
-// Get returns a call that the viewer may see, or ErrNotFound.
-func (s *Service) Get(ctx context.Context, viewer Viewer, id uuid.UUID) (Call, error) { panic("soon") }
-
-// Filter selects calls. Zero fields select all.
-type Filter struct {
-	Viewer  Viewer
-	AgentID uuid.UUID
-	Status  Status
-	Before  uuid.UUID // only calls older than this one: the cursor
-	Limit   int       // at most 200; zero: 50
+	background sync.WaitGroup // executions and loops
+	stop       context.CancelFunc
+	running    context.Context
 }
 
-// List returns calls, newest first, and the cursor of the next page (uuid.Nil: none).
-func (s *Service) List(ctx context.Context, f Filter) ([]Call, uuid.UUID, error) { panic("soon") }
-
-// QueueFilter selects approvals.
-type QueueFilter struct {
-	Status approval.Status // empty: all
-	Before uuid.UUID       // newest first listing: only older ones
-	Limit  int             // at most 200; zero: 50
+// New makes a service. It does nothing before [Service.Start].
+func New(cfg Config) (*Service, error) {
+	if cfg.Pool == nil || cfg.Agents == nil || cfg.Discovery == nil || cfg.Logger == nil || cfg.Instance == uuid.Nil {
+		return nil, errors.New("make call service: Pool, Agents, Discovery, Logger and Instance are required")
+	}
+	if cfg.SkillConcurrency == 0 {
+		cfg.SkillConcurrency = DefaultSkillConcurrency
+	}
+	s := &Service{
+		Config:  cfg,
+		flights: newFlights(),
+		gates:   newGates(cfg.SkillConcurrency),
+		schemas: newSchemaCache(),
+	}
+	s.hub = newHub()
+	return s, nil
 }
 
-// Approvals returns approvals with their calls, newest first, and the cursor of the next page.
-func (s *Service) Approvals(ctx context.Context, f QueueFilter) ([]Waiting, uuid.UUID, error) {
-	panic("soon")
+// AddWorkers registers the workers of this package's jobs.
+func (s *Service) AddWorkers(workers *river.Workers) {
+	river.AddWorker(workers, &executeWorker{service: s})
+	river.AddWorker(workers, &expireWorker{service: s})
 }
 
-// Queue returns up to limit pending approvals by deadline, and how many are pending in all.
-func (s *Service) Queue(ctx context.Context, limit int) ([]Waiting, int, error) { panic("soon") }
-
-// Approval returns one approval with its call, or approval.ErrNotFound.
-func (s *Service) Approval(ctx context.Context, callID uuid.UUID) (Waiting, error) { panic("soon") }
-
-// Decide records a reviewer's decision. Errors: approval.ErrNotFound,
-// approval.ErrDigestMismatch, approval.ErrSelfApproval, *approval.ConflictError.
-func (s *Service) Decide(ctx context.Context, d Decision) (Waiting, error) { panic("soon") }
-
-// Cancel ends a call that nobody decided about yet. Errors: ErrNotFound, ErrState.
-func (s *Service) Cancel(ctx context.Context, viewer Viewer, by uuid.UUID, id uuid.UUID) (Call, error) {
-	panic("soon")
+// Start begins the heartbeat and the loops. The River client inserts this
+// package's jobs; it may be started before or after.
+func (s *Service) Start(ctx context.Context, client *river.Client[pgx.Tx]) error {
+	s.river = client
+	s.running, s.stop = context.WithCancel(context.WithoutCancel(ctx))
+	if err := s.beat(ctx); err != nil {
+		return err
+	}
+	s.direct = newBatcher(s.running, 2, s.flushIntake)
+	s.gated = newBatcher(s.running, 4, s.flushIntake)
+	s.outcomes = newBatcher(s.running, 4, s.flushOutcomes)
+	s.background.Go(s.keepBeating)
+	s.background.Go(s.pollWaiting)
+	return nil
 }
 
-// Resolve records what an operator found out about an unknown outcome: "executed" or "not_executed".
-func (s *Service) Resolve(ctx context.Context, id uuid.UUID, r Resolution) (Call, error) {
-	panic("soon")
+// Stop lets the calls in flight finish until ctx ends, and says farewell: a process
+// that leaves nothing in flight has its instance removed. Whoever still waits must have
+// been let go of before.
+func (s *Service) Stop(ctx context.Context) error {
+	idle := s.flights.wait(ctx)
+	var err error
+	if idle {
+		_, err = s.Pool.Exec(ctx, `DELETE FROM instances WHERE id = $1`, s.Instance)
+	} else {
+		s.Logger.Warn("stopping with calls in flight; another process will mark them unknown", "calls", s.flights.count())
+	}
+	s.stop()
+	if idle {
+		s.direct.close()
+		s.gated.close()
+		s.outcomes.close()
+	}
+	s.background.Wait()
+	if err != nil {
+		return fmt.Errorf("remove instance %s: %w", s.Instance, err)
+	}
+	return nil
+}
+
+// HandleNotification takes what arrives on [Channel].
+func (s *Service) HandleNotification(payload string) {
+	id, err := uuid.Parse(payload)
+	if err != nil {
+		s.Logger.Warn("notification is not a call id", "channel", Channel, "error", err)
+		return
+	}
+	s.hub.wake(id, nil)
+}
+
+// CatchUp looks for outcomes whose notification may have been missed, after
+// the listening connection was re-established.
+func (s *Service) CatchUp() {
+	s.hub.requestPoll()
+}
+
+// retryDelay is the pause between attempts to write what must be written.
+const retryDelay = 250 * time.Millisecond
+
+// pause waits for d, or until ctx ends: then it reports false.
+func pause(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-timer.C:
+		return true
+	}
 }

@@ -51,7 +51,7 @@ const (
 	CodeAssignmentRevoked = "assignment_revoked"
 	CodeSkillChanged      = "skill_changed"
 	CodeToolDisabled      = "tool_disabled"
-	CodeJudgementFailed   = "judgement_failed"
+	CodeEnvelopeChanged   = "envelope_changed"
 )
 
 // Call is one tools/call and everything that happened to it.
@@ -80,11 +80,13 @@ type Call struct {
 	DeliveredAt    *time.Time
 	Late           json.RawMessage // evidence: an outcome that came after the call became unknown
 	Resolution     *Resolution     // of an unknown outcome
+
+	claimedBy uuid.UUID // the instance that sends it
 }
 
 // Resolution is what an operator found out about an unknown outcome.
 type Resolution struct {
-	Outcome string    `json:"outcome"` // executed or not_executed
+	Outcome string    `json:"outcome"` // succeeded or failed
 	Note    string    `json:"note"`
 	By      uuid.UUID `json:"by"`
 	At      time.Time `json:"at"`
@@ -133,12 +135,9 @@ var (
 	ErrState = errors.New("call state does not allow this")
 )
 
-// Waiting is a parked call with its approval: what a reviewer decides about.
+// Waiting is a gated call with its approval: what a reviewer decides, or decided, about.
+// The people in it are ids; package identity knows their names.
 type Waiting struct {
 	Call     Call
 	Approval approval.Approval
-	// Decider is the name of who decided; empty while pending.
-	Decider string
-	// Principal is shown with the call; empty when there is none.
-	Principal string
 }

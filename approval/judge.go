@@ -1,0 +1,58 @@
+package approval
+
+// Action is what is to be done with a call.
+type Action int
+
+// The actions. The zero value lets nothing pass.
+const (
+	Deny Action = iota
+	Park
+	Allow
+)
+
+// The rules that a verdict names.
+const (
+	RuleGated             = "gated"              // the skill is not auto-approved
+	RuleHighRisk          = "high_risk"          // an operator marked the tool
+	RuleDefinitionChanged = "definition_changed" // and nobody accepted the change yet
+	RuleNewTool           = "new_tool"           // appeared after the first discovery
+	RuleAutoApproved      = "auto_approved"
+	RuleDisabled          = "tool_disabled"
+	RuleToolGone          = "tool_gone" // the server no longer offers it
+)
+
+// Question is what a verdict is made from: only facts that operators set or
+// that were measured, never a server's own hints.
+type Question struct {
+	AutoApprove bool
+	HighRisk    bool
+	Disabled    bool
+	Known       bool // the server offers the tool
+	Accepted    bool // its present definition was accepted
+	EverSeen    bool // some definition of it was accepted before
+}
+
+// Verdict is what is to be done, and the rule that says so.
+type Verdict struct {
+	Action Action
+	Rule   string
+}
+
+// Judge gives the verdict on a call.
+func Judge(q Question) Verdict {
+	switch {
+	case q.Disabled:
+		return Verdict{Deny, RuleDisabled}
+	case !q.Known:
+		return Verdict{Deny, RuleToolGone}
+	case !q.Accepted && q.EverSeen:
+		return Verdict{Park, RuleDefinitionChanged}
+	case !q.Accepted:
+		return Verdict{Park, RuleNewTool}
+	case q.HighRisk:
+		return Verdict{Park, RuleHighRisk}
+	case !q.AutoApprove:
+		return Verdict{Park, RuleGated}
+	}
+	return Verdict{Allow, RuleAutoApproved}
+}

@@ -1,0 +1,213 @@
+package approval
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+)
+
+// Querier reads: a pool or a transaction.
+type Querier interface {
+	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
+}
+
+// Request asks for a decision about a call.
+type Request struct {
+	CallID  uuid.UUID
+	Digest  Digest
+	Rule    string
+	Timeout time.Duration
+}
+
+// Insert queues requests in tx, with deadlines by the database's clock.
+func Insert(ctx context.Context, tx pgx.Tx, requests []Request) (map[uuid.UUID]time.Time, error) {
+	n := len(requests)
+	ids, digests := make([]uuid.UUID, n), make([][]byte, n)
+	rules, timeouts := make([]string, n), make([]int64, n)
+	for i, r := range requests {
+		ids[i], digests[i], rules[i], timeouts[i] = r.CallID, r.Digest[:], r.Rule, r.Timeout.Microseconds()
+	}
+	rows, err := tx.Query(ctx, `INSERT INTO approvals (call_id, digest, status, rule, deadline)
+		SELECT id, digest, 'pending', rule, holdpoint_now() + timeout * interval '1 microsecond'
+		FROM unnest($1::uuid[], $2::bytea[], $3::text[], $4::bigint[]) AS r(id, digest, rule, timeout)
+		RETURNING call_id, deadline`, ids, digests, rules, timeouts)
+	if err != nil {
+		return nil, fmt.Errorf("insert approvals: %w", err)
+	}
+	deadlines := make(map[uuid.UUID]time.Time, n)
+	var id uuid.UUID
+	var deadline time.Time
+	_, err = pgx.ForEachRow(rows, []any{&id, &deadline}, func() error {
+		deadlines[id] = deadline
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("insert approvals: %w", err)
+	}
+	return deadlines, nil
+}
+
+const columns = `call_id, digest, created_at, deadline, decided_at, decided_by, status, rule, coalesce(note, '')`
+
+func scan(row pgx.CollectableRow) (Approval, error) {
+	var a Approval
+	var digest []byte
+	var by *uuid.UUID
+	err := row.Scan(&a.CallID, &digest, &a.CreatedAt, &a.Deadline, &a.DecidedAt, &by, &a.Status, &a.Rule, &a.Note)
+	if err != nil {
+		return a, err
+	}
+	if copy(a.Digest[:], digest) != len(digest) || len(digest) != len(a.Digest) {
+		return a, fmt.Errorf("digest of %d bytes", len(digest))
+	}
+	if by != nil {
+		a.DecidedBy = *by
+	}
+	return a, nil
+}
+
+// Lock takes the approval's row lock and returns it with the database's time,
+// read once the lock was held.
+func Lock(ctx context.Context, tx pgx.Tx, callID uuid.UUID) (Approval, time.Time, error) {
+	var a Approval
+	var now time.Time
+	batch := &pgx.Batch{}
+	batch.Queue(`SELECT `+columns+` FROM approvals WHERE call_id = $1 FOR UPDATE`, callID)
+	batch.Queue(`SELECT holdpoint_now()`)
+	results := tx.SendBatch(ctx, batch)
+	rows, _ := results.Query() // an error here is an error of rows
+	a, err := pgx.CollectExactlyOneRow(rows, scan)
+	if err == nil {
+		err = results.QueryRow().Scan(&now)
+	}
+	if closeErr := results.Close(); err == nil {
+		err = closeErr
+	}
+	if errors.Is(err, pgx.ErrNoRows) {
+		return a, now, ErrNotFound
+	}
+	if err != nil {
+		return a, now, fmt.Errorf("lock approval %s: %w", callID, err)
+	}
+	return a, now, nil
+}
+
+// Settle gives a pending approval its one outcome. When it has one already
+// the error is a *[ConflictError].
+func Settle(ctx context.Context, tx pgx.Tx, a Approval, outcome Status, by uuid.UUID, note string) (Approval, error) {
+	rows, err := tx.Query(ctx, `UPDATE approvals
+		SET status = $2, decided_at = holdpoint_now(), decided_by = $3, note = nullif($4, '')
+		WHERE call_id = $1 AND status = 'pending' RETURNING `+columns,
+		a.CallID, outcome, nullable(by), note)
+	if err != nil {
+		return a, fmt.Errorf("settle approval %s: %w", a.CallID, err)
+	}
+	settled, err := pgx.CollectExactlyOneRow(rows, scan)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return a, &ConflictError{Approval: a}
+	}
+	if err != nil {
+		return a, fmt.Errorf("settle approval %s: %w", a.CallID, err)
+	}
+	return settled, nil
+}
+
+// Filter selects approvals. Zero fields select all.
+type Filter struct {
+	Status Status
+	Before uuid.UUID // only older ones
+	Limit  int
+}
+
+// List returns approvals, newest first. A pending one whose deadline has
+// passed counts, and shows, as expired.
+func List(ctx context.Context, db Querier, f Filter) ([]Approval, error) {
+	if f.Status == Pending {
+		return collect(ctx, db, `SELECT `+columns+` FROM approvals
+			WHERE status = 'pending' AND deadline > (SELECT holdpoint_now()) AND ($1::uuid IS NULL OR call_id < $1)
+			ORDER BY call_id DESC LIMIT $2`, nullable(f.Before), f.Limit)
+	}
+	return collect(ctx, db, `SELECT `+columns+` FROM (`+present+`) AS approvals
+		WHERE ($1 = '' OR status = $1) AND ($2::uuid IS NULL OR call_id < $2)
+		ORDER BY call_id DESC LIMIT $3`, string(f.Status), nullable(f.Before), f.Limit)
+}
+
+// present shows overdue approvals as what they are, before anyone has written it.
+const present = `SELECT call_id, digest, created_at, deadline, decided_at, decided_by, rule, note,
+	CASE WHEN status = 'pending' AND deadline <= holdpoint_now() THEN 'expired' ELSE status END AS status
+	FROM approvals`
+
+// Queue returns pending approvals by deadline, the most urgent first.
+func Queue(ctx context.Context, db Querier, limit int) ([]Approval, error) {
+	return collect(ctx, db, `SELECT `+columns+` FROM approvals
+		WHERE status = 'pending' AND deadline > (SELECT holdpoint_now()) ORDER BY deadline, call_id LIMIT $1`, limit)
+}
+
+// Get returns the approvals of calls; those that do not exist are left out.
+func Get(ctx context.Context, db Querier, callIDs ...uuid.UUID) ([]Approval, error) {
+	return collect(ctx, db, `SELECT `+columns+` FROM (`+present+`) AS approvals WHERE call_id = ANY($1)`, callIDs)
+}
+
+// TimeLeft is how long, by the database's clock, a pending approval still has.
+// It is ErrNotFound when none is pending.
+func TimeLeft(ctx context.Context, db Querier, callID uuid.UUID) (time.Duration, error) {
+	rows, err := db.Query(ctx, `SELECT extract(epoch FROM deadline - holdpoint_now())::float8
+		FROM approvals WHERE call_id = $1 AND status = 'pending'`, callID)
+	if err != nil {
+		return 0, fmt.Errorf("read time left of approval %s: %w", callID, err)
+	}
+	seconds, err := pgx.CollectExactlyOneRow(rows, pgx.RowTo[float64])
+	if errors.Is(err, pgx.ErrNoRows) {
+		return 0, ErrNotFound
+	}
+	if err != nil {
+		return 0, fmt.Errorf("read time left of approval %s: %w", callID, err)
+	}
+	return time.Duration(seconds * float64(time.Second)), nil
+}
+
+// Pulse is what changes when the queue does.
+type Pulse struct {
+	Pending     int
+	Newest      time.Time // creation of the newest pending approval
+	LastDecided time.Time
+	Now         time.Time // of the database
+}
+
+// ReadPulse is cheap enough to be asked several times a second.
+func ReadPulse(ctx context.Context, db Querier) (Pulse, error) {
+	rows, err := db.Query(ctx, `SELECT count(*), coalesce(max(created_at), 'epoch'),
+		coalesce((SELECT max(decided_at) FROM approvals), 'epoch'), holdpoint_now()
+		FROM approvals WHERE status = 'pending' AND deadline > (SELECT holdpoint_now())`)
+	if err != nil {
+		return Pulse{}, fmt.Errorf("read pulse: %w", err)
+	}
+	pulse, err := pgx.CollectExactlyOneRow(rows, pgx.RowToStructByPos[Pulse])
+	if err != nil {
+		return Pulse{}, fmt.Errorf("read pulse: %w", err)
+	}
+	return pulse, nil
+}
+
+func collect(ctx context.Context, db Querier, sql string, args ...any) ([]Approval, error) {
+	rows, err := db.Query(ctx, sql, args...)
+	if err != nil {
+		return nil, fmt.Errorf("read approvals: %w", err)
+	}
+	approvals, err := pgx.CollectRows(rows, scan)
+	if err != nil {
+		return nil, fmt.Errorf("read approvals: %w", err)
+	}
+	return approvals, nil
+}
+
+func nullable(id uuid.UUID) *uuid.UUID {
+	if id == uuid.Nil {
+		return nil
+	}
+	return &id
+}

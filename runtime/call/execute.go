@@ -1,0 +1,252 @@
+package call
+
+import (
+	"context"
+	"crypto/subtle"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/riverqueue/river"
+
+	"github.com/holdpoint/holdpoint/approval"
+	"github.com/holdpoint/holdpoint/internal/audit"
+	"github.com/holdpoint/holdpoint/internal/failpoint"
+	"github.com/holdpoint/holdpoint/internal/postgres"
+	"github.com/holdpoint/holdpoint/runtime/agent"
+	"github.com/holdpoint/holdpoint/runtime/tool"
+)
+
+// ExecuteQueue is the River queue of approved calls.
+const ExecuteQueue = "execute"
+
+// executeArgs is the job that sends an approved call. More than one for the same
+// call do no harm: the claim lets one through.
+type executeArgs struct {
+	CallID uuid.UUID `json:"call_id"`
+}
+
+func (executeArgs) Kind() string { return "call_execute" }
+
+// InsertOpts implements [river.JobArgsWithInsertOpts].
+func (executeArgs) InsertOpts() river.InsertOpts {
+	return river.InsertOpts{Queue: ExecuteQueue}
+}
+
+type executeWorker struct {
+	river.WorkerDefaults[executeArgs]
+	service *Service
+}
+
+// crowdedDelay is how long a call waits when its skill has as many in flight as it may.
+const crowdedDelay = time.Second
+
+// Timeout leaves the bounding to the call's own timeout; listing and database come on top.
+func (w *executeWorker) Timeout(*river.Job[executeArgs]) time.Duration { return 24 * time.Hour }
+
+// NextRetry: what fails here is the database, which should be back soon.
+func (w *executeWorker) NextRetry(job *river.Job[executeArgs]) time.Time {
+	return time.Now().Add(min(time.Duration(job.Attempt)*time.Second, 30*time.Second))
+}
+
+func (w *executeWorker) Work(ctx context.Context, job *river.Job[executeArgs]) error {
+	s, id := w.service, job.Args.CallID
+	if !s.flights.add(id) {
+		return nil // this process is at it
+	}
+	defer s.flights.done(id)
+	c, err := s.load(ctx, id)
+	if errors.Is(err, ErrNotFound) {
+		return river.JobCancel(err)
+	}
+	if err != nil {
+		return err
+	}
+	unconfirmed := c.Status == Executing && c.claimedBy == s.Instance // our claim, never sent
+	if c.Status != Approved && !unconfirmed {
+		return nil
+	}
+	if !s.gates.enter(c.SkillID) {
+		return river.JobSnooze(crowdedDelay)
+	}
+	defer s.gates.leave(c.SkillID)
+	return s.execute(ctx, c, unconfirmed)
+}
+
+// execute checks again all that the decision was about, claims the call, and sends it.
+func (s *Service) execute(ctx context.Context, c *Call, claimed bool) error {
+	skill, server, definition, refusal, err := s.recheck(ctx, c)
+	if err != nil {
+		return fmt.Errorf("check call %s again: %w", c.ID, err)
+	}
+	if refusal != nil {
+		return s.deny(ctx, c, refusal)
+	}
+	failpoint.Hit(failpoint.ExecuteBeforeClaim)
+	if !claimed {
+		ours, err := s.claim(ctx, c)
+		if err != nil || !ours {
+			return err
+		}
+	}
+	s.send(c, skill, server, definition)
+	return nil
+}
+
+// refusal is why an approved call is not sent after all.
+type refusal struct {
+	status  Status
+	code    string
+	failure tool.FailureKind
+	message string
+}
+
+// recheck compares what was approved with what is: the envelope, the tool's
+// definition, the skill, the assignment. The answers come from the database, the definition from a
+// listing that is fresh enough.
+func (s *Service) recheck(ctx context.Context, c *Call) (*agent.Skill, tool.Server, tool.Definition, *refusal, error) {
+	none := func(r *refusal, err error) (*agent.Skill, tool.Server, tool.Definition, *refusal, error) {
+		return nil, tool.Server{}, tool.Definition{}, r, err
+	}
+	approvals, err := approval.Get(ctx, s.Pool, c.ID)
+	if err != nil {
+		return none(nil, err)
+	}
+	digest := c.envelope().Digest()
+	if len(approvals) != 1 || approvals[0].Status != approval.Approved || subtle.ConstantTimeCompare(digest[:], approvals[0].Digest[:]) != 1 {
+		return none(denied(CodeEnvelopeChanged, "the call is not what was approved"), nil)
+	}
+	_, server, err := s.Agents.FreshSkill(ctx, c.SkillID)
+	if errors.Is(err, agent.ErrNotFound) {
+		return none(denied(CodeSkillChanged, "the skill was removed"), nil)
+	}
+	if err != nil {
+		return none(nil, err)
+	}
+	if server.Revision != c.SkillRevision {
+		return none(denied(CodeSkillChanged, "the skill was changed after this call was made"), nil)
+	}
+	if r, err := s.recheckPin(ctx, c, server); r != nil || err != nil {
+		return none(r, err)
+	}
+	definition, err := s.Discovery.Definition(ctx, c.Pin)
+	if err != nil {
+		return none(nil, err)
+	}
+	return s.recheckRights(ctx, c, definition)
+}
+
+// recheckPin asks the server when what is known of it is too old.
+func (s *Service) recheckPin(ctx context.Context, c *Call, server tool.Server) (*refusal, error) {
+	skill, _, err := s.Agents.Skill(ctx, c.SkillID)
+	if err != nil {
+		return nil, err
+	}
+	pins, err := s.Discovery.Recheck(ctx, server, skill.TrustNewTools, c.Tool)
+	var failure *tool.Failure
+	if errors.As(err, &failure) {
+		return &refusal{
+			status: Failed, code: string(failure.Kind), failure: failure.Kind,
+			message: "the tool's definition could not be checked before sending: " + failure.Message,
+		}, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	if !pins.Known {
+		return denied(CodeDefinitionChanged, "the skill server no longer offers this tool"), nil
+	}
+	if pins.Current != c.Pin {
+		return denied(CodeDefinitionChanged, "the tool's definition changed after this call was made"), nil
+	}
+	return nil, nil
+}
+
+// recheckRights comes last, right before the claim: listing may have taken long.
+func (s *Service) recheckRights(ctx context.Context, c *Call, definition tool.Definition) (*agent.Skill, tool.Server, tool.Definition, *refusal, error) {
+	skill, server, err := s.Agents.FreshSkill(ctx, c.SkillID)
+	switch {
+	case errors.Is(err, agent.ErrNotFound):
+		return nil, server, definition, denied(CodeSkillChanged, "the skill was removed"), nil
+	case err != nil:
+		return nil, server, definition, nil, err
+	case skill.Revision != c.SkillRevision:
+		return nil, server, definition, denied(CodeSkillChanged, "the skill was changed after this call was made"), nil
+	}
+	assigned, err := s.Agents.Assigned(ctx, c.AgentID, c.SkillID, c.Tool)
+	if err != nil {
+		return nil, server, definition, nil, err
+	}
+	if !assigned {
+		return nil, server, definition, denied(CodeAssignmentRevoked, "the agent may no longer use this tool"), nil
+	}
+	return skill, server, definition, nil, nil
+}
+
+func denied(code, message string) *refusal {
+	return &refusal{status: Denied, code: code, message: message}
+}
+
+// deny ends an approved call that must not be sent. Nothing was sent: its effect is none.
+func (s *Service) deny(ctx context.Context, c *Call, r *refusal) error {
+	err := postgres.InTx(ctx, s.Pool, func(tx pgx.Tx) error {
+		tag, err := tx.Exec(ctx, `UPDATE calls SET status = $2, code = $3, failure = $4, effect = $5, message = $6,
+				finished_at = holdpoint_now()
+			WHERE id = $1 AND (status = 'approved' OR status = 'executing' AND claimed_by = $7)`,
+			c.ID, r.status, r.code, nullableText(string(r.failure)), tool.EffectNone, r.message, s.Instance)
+		if err != nil || tag.RowsAffected() == 0 {
+			return err
+		}
+		return s.ended(ctx, tx, c.ID, audit.Event{
+			Actor: audit.System(), Action: "call." + string(r.status), Subject: c.ID, Data: map[string]any{"code": r.code},
+		})
+	})
+	if err != nil {
+		return fmt.Errorf("deny call %s: %w", c.ID, err)
+	}
+	s.hub.wake(c.ID, nil)
+	return nil
+}
+
+// claim makes this instance the one that sends the call. It reports false
+// when another was first.
+func (s *Service) claim(ctx context.Context, c *Call) (bool, error) {
+	ours := false
+	err := postgres.InTx(ctx, s.Pool, func(tx pgx.Tx) error {
+		tag, err := tx.Exec(ctx, `UPDATE calls SET status = 'executing', claimed_by = $2, claimed_at = holdpoint_now()
+			WHERE id = $1 AND status = 'approved'`, c.ID, s.Instance)
+		if err != nil || tag.RowsAffected() == 0 {
+			return err
+		}
+		ours = true
+		failpoint.Hit(failpoint.ClaimBeforeCommit)
+		return audit.Write(ctx, tx, audit.Event{Actor: audit.System(), Action: "call.executing", Subject: c.ID})
+	})
+	if err != nil {
+		return false, fmt.Errorf("claim call %s: %w", c.ID, err)
+	}
+	if ours {
+		c.Status, c.claimedBy = Executing, s.Instance
+		failpoint.Hit(failpoint.ClaimAfterCommit)
+	}
+	return ours, nil
+}
+
+// ended writes what belongs to every call that reaches its end while somebody may be
+// waiting for it elsewhere: the event, the notification, and whoever wants to know.
+func (s *Service) ended(ctx context.Context, tx pgx.Tx, id uuid.UUID, event audit.Event) error {
+	if err := audit.Write(ctx, tx, event); err != nil {
+		return err
+	}
+	if s.Finished != nil {
+		if err := s.Finished(ctx, tx, id); err != nil {
+			return err
+		}
+	}
+	if _, err := tx.Exec(ctx, `SELECT pg_notify($1, $2)`, Channel, id.String()); err != nil {
+		return fmt.Errorf("notify of call %s: %w", id, err)
+	}
+	return nil
+}

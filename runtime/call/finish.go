@@ -1,0 +1,168 @@
+package call
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/holdpoint/holdpoint/internal/audit"
+	"github.com/holdpoint/holdpoint/internal/failpoint"
+	"github.com/holdpoint/holdpoint/internal/postgres"
+)
+
+// finishItem is an outcome on its way into the database.
+type finishItem struct {
+	call    *Call
+	outcome outcome
+	written bool // false: the claim had been taken away
+}
+
+// finish writes the outcome of a call that this instance claimed, by
+// compare-and-set on the claim, and wakes whoever waits. A database that is away is waited for: the
+// outcome is known only here. When the claim is gone the outcome is kept as evidence.
+func (s *Service) finish(c *Call, o outcome) {
+	item := &finishItem{call: c, outcome: o}
+	s.outcomes.do(item)
+	s.flights.done(c.ID) // before waking: whoever sees the call in flight relies on being woken
+	if !item.written {
+		s.hub.wake(c.ID, nil)
+		return
+	}
+	done := *c
+	done.Status, done.Code, done.Failure = o.status, o.code, o.failure
+	done.Effect, done.Message, done.Result = o.effect, o.message, o.result
+	s.hub.wake(c.ID, &done)
+}
+
+func (s *Service) flushOutcomes(ctx context.Context, items []*finishItem) {
+	for {
+		err := s.writeOutcomes(ctx, items)
+		if err == nil {
+			return
+		}
+		s.Logger.Error("writing outcomes: trying again", "calls", len(items), "error", err)
+		if !pause(ctx, retryDelay) {
+			return // the process ends; another will mark the calls unknown
+		}
+		if len(items) > 1 && !retryable(err) {
+			for _, item := range items {
+				s.flushOutcomes(ctx, []*finishItem{item})
+			}
+			return
+		}
+	}
+}
+
+func (s *Service) writeOutcomes(ctx context.Context, items []*finishItem) error {
+	return postgres.InTx(ctx, s.Pool, func(tx pgx.Tx) error {
+		written, err := s.updateOutcomes(ctx, tx, items)
+		if err != nil {
+			return err
+		}
+		var finished []audit.Event
+		var announce []string
+		for _, item := range items {
+			if item.written = written[item.call.ID]; !item.written {
+				if err := s.keepLate(ctx, tx, item); err != nil {
+					return err
+				}
+				continue
+			}
+			finished = append(finished, item.event())
+			if item.call.Gated {
+				announce = append(announce, item.call.ID.String())
+			}
+			if s.Finished != nil {
+				if err := s.Finished(ctx, tx, item.call.ID); err != nil {
+					return err
+				}
+			}
+		}
+		failpoint.Hit(failpoint.FinishBeforeCommit)
+		return publish(ctx, tx, finished, announce)
+	})
+}
+
+// publish writes events, and announces gated calls: only those may be waited for by another process.
+func publish(ctx context.Context, tx pgx.Tx, events []audit.Event, announce []string) error {
+	batch := &pgx.Batch{}
+	if len(events) > 0 {
+		if err := audit.Queue(batch, events...); err != nil {
+			return err
+		}
+	}
+	if len(announce) > 0 {
+		batch.Queue(`SELECT pg_notify($1, id) FROM unnest($2::text[]) AS id`, Channel, announce)
+	}
+	if batch.Len() == 0 {
+		return nil
+	}
+	if err := tx.SendBatch(ctx, batch).Close(); err != nil {
+		return fmt.Errorf("write events of outcomes: %w", err)
+	}
+	return nil
+}
+
+func (item *finishItem) event() audit.Event {
+	e := audit.Event{Actor: audit.System(), Action: "call." + string(item.outcome.status), Subject: item.call.ID}
+	if item.outcome.failure != "" {
+		e.Data = map[string]any{"failure": item.outcome.failure, "effect": item.outcome.effect}
+	}
+	return e
+}
+
+func (s *Service) updateOutcomes(ctx context.Context, tx pgx.Tx, items []*finishItem) (map[uuid.UUID]bool, error) {
+	n := len(items)
+	ids, statuses := make([]uuid.UUID, n), make([]string, n)
+	codes, failures, effects, messages := make([]*string, n), make([]*string, n), make([]*string, n), make([]*string, n)
+	results := make([][]byte, n)
+	for i, item := range items {
+		o := item.outcome
+		ids[i], statuses[i] = item.call.ID, string(o.status)
+		codes[i], failures[i] = nullableText(o.code), nullableText(string(o.failure))
+		effects[i], messages[i], results[i] = nullableText(string(o.effect)), nullableText(o.message), o.result
+	}
+	rows, err := tx.Query(ctx, `UPDATE calls SET status = o.status, code = o.code, failure = o.failure, effect = o.effect,
+			message = o.message, result = o.result, finished_at = holdpoint_now()
+		FROM unnest($2::uuid[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::bytea[])
+			AS o(id, status, code, failure, effect, message, result)
+		WHERE calls.id = o.id AND calls.status = 'executing' AND calls.claimed_by = $1 RETURNING calls.id`,
+		s.Instance, ids, statuses, codes, failures, effects, messages, results)
+	if err != nil {
+		return nil, fmt.Errorf("write outcomes: %w", err)
+	}
+	written := make(map[uuid.UUID]bool, n)
+	var id uuid.UUID
+	if _, err := pgx.ForEachRow(rows, []any{&id}, func() error { written[id] = true; return nil }); err != nil {
+		return nil, fmt.Errorf("write outcomes: %w", err)
+	}
+	return written, nil
+}
+
+// keepLate keeps an outcome that came after the call's claim was taken away. An
+// outcome that an earlier, unconfirmed attempt had written is no late one.
+func (s *Service) keepLate(ctx context.Context, tx pgx.Tx, item *finishItem) error {
+	o := item.outcome
+	evidence, err := json.Marshal(map[string]any{
+		"status": o.status, "code": o.code, "effect": o.effect, "message": o.message, "result": string(o.result),
+	})
+	if err != nil {
+		return fmt.Errorf("encode late outcome of call %s: %w", item.call.ID, err)
+	}
+	tag, err := tx.Exec(ctx, `UPDATE calls SET late = $2 WHERE id = $1 AND status = 'unknown' AND late IS NULL`,
+		item.call.ID, string(evidence))
+	if err != nil {
+		return fmt.Errorf("keep late outcome of call %s: %w", item.call.ID, err)
+	}
+	if tag.RowsAffected() == 0 {
+		item.written = true
+		return nil
+	}
+	s.Logger.Warn("an outcome came after the call had become unknown; kept as evidence", "call", item.call.ID, "status", o.status)
+	return audit.Write(ctx, tx, audit.Event{
+		Actor: audit.System(), Action: "call.late_outcome", Subject: item.call.ID, Data: map[string]any{"status": o.status},
+	})
+}

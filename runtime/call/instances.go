@@ -1,0 +1,146 @@
+package call
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/riverqueue/river"
+
+	"github.com/holdpoint/holdpoint/internal/audit"
+	"github.com/holdpoint/holdpoint/internal/postgres"
+	"github.com/holdpoint/holdpoint/runtime/tool"
+)
+
+const (
+	beatInterval = 2 * time.Second
+	// silence is how long an instance may miss its heartbeats before its claims are taken away.
+	silence = 15 * time.Second
+	// steadyBeats are the successful beats in a row before an instance judges others: after an
+	// outage of the database everyone's heartbeat is old.
+	steadyBeats = int(silence/beatInterval) + 1
+)
+
+// beat writes this instance's heartbeat.
+func (s *Service) beat(ctx context.Context) error {
+	_, err := s.Pool.Exec(ctx, `INSERT INTO instances (id) VALUES ($1)
+		ON CONFLICT (id) DO UPDATE SET heartbeat_at = holdpoint_now()`, s.Instance)
+	if err != nil {
+		return fmt.Errorf("write heartbeat of instance %s: %w", s.Instance, err)
+	}
+	return nil
+}
+
+// keepBeating writes the heartbeat and, while it is steady, takes over from instances that fell silent.
+func (s *Service) keepBeating() {
+	ticker := time.NewTicker(beatInterval)
+	defer ticker.Stop()
+	steady := 1
+	last := time.Now()
+	for {
+		select {
+		case <-s.running.Done():
+			return
+		case <-ticker.C:
+		}
+		ctx, cancel := context.WithTimeout(s.running, silence/2)
+		err := s.beat(ctx)
+		now := time.Now()
+		if err != nil || now.Sub(last) > 3*beatInterval {
+			steady = 0 // the database, or this process, was away
+		}
+		last = now
+		if err == nil {
+			if steady++; steady >= steadyBeats {
+				err = s.takeOver(ctx)
+			}
+		}
+		cancel()
+		if err != nil && !errors.Is(err, context.Canceled) {
+			s.Logger.Warn("heartbeat", "instance", s.Instance, "error", err)
+		}
+	}
+}
+
+// takeOver ends the claims of instances that fell silent: their calls become
+// unknown, and approved calls that nobody claimed get a new job, since theirs may
+// have died with the instance.
+func (s *Service) takeOver(ctx context.Context) error {
+	var lost []uuid.UUID
+	err := postgres.InTx(ctx, s.Pool, func(tx pgx.Tx) error {
+		rows, err := tx.Query(ctx, `DELETE FROM instances WHERE id IN (
+			SELECT id FROM instances WHERE heartbeat_at < holdpoint_now() - $1 * interval '1 second' AND id <> $2
+			FOR UPDATE SKIP LOCKED) RETURNING id`, silence.Seconds(), s.Instance)
+		if err != nil {
+			return fmt.Errorf("find silent instances: %w", err)
+		}
+		dead, err := pgx.CollectRows(rows, pgx.RowTo[uuid.UUID])
+		if err != nil {
+			return fmt.Errorf("find silent instances: %w", err)
+		}
+		if len(dead) == 0 {
+			return nil
+		}
+		s.Logger.Warn("instances fell silent; taking over", "instances", dead)
+		if lost, err = s.markUnknown(ctx, tx, dead); err != nil {
+			return err
+		}
+		return s.enqueueApproved(ctx, tx)
+	})
+	if err != nil {
+		return fmt.Errorf("take over from silent instances: %w", err)
+	}
+	for _, id := range lost {
+		s.hub.wake(id, nil)
+	}
+	return nil
+}
+
+const lostMessage = "the process that sent the call stopped before an answer came; the call may have been executed"
+
+func (s *Service) markUnknown(ctx context.Context, tx pgx.Tx, dead []uuid.UUID) ([]uuid.UUID, error) {
+	rows, err := tx.Query(ctx, `UPDATE calls SET status = 'unknown', code = $2, effect = $3, message = $4,
+			finished_at = holdpoint_now()
+		WHERE claimed_by = ANY($1) AND status = 'executing' RETURNING id`,
+		dead, CodeOutcomeUnknown, tool.EffectPossible, lostMessage)
+	if err != nil {
+		return nil, fmt.Errorf("mark calls unknown: %w", err)
+	}
+	lost, err := pgx.CollectRows(rows, pgx.RowTo[uuid.UUID])
+	if err != nil {
+		return nil, fmt.Errorf("mark calls unknown: %w", err)
+	}
+	for _, id := range lost {
+		event := audit.Event{Actor: audit.System(), Action: "call.unknown", Subject: id}
+		if err := s.ended(ctx, tx, id, event); err != nil {
+			return nil, err
+		}
+	}
+	return lost, nil
+}
+
+// enqueueApproved gives every approved call that nobody claimed a job. Jobs beyond the first find the call claimed.
+func (s *Service) enqueueApproved(ctx context.Context, tx pgx.Tx) error {
+	rows, err := tx.Query(ctx, `SELECT id FROM calls WHERE status = 'approved'`)
+	if err != nil {
+		return fmt.Errorf("find approved calls: %w", err)
+	}
+	ids, err := pgx.CollectRows(rows, pgx.RowTo[uuid.UUID])
+	if err != nil {
+		return fmt.Errorf("find approved calls: %w", err)
+	}
+	if len(ids) == 0 {
+		return nil
+	}
+	jobs := make([]river.InsertManyParams, len(ids))
+	for i, id := range ids {
+		jobs[i] = river.InsertManyParams{Args: executeArgs{CallID: id}}
+	}
+	if _, err := s.river.InsertManyFastTx(ctx, tx, jobs); err != nil {
+		return fmt.Errorf("insert execute jobs: %w", err)
+	}
+	return nil
+}

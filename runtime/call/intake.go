@@ -1,0 +1,304 @@
+package call
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/riverqueue/river"
+
+	"github.com/holdpoint/holdpoint/approval"
+	"github.com/holdpoint/holdpoint/internal/audit"
+	"github.com/holdpoint/holdpoint/internal/failpoint"
+	"github.com/holdpoint/holdpoint/internal/postgres"
+)
+
+// intakeItem is one call on its way into the database, and what became of it.
+type intakeItem struct {
+	call      *Call
+	attachKey []byte            // nil: nothing attaches to it
+	request   *approval.Request // nil: it is not parked
+	event     audit.Event
+
+	ticket Ticket
+	err    error
+}
+
+const (
+	intakeAttempts = 40 // with retryDelay between them: a restart of the database
+	attachAttempts = 5
+)
+
+// errAttachedGone: the call to attach to was delivered while we looked.
+var errAttachedGone = errors.New("the earlier call was delivered in between")
+
+// attachKey is what two submissions of the same call have in common.
+func attachKey(sub *Submission) []byte {
+	h := sha256.New()
+	for _, part := range [][]byte{
+		sub.Agent.ID[:], sub.PrincipalID[:], sub.Entry.SkillID[:],
+		[]byte(sub.Entry.Tool.Name), []byte(sub.IdempotencyKey), sub.Arguments,
+	} {
+		fmt.Fprintf(h, "%d:", len(part))
+		h.Write(part)
+	}
+	return h.Sum(nil)
+}
+
+// flushIntake writes items in one transaction; on a database that is restarting it waits.
+// An item that the database refuses does not take the others with it.
+func (s *Service) flushIntake(ctx context.Context, items []*intakeItem) {
+	err := s.tryIntake(ctx, items)
+	for attempt := 1; err != nil && retryable(err) && attempt < intakeAttempts; attempt++ {
+		s.Logger.Warn("recording calls: trying again", "calls", len(items), "attempt", attempt, "error", err)
+		if !pause(ctx, retryDelay) {
+			break
+		}
+		err = s.tryIntake(ctx, items)
+	}
+	if err == nil {
+		return
+	}
+	if len(items) > 1 && !retryable(err) {
+		for _, item := range items {
+			s.flushIntake(ctx, []*intakeItem{item})
+		}
+		return
+	}
+	for _, item := range items {
+		item.err = fmt.Errorf("record call: %w", err)
+	}
+}
+
+func (s *Service) tryIntake(ctx context.Context, items []*intakeItem) error {
+	plain := true
+	for _, item := range items {
+		item.err, item.ticket = nil, Ticket{ID: item.call.ID, Status: item.call.Status, Gated: item.call.Gated}
+		plain = plain && item.attachKey == nil && item.request == nil
+	}
+	if plain {
+		return s.intakeInOneTrip(ctx, items)
+	}
+	return s.intakeInTx(ctx, items)
+}
+
+// intakeInOneTrip records calls that nothing can attach to and nobody decides
+// about: one pipelined, implicit transaction. A repeated attempt finds them by id.
+func (s *Service) intakeInOneTrip(ctx context.Context, items []*intakeItem) error {
+	batch := &pgx.Batch{}
+	batch.Queue(insertCallsSQL, callColumns(items)...)
+	if err := audit.Queue(batch, events(items)...); err != nil {
+		return err
+	}
+	failpoint.Hit(failpoint.SubmitBeforeCommit)
+	if err := s.Pool.SendBatch(ctx, batch).Close(); err != nil {
+		if isUniqueViolation(err) {
+			return s.intakeInTx(ctx, items) // an earlier attempt was committed after all
+		}
+		return fmt.Errorf("insert calls: %w", err)
+	}
+	failpoint.Hit(failpoint.SubmitAfterCommit)
+	return nil
+}
+
+func (s *Service) intakeInTx(ctx context.Context, items []*intakeItem) error {
+	err := postgres.InTx(ctx, s.Pool, func(tx pgx.Tx) error {
+		inserted, err := insertCalls(ctx, tx, items)
+		if err != nil {
+			return err
+		}
+		var fresh, rest []*intakeItem
+		for _, item := range items {
+			if inserted[item.call.ID] {
+				fresh = append(fresh, item)
+			} else {
+				rest = append(rest, item)
+			}
+		}
+		if err := s.park(ctx, tx, fresh); err != nil {
+			return err
+		}
+		if err := attach(ctx, tx, rest); err != nil {
+			return err
+		}
+		failpoint.Hit(failpoint.SubmitBeforeCommit)
+		return nil
+	})
+	if err == nil {
+		failpoint.Hit(failpoint.SubmitAfterCommit)
+	}
+	return err
+}
+
+// park writes what belongs to freshly inserted calls: audit events, and for
+// parked ones the approval and the job that expires it.
+func (s *Service) park(ctx context.Context, tx pgx.Tx, items []*intakeItem) error {
+	if err := audit.Write(ctx, tx, events(items)...); err != nil {
+		return err
+	}
+	var requests []approval.Request
+	for _, item := range items {
+		if item.request != nil {
+			requests = append(requests, *item.request)
+		}
+	}
+	if len(requests) == 0 {
+		return nil
+	}
+	deadlines, err := approval.Insert(ctx, tx, requests)
+	if err != nil {
+		return err
+	}
+	jobs := make([]river.InsertManyParams, 0, len(requests))
+	for _, r := range requests {
+		jobs = append(jobs, expireJob(r.CallID, deadlines[r.CallID]))
+	}
+	if _, err := s.river.InsertManyFastTx(ctx, tx, jobs); err != nil {
+		return fmt.Errorf("insert expiry jobs: %w", err)
+	}
+	for _, item := range items {
+		item.ticket.Deadline = deadlines[item.call.ID]
+	}
+	return nil
+}
+
+// attach finds, for items that were not inserted, the call that was there
+// before: the same call made earlier, or this very one from an attempt whose commit was not confirmed.
+func attach(ctx context.Context, tx pgx.Tx, items []*intakeItem) error {
+	if len(items) == 0 {
+		return nil
+	}
+	ids, keys := make([]uuid.UUID, len(items)), make([][]byte, len(items))
+	for i, item := range items {
+		ids[i], keys[i] = item.call.ID, item.attachKey
+	}
+	rows, err := tx.Query(ctx, `SELECT id, attach_key, status, gated FROM calls
+		WHERE id = ANY($1) OR attach_key = ANY($2)`, ids, keys)
+	if err != nil {
+		return fmt.Errorf("find calls to attach to: %w", err)
+	}
+	byID, byKey := map[uuid.UUID]Ticket{}, map[string]Ticket{}
+	var t Ticket
+	var key []byte
+	_, err = pgx.ForEachRow(rows, []any{&t.ID, &key, &t.Status, &t.Gated}, func() error {
+		byID[t.ID] = t
+		if key != nil {
+			byKey[string(key)] = t
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("find calls to attach to: %w", err)
+	}
+	for _, item := range items {
+		if own, ok := byID[item.call.ID]; ok {
+			item.ticket = own
+			continue
+		}
+		earlier, ok := byKey[string(item.attachKey)]
+		if !ok {
+			item.err = errAttachedGone
+			continue
+		}
+		earlier.Attached = true
+		item.ticket = earlier
+	}
+	return nil
+}
+
+const insertCallsSQL = `INSERT INTO calls (id, agent_id, principal_id, conversation_id, skill_id, skill_revision,
+		gated, status, tool, exposed_name, pin, arguments, attach_key, code, message, claimed_by, claimed_at, finished_at)
+	SELECT id, agent_id, principal_id, conversation_id, skill_id, skill_revision,
+		gated, status, tool, exposed_name, pin, arguments, attach_key, code, message, claimed_by,
+		CASE WHEN claimed_by IS NOT NULL THEN holdpoint_now() END,
+		CASE WHEN status IN ('invalid', 'denied') THEN holdpoint_now() END
+	FROM unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::uuid[], $5::uuid[], $6::bigint[], $7::boolean[], $8::text[],
+		$9::text[], $10::text[], $11::bytea[], $12::bytea[], $13::bytea[], $14::text[], $15::text[], $16::uuid[])
+		AS c(id, agent_id, principal_id, conversation_id, skill_id, skill_revision, gated, status,
+		tool, exposed_name, pin, arguments, attach_key, code, message, claimed_by)
+	ORDER BY attach_key`
+
+func insertCalls(ctx context.Context, tx pgx.Tx, items []*intakeItem) (map[uuid.UUID]bool, error) {
+	rows, err := tx.Query(ctx, insertCallsSQL+` ON CONFLICT DO NOTHING RETURNING id`, callColumns(items)...)
+	if err != nil {
+		return nil, fmt.Errorf("insert calls: %w", err)
+	}
+	inserted := make(map[uuid.UUID]bool, len(items))
+	var id uuid.UUID
+	if _, err := pgx.ForEachRow(rows, []any{&id}, func() error { inserted[id] = true; return nil }); err != nil {
+		return nil, fmt.Errorf("insert calls: %w", err)
+	}
+	return inserted, nil
+}
+
+func callColumns(items []*intakeItem) []any {
+	n := len(items)
+	ids, agents, skills := make([]uuid.UUID, n), make([]uuid.UUID, n), make([]uuid.UUID, n)
+	principals, conversations, claimants := make([]*uuid.UUID, n), make([]*uuid.UUID, n), make([]*uuid.UUID, n)
+	revisions, gated := make([]int64, n), make([]bool, n)
+	statuses, tools, names := make([]string, n), make([]string, n), make([]string, n)
+	pins, arguments, keys := make([][]byte, n), make([][]byte, n), make([][]byte, n)
+	codes, messages := make([]*string, n), make([]*string, n)
+	for i, item := range items {
+		c := item.call
+		ids[i], agents[i], skills[i] = c.ID, c.AgentID, c.SkillID
+		principals[i], conversations[i], claimants[i] = nullable(c.PrincipalID), nullable(c.ConversationID), nullable(c.claimedBy)
+		revisions[i], gated[i] = c.SkillRevision, c.Gated
+		statuses[i], tools[i], names[i] = string(c.Status), c.Tool, c.ExposedName
+		pins[i], arguments[i], keys[i] = c.Pin[:], c.Arguments, item.attachKey
+		codes[i], messages[i] = nullableText(c.Code), nullableText(c.Message)
+	}
+	return []any{
+		ids, agents, principals, conversations, skills, revisions, gated, statuses, tools, names,
+		pins, arguments, keys, codes, messages, claimants,
+	}
+}
+
+func events(items []*intakeItem) []audit.Event {
+	list := make([]audit.Event, len(items))
+	for i, item := range items {
+		list[i] = item.event
+	}
+	return list
+}
+
+func nullable(id uuid.UUID) *uuid.UUID {
+	if id == uuid.Nil {
+		return nil
+	}
+	return &id
+}
+
+// nullableText makes a text column's value of words that may come from
+// outside: PostgreSQL's text holds neither NUL nor invalid UTF-8.
+func nullableText(s string) *string {
+	if s == "" {
+		return nil
+	}
+	s = strings.ReplaceAll(strings.ToValidUTF8(s, "\uFFFD"), "\x00", "\uFFFD")
+	return &s
+}
+
+func isUniqueViolation(err error) bool {
+	var pgErr *pgconn.PgError
+	return errors.As(err, &pgErr) && pgErr.Code == "23505"
+}
+
+// retryable reports whether the database may take the same thing later: the
+// connection broke, the server is stopping or starting, or two transactions were in each other's way.
+func retryable(err error) bool {
+	var pgErr *pgconn.PgError
+	if !errors.As(err, &pgErr) {
+		return !errors.Is(err, context.Canceled)
+	}
+	switch pgErr.Code[:2] {
+	case "08", "40", "53", "57":
+		return true
+	}
+	return false
+}

@@ -1,0 +1,108 @@
+package call
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"time"
+
+	"github.com/holdpoint/holdpoint/runtime/agent"
+	"github.com/holdpoint/holdpoint/runtime/tool"
+)
+
+// idempotentAttempts is how often a call of a tool is sent that an operator declared
+// idempotent, when no answer comes.
+const idempotentAttempts = 3
+
+// outcome is how a call that was claimed for sending ended.
+type outcome struct {
+	status  Status
+	code    string
+	failure tool.FailureKind
+	effect  tool.Effect
+	message string
+	result  json.RawMessage
+}
+
+// send sends a claimed call and writes its outcome. It depends on no caller:
+// only the call's own timeout ends it.
+func (s *Service) send(c *Call, skill *agent.Skill, server tool.Server, definition tool.Definition) {
+	o := s.attempt(c, skill, server, definition)
+	if skill.Tools[c.Tool].Idempotent {
+		for attempt := 1; attempt < idempotentAttempts && o.failure == tool.TransportFailure; attempt++ {
+			s.Logger.Info("sending an idempotent call again", "call", c.ID, "attempt", attempt+1, "error", o.message)
+			if !pause(s.running, time.Duration(attempt)*retryDelay) {
+				break
+			}
+			o = s.attempt(c, skill, server, definition)
+		}
+	}
+	s.finish(c, o)
+}
+
+func (s *Service) attempt(c *Call, skill *agent.Skill, server tool.Server, definition tool.Definition) outcome {
+	source, err := s.Discovery.Source(server.Transport)
+	if err != nil {
+		return failed(&tool.Failure{Kind: tool.TransportFailure, Effect: tool.EffectNone, Message: err.Error()})
+	}
+	ctx, cancel := context.WithTimeout(s.running, skill.CallTimeout)
+	defer cancel()
+	result, err := source.Call(ctx, server, tool.CallRequest{
+		CallID: c.ID, Tool: c.Tool, Arguments: c.Arguments, Definition: &definition,
+	})
+	if err != nil {
+		var failure *tool.Failure
+		if !errors.As(err, &failure) {
+			failure = &tool.Failure{Kind: tool.TransportFailure, Effect: tool.EffectPossible, Message: "sending broke off", Err: err}
+		}
+		s.Logger.Info("call failed", "call", c.ID, "skill", c.Skill, "tool", c.Tool,
+			"kind", failure.Kind, "effect", failure.Effect, "message", failure.Message, "error", failure.Err)
+		return failed(failure)
+	}
+	return s.accept(c, definition, result)
+}
+
+// accept checks a result against the tool's output schema.
+func (s *Service) accept(c *Call, definition tool.Definition, result tool.Result) outcome {
+	if result.IsError {
+		return outcome{
+			status: Failed, code: string(tool.ToolError), failure: tool.ToolError,
+			effect: tool.EffectNone, message: "the tool reported an error", result: result.Raw,
+		}
+	}
+	if len(definition.OutputSchema) > 0 {
+		if message := s.checkOutput(definition, result.Raw); message != "" {
+			s.Logger.Info("result breaks the output schema", "call", c.ID, "skill", c.Skill, "tool", c.Tool)
+			return outcome{
+				status: Failed, code: string(tool.ProtocolFailure), failure: tool.ProtocolFailure,
+				effect: tool.EffectPossible, message: message, result: result.Raw,
+			}
+		}
+	}
+	return outcome{status: Succeeded, result: result.Raw}
+}
+
+func (s *Service) checkOutput(definition tool.Definition, raw json.RawMessage) string {
+	schemas, err := s.schemas.get(definition)
+	if err != nil {
+		return "the tool's outputSchema cannot be used: " + err.Error()
+	}
+	var result struct {
+		StructuredContent json.RawMessage `json:"structuredContent"`
+	}
+	if err := json.Unmarshal(raw, &result); err != nil {
+		return "the result is not a JSON object"
+	}
+	if problems := schemas.ValidateOutput(result.StructuredContent); len(problems) > 0 {
+		return "the result breaks the tool's outputSchema: " + listProblems(problems)
+	}
+	return ""
+}
+
+func failed(f *tool.Failure) outcome {
+	o := outcome{status: Failed, code: string(f.Kind), failure: f.Kind, effect: f.Effect, message: f.Message, result: f.Raw}
+	if f.Kind == tool.JSONRPCError {
+		o.result = f.RPC
+	}
+	return o
+}

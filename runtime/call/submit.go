@@ -1,0 +1,188 @@
+package call
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/google/uuid"
+
+	"github.com/holdpoint/holdpoint/approval"
+	"github.com/holdpoint/holdpoint/internal/audit"
+	"github.com/holdpoint/holdpoint/runtime/agent"
+	"github.com/holdpoint/holdpoint/runtime/tool"
+)
+
+// Submit takes a call in: validates its arguments, judges it, and records it.
+// An auto-approved call is on its way when Submit returns; a gated one is parked, or
+// attached to an earlier one. Invalid arguments and denials are outcomes (the
+// ticket's status is final), not errors. An error means: nothing was recorded and
+// nothing is sent, unless the database failed to say so.
+func (s *Service) Submit(ctx context.Context, sub Submission) (Ticket, error) {
+	for attempt := 1; ; attempt++ {
+		ticket, err := s.submitOnce(ctx, &sub)
+		if !errors.Is(err, errAttachedGone) || attempt == attachAttempts {
+			return ticket, err
+		}
+	}
+}
+
+func (s *Service) submitOnce(ctx context.Context, sub *Submission) (Ticket, error) {
+	skill, server, err := s.Agents.Skill(ctx, sub.Entry.SkillID)
+	if err != nil {
+		return Ticket{}, fmt.Errorf("submit %s: %w", sub.Entry.Name, err)
+	}
+	definition, verdict, err := s.judge(ctx, sub, skill)
+	if err != nil {
+		return Ticket{}, fmt.Errorf("judge %s: %w", sub.Entry.Name, err)
+	}
+	c, err := newCall(sub, skill, definition)
+	if err != nil {
+		return Ticket{}, err
+	}
+	schemas, err := s.schemas.get(definition)
+	if err != nil {
+		return Ticket{}, fmt.Errorf("judge %s: %w", sub.Entry.Name, err)
+	}
+	if problems := schemas.ValidateInput(c.Arguments); len(problems) > 0 {
+		return s.refuse(c, sub, Invalid, CodeInvalidArguments, listProblems(problems))
+	}
+	switch verdict.Action {
+	case approval.Park:
+		return s.submitParked(c, sub, skill, verdict)
+	case approval.Allow:
+		return s.submitDirect(c, sub, skill, server, definition)
+	default:
+		code, message := denial(verdict.Rule)
+		return s.refuse(c, sub, Denied, code, message)
+	}
+}
+
+// judge finds the tool's present definition, which a call is always about, and
+// the verdict. An error means that the call must not be sent.
+func (s *Service) judge(ctx context.Context, sub *Submission, skill *agent.Skill) (tool.Definition, approval.Verdict, error) {
+	pins, err := s.Discovery.Status(ctx, skill.ID, sub.Entry.Tool.Name)
+	if err != nil {
+		return tool.Definition{}, approval.Verdict{}, err
+	}
+	settings := skill.Tools[sub.Entry.Tool.Name]
+	verdict := approval.Judge(approval.Question{
+		AutoApprove: skill.AutoApprove,
+		HighRisk:    settings.Risk != "",
+		Disabled:    settings.Disabled(),
+		Known:       pins.Known,
+		Accepted:    pins.Known && pins.Current == pins.Accepted,
+		EverSeen:    !pins.Accepted.IsZero(),
+	})
+	definition := sub.Entry.Tool
+	if pins.Known && pins.Current != definition.Pin() {
+		if definition, err = s.Discovery.Definition(ctx, pins.Current); err != nil {
+			return tool.Definition{}, approval.Verdict{}, err
+		}
+	}
+	return definition, verdict, nil
+}
+
+func newCall(sub *Submission, skill *agent.Skill, definition tool.Definition) (*Call, error) {
+	id, err := uuid.NewV7()
+	if err != nil {
+		return nil, fmt.Errorf("make call id: %w", err)
+	}
+	return &Call{
+		ID:             id,
+		AgentID:        sub.Agent.ID,
+		Agent:          sub.Agent.Name,
+		PrincipalID:    sub.PrincipalID,
+		ConversationID: sub.ConversationID,
+		SkillID:        skill.ID,
+		Skill:          skill.Name,
+		SkillRevision:  skill.Revision,
+		Tool:           definition.Name,
+		ExposedName:    sub.Entry.Name,
+		Pin:            definition.Pin(),
+		Arguments:      sub.Arguments,
+	}, nil
+}
+
+// refuse records a call that ends where it began.
+func (s *Service) refuse(c *Call, sub *Submission, status Status, code, message string) (Ticket, error) {
+	c.Status, c.Code, c.Message = status, code, message
+	item := &intakeItem{call: c, event: submitted(c, sub, "call."+string(status), map[string]any{"code": code})}
+	s.direct.do(item)
+	return item.ticket, item.err
+}
+
+func (s *Service) submitParked(c *Call, sub *Submission, skill *agent.Skill, verdict approval.Verdict) (Ticket, error) {
+	c.Status, c.Gated = Parked, true
+	item := &intakeItem{
+		call:      c,
+		attachKey: attachKey(sub),
+		request: &approval.Request{
+			CallID: c.ID, Digest: c.envelope().Digest(), Rule: verdict.Rule, Timeout: skill.ApprovalTimeout,
+		},
+		event: submitted(c, sub, "call.parked", map[string]any{"rule": verdict.Rule}),
+	}
+	s.gated.do(item)
+	return item.ticket, item.err
+}
+
+// submitDirect records an auto-approved call as claimed, and sends it. From
+// here on the call goes its way whatever becomes of the submitter.
+func (s *Service) submitDirect(c *Call, sub *Submission, skill *agent.Skill, server tool.Server, definition tool.Definition) (Ticket, error) {
+	c.Status, c.claimedBy = Executing, s.Instance
+	item := &intakeItem{call: c, event: submitted(c, sub, "call.allowed", nil)}
+	if sub.IdempotencyKey != "" {
+		item.attachKey = attachKey(sub)
+	}
+	if !s.flights.add(c.ID) {
+		return Ticket{}, fmt.Errorf("submit %s: call id %s is in use", sub.Entry.Name, c.ID)
+	}
+	s.direct.do(item)
+	if item.err != nil || item.ticket.Attached {
+		s.flights.done(c.ID)
+		return item.ticket, item.err
+	}
+	s.background.Go(func() {
+		defer s.flights.done(c.ID)
+		s.send(c, skill, server, definition)
+	})
+	return item.ticket, nil
+}
+
+func submitted(c *Call, sub *Submission, action string, data map[string]any) audit.Event {
+	actor := audit.Agent(sub.Agent.ID)
+	if sub.PrincipalID != uuid.Nil {
+		actor = audit.Person(sub.PrincipalID)
+	}
+	return audit.Event{Actor: actor, Action: action, Subject: c.ID, Data: data}
+}
+
+// envelope is what a decision about the call is about.
+func (c *Call) envelope() approval.Envelope {
+	return approval.Envelope{
+		ApprovalID:    c.ID,
+		AgentID:       c.AgentID,
+		PrincipalID:   c.PrincipalID,
+		SkillID:       c.SkillID,
+		SkillRevision: c.SkillRevision,
+		Tool:          c.Tool,
+		Pin:           c.Pin,
+		Arguments:     c.Arguments,
+	}
+}
+
+func denial(rule string) (code, message string) {
+	if rule == approval.RuleToolGone {
+		return CodeDefinitionChanged, "the skill server no longer offers this tool"
+	}
+	return CodeToolDisabled, "an operator switched this tool off"
+}
+
+func listProblems(problems []tool.Problem) string {
+	lines := make([]string, len(problems))
+	for i, p := range problems {
+		lines[i] = p.String()
+	}
+	return strings.Join(lines, "\n")
+}

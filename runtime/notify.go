@@ -1,0 +1,62 @@
+package runtime
+
+import (
+	"context"
+	"encoding/json"
+
+	"github.com/google/uuid"
+
+	"github.com/holdpoint/holdpoint/internal/registry"
+	"github.com/holdpoint/holdpoint/runtime/call"
+)
+
+// dropChannel carries clients' notifications/cancelled to the process that
+// holds the response open.
+const dropChannel = "holdpoint_drop"
+
+type dropNotice struct {
+	Conversation uuid.UUID `json:"conversation"`
+	Request      string    `json:"request"`
+}
+
+// maxNotice is what PostgreSQL takes as the payload of one NOTIFY.
+const maxNotice = 8000
+
+func (rt *Runtime) broadcastDrop(ctx context.Context, conversation uuid.UUID, request string) {
+	payload, err := json.Marshal(dropNotice{conversation, request})
+	if err != nil || len(payload) >= maxNotice {
+		return // no client of ours has such a request id
+	}
+	if _, err := rt.DB.Pool().Exec(ctx, `SELECT pg_notify($1, $2)`, dropChannel, string(payload)); err != nil {
+		rt.Logger.Warn("relaying a cancelled request", "conversation", conversation, "error", err)
+	}
+}
+
+// notified hands a notification to the package it is for.
+func (rt *Runtime) notified(channel, payload string) {
+	switch channel {
+	case call.Channel:
+		rt.Calls.HandleNotification(payload)
+	case registry.Channel:
+		rt.forget()
+	case dropChannel:
+		var notice dropNotice
+		if err := json.Unmarshal([]byte(payload), &notice); err != nil {
+			rt.Logger.Warn("notification cannot be read", "channel", channel, "error", err)
+			return
+		}
+		rt.mcp.Drop(notice.Conversation, notice.Request)
+	}
+}
+
+// caughtUp makes good for notifications that were missed.
+func (rt *Runtime) caughtUp() {
+	rt.forget()
+	rt.Calls.CatchUp()
+}
+
+func (rt *Runtime) forget() {
+	rt.Identity.Invalidate()
+	rt.Discovery.Forget()
+	rt.Agents.Invalidate()
+}

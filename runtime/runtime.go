@@ -1,0 +1,220 @@
+// Package runtime assembles what agents use: the services under it, their
+// jobs and their routes. It owns the order in which they start and stop, and no behaviour of its own.
+package runtime
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/riverqueue/river"
+	"github.com/riverqueue/river/riverdriver/riverpgxv5"
+
+	"github.com/holdpoint/holdpoint/internal/identity"
+	"github.com/holdpoint/holdpoint/internal/postgres"
+	"github.com/holdpoint/holdpoint/internal/registry"
+	"github.com/holdpoint/holdpoint/internal/secret"
+	"github.com/holdpoint/holdpoint/runtime/agent"
+	"github.com/holdpoint/holdpoint/runtime/api"
+	"github.com/holdpoint/holdpoint/runtime/call"
+	"github.com/holdpoint/holdpoint/runtime/mcpserver"
+	"github.com/holdpoint/holdpoint/runtime/mcptool"
+	"github.com/holdpoint/holdpoint/runtime/tool"
+)
+
+// Config is what a [Runtime] is made of. DB, Box, Logger, Now and PublicURL are required.
+type Config struct {
+	DB     *postgres.DB
+	Box    *secret.Box
+	Logger *slog.Logger
+	Now    func() time.Time
+
+	Version   string
+	PublicURL string
+	DataDir   string // for the private homes of stdio children
+
+	// BootstrapToken, when set, is a credential of the person "bootstrap".
+	BootstrapToken string
+	// AllowSelfApproval lets people decide calls made on their own behalf.
+	AllowSelfApproval bool
+	// StdioOff refuses skills of transport stdio.
+	StdioOff bool
+}
+
+// Runtime is all services of one process.
+type Runtime struct {
+	Config
+	Instance  uuid.UUID
+	Identity  *identity.Service
+	Discovery *tool.Discovery
+	Agents    *agent.Service
+	Calls     *call.Service
+
+	source *mcptool.Source
+	mcp    *mcpserver.Server
+	api    *api.API
+	river  *river.Client[pgx.Tx]
+
+	background sync.WaitGroup
+	stop       context.CancelFunc
+}
+
+// New joins the parts; nothing runs before [Runtime.Start].
+func New(cfg Config) (*Runtime, error) {
+	if cfg.DB == nil || cfg.Box == nil || cfg.Logger == nil || cfg.Now == nil || cfg.PublicURL == "" {
+		return nil, errors.New("assemble runtime: DB, Box, Logger, Now and PublicURL are required")
+	}
+	instance, err := uuid.NewV7()
+	if err != nil {
+		return nil, fmt.Errorf("assemble runtime: %w", err)
+	}
+	rt := &Runtime{Config: cfg, Instance: instance}
+	for _, make := range []func() error{rt.makeRegistry, rt.makeCalls, rt.makeEdges} {
+		if err := make(); err != nil {
+			return nil, fmt.Errorf("assemble runtime: %w", err)
+		}
+	}
+	return rt, nil
+}
+
+func (rt *Runtime) makeRegistry() error {
+	pool, log := rt.DB.Pool(), rt.Logger
+	var err error
+	rt.Identity, err = identity.New(identity.Config{Pool: pool, BootstrapToken: rt.BootstrapToken, Logger: log, Now: rt.Now})
+	if err != nil {
+		return err
+	}
+	rt.source = mcptool.New(mcptool.Config{
+		Logger: log, Version: rt.Version, DataDir: rt.DataDir, StdioOff: rt.StdioOff, Now: rt.Now,
+		Path: os.Getenv("PATH"),
+		ListChanged: func(skill uuid.UUID) {
+			rt.Discovery.Invalidate(skill)
+		},
+	})
+	rt.Discovery, err = tool.NewDiscovery(tool.DiscoveryConfig{
+		Pool: pool, Logger: log, Now: rt.Now,
+		Sources: map[tool.Transport]tool.Source{tool.HTTP: rt.source, tool.Stdio: rt.source},
+	})
+	if err != nil {
+		return err
+	}
+	rt.Agents, err = agent.New(agent.Config{
+		Pool: pool, Discovery: rt.Discovery, Box: rt.Box, Logger: log, Now: rt.Now, StdioOff: rt.StdioOff,
+	})
+	return err
+}
+
+func (rt *Runtime) makeCalls() error {
+	var err error
+	rt.Calls, err = call.New(call.Config{
+		Pool: rt.DB.Pool(), Agents: rt.Agents, Discovery: rt.Discovery, Logger: rt.Logger,
+		Instance: rt.Instance, AllowSelfApproval: rt.AllowSelfApproval,
+	})
+	if err != nil {
+		return err
+	}
+	workers := river.NewWorkers()
+	rt.Calls.AddWorkers(workers)
+	rt.river, err = river.NewClient(riverpgxv5.New(rt.DB.Pool()), &river.Config{
+		ID:      rt.Instance.String(),
+		Logger:  quiet(rt.Logger),
+		Workers: workers,
+		Queues: map[string]river.QueueConfig{
+			river.QueueDefault: {MaxWorkers: 20},
+			call.ExecuteQueue:  {MaxWorkers: 1000},
+		},
+		// The default of 100 ms also holds back the notification of a new job.
+		FetchCooldown: time.Millisecond,
+	})
+	return err
+}
+
+func (rt *Runtime) makeEdges() error {
+	var err error
+	rt.mcp, err = mcpserver.New(mcpserver.Config{
+		Calls: rt.Calls, Agents: rt.Agents, Identity: rt.Identity, Logger: rt.Logger, Now: rt.Now,
+		Version: rt.Version, PublicURL: rt.PublicURL, Broadcast: rt.broadcastDrop,
+	})
+	if err != nil {
+		return err
+	}
+	rt.api, err = api.New(api.Config{
+		Calls: rt.Calls, Agents: rt.Agents, Identity: rt.Identity, Audit: rt.DB.Pool(), Logger: rt.Logger,
+	})
+	return err
+}
+
+// Mount adds the routes of all edges.
+func (rt *Runtime) Mount(mux *http.ServeMux) {
+	rt.mcp.Mount(mux)
+	rt.api.Mount(mux)
+	rt.mountHealth(mux)
+}
+
+// Start begins the work: jobs, heartbeat, notifications.
+func (rt *Runtime) Start(ctx context.Context) error {
+	background, stop := context.WithCancel(context.WithoutCancel(ctx))
+	rt.stop = stop
+	if err := rt.Calls.Start(ctx, rt.river); err != nil {
+		stop()
+		return err
+	}
+	rt.background.Go(func() {
+		rt.DB.Listen(background, []string{call.Channel, registry.Channel, dropChannel}, rt.notified, rt.caughtUp)
+	})
+	if err := rt.river.Start(background); err != nil {
+		stop()
+		return fmt.Errorf("start job queue: %w", err)
+	}
+	return nil
+}
+
+// Drain lets go of every open response; the calls go their way. It comes before the HTTP server's shutdown.
+func (rt *Runtime) Drain() { rt.mcp.Drain() }
+
+// Stop ends the work: no new jobs, then the calls in flight until ctx ends,
+// then the connections to skill servers.
+func (rt *Runtime) Stop(ctx context.Context) error {
+	err := rt.river.Stop(ctx)
+	if err != nil {
+		err = fmt.Errorf("stop job queue: %w", err)
+	}
+	err = errors.Join(err, rt.Calls.Stop(ctx))
+	rt.stop()
+	rt.background.Wait()
+	rt.source.Close(ctx)
+	rt.Agents.Close()
+	rt.Discovery.Close()
+	rt.Identity.Close()
+	return err
+}
+
+// quiet keeps the job queue's own chatter out of the log.
+func quiet(log *slog.Logger) *slog.Logger {
+	return slog.New(levelHandler{log.Handler(), slog.LevelWarn})
+}
+
+// levelHandler passes on what is at least of a level.
+type levelHandler struct {
+	slog.Handler
+	level slog.Level
+}
+
+func (h levelHandler) Enabled(ctx context.Context, level slog.Level) bool {
+	return level >= h.level && h.Handler.Enabled(ctx, level)
+}
+
+func (h levelHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return levelHandler{h.Handler.WithAttrs(attrs), h.level}
+}
+
+func (h levelHandler) WithGroup(name string) slog.Handler {
+	return levelHandler{h.Handler.WithGroup(name), h.level}
+}
