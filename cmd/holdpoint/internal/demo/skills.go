@@ -1,0 +1,163 @@
+// Package demo owns what `holdpoint demo` shows: two small skills served over MCP,
+// and a scripted agent that uses them through Holdpoint as any MCP client would.
+// Nothing outside the demo depends on it.
+package demo
+
+import (
+	"context"
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// The names of the demo's skills, and where [Skills.Mount] serves them.
+const (
+	InboxSkill = "inbox" // read-only, auto-approved
+	DriveSkill = "drive" // writes files, gated
+	InboxPath  = "/demo/skills/inbox/mcp"
+	DrivePath  = "/demo/skills/drive/mcp"
+)
+
+// Skills are the demo's skill servers.
+type Skills struct {
+	// Dir is where save_csv writes.
+	Dir string
+	// Version is told to clients.
+	Version string
+}
+
+// Invoice is one invoice that waits in the demo's inbox.
+type Invoice struct {
+	ID   string `json:"id"`
+	Rows []Row  `json:"rows"`
+}
+
+// Row is one line of an invoice.
+type Row struct {
+	Date   string  `json:"date" jsonschema:"day of the invoice line, YYYY-MM-DD"`
+	Amount float64 `json:"amount" jsonschema:"amount in the invoice's currency"`
+	Vendor string  `json:"vendor" jsonschema:"who is to be paid"`
+}
+
+// Inbox is what the demo's agent finds.
+func Inbox() []Invoice {
+	return []Invoice{
+		{ID: "invoice-2026-001", Rows: []Row{{"2026-01-15", 1250.00, "Northwind Traders"}, {"2026-01-16", 890.50, "Harbour Freight Office"}}},
+		{ID: "invoice-2026-002", Rows: []Row{{"2026-02-03", 48.20, "Paper & Sons"}}},
+		{ID: "invoice-2026-003", Rows: []Row{{"2026-02-11", 19900.00, "Northwlnd Traders"}}},
+	}
+}
+
+// Mount adds the two endpoints.
+func (s *Skills) Mount(mux *http.ServeMux) {
+	mux.Handle(InboxPath, handler(s.inbox()))
+	mux.Handle(DrivePath, handler(s.drive()))
+}
+
+func handler(server *mcp.Server) http.Handler {
+	return mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server }, nil)
+}
+
+type inboxOut struct {
+	Invoices []Invoice `json:"invoices"`
+}
+
+func (s *Skills) inbox() *mcp.Server {
+	server := mcp.NewServer(&mcp.Implementation{Name: "demo-inbox", Title: "Demo inbox", Version: s.Version}, nil)
+	mcp.AddTool(server, &mcp.Tool{
+		Name:        "list_invoices",
+		Title:       "List invoices",
+		Description: "List the invoices that wait in the inbox, with their lines.",
+		Annotations: &mcp.ToolAnnotations{ReadOnlyHint: true},
+	}, func(context.Context, *mcp.CallToolRequest, struct{}) (*mcp.CallToolResult, inboxOut, error) {
+		return nil, inboxOut{Inbox()}, nil
+	})
+	return server
+}
+
+type saveCSVIn struct {
+	Filename string `json:"filename" jsonschema:"output filename without extension"`
+	Rows     []Row  `json:"rows" jsonschema:"the lines to save"`
+}
+
+func (s *Skills) drive() *mcp.Server {
+	server := mcp.NewServer(&mcp.Implementation{Name: "demo-drive", Title: "Demo drive", Version: s.Version}, nil)
+	destructive := false
+	mcp.AddTool(server, &mcp.Tool{
+		Name:        "save_csv",
+		Title:       "Save CSV",
+		Description: "Save parsed invoice data as a CSV file on the shared drive.",
+		Annotations: &mcp.ToolAnnotations{DestructiveHint: &destructive},
+	}, func(_ context.Context, _ *mcp.CallToolRequest, in saveCSVIn) (*mcp.CallToolResult, any, error) {
+		path, err := s.save(in)
+		if err != nil {
+			return nil, nil, err // the SDK makes it a result with isError
+		}
+		text := fmt.Sprintf("CSV saved to %s (%d rows)", path, len(in.Rows))
+		return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: text}}}, nil, nil
+	})
+	return server
+}
+
+var filenameForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$`)
+
+func (s *Skills) save(in saveCSVIn) (string, error) {
+	if !filenameForm.MatchString(in.Filename) {
+		return "", errors.New("filename: want letters, digits, '.', '_' and '-', at most 100")
+	}
+	if err := os.MkdirAll(s.Dir, 0o755); err != nil {
+		return "", fmt.Errorf("save %s: %w", in.Filename, plain(err))
+	}
+	path := filepath.Join(s.Dir, in.Filename+".csv")
+	var text strings.Builder
+	w := csv.NewWriter(&text)
+	records := [][]string{{"date", "amount", "vendor"}}
+	for _, row := range in.Rows {
+		records = append(records, []string{row.Date, strconv.FormatFloat(row.Amount, 'f', 2, 64), row.Vendor})
+	}
+	if err := w.WriteAll(records); err != nil {
+		return "", fmt.Errorf("save %s: %w", in.Filename, err)
+	}
+	if err := os.WriteFile(path, []byte(text.String()), 0o644); err != nil {
+		return "", fmt.Errorf("save %s: %w", in.Filename, plain(err))
+	}
+	return path, nil
+}
+
+// plain drops the path from a file system error; the message names the file already.
+func plain(err error) error {
+	var pathErr *fs.PathError
+	if errors.As(err, &pathErr) {
+		return pathErr.Err
+	}
+	return err
+}
+
+// Saved lists the files that were written.
+func (s *Skills) Saved() ([]string, error) {
+	entries, err := os.ReadDir(s.Dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("list saved files: %w", err)
+	}
+	var names []string
+	for _, e := range entries {
+		if strings.HasSuffix(e.Name(), ".csv") {
+			names = append(names, e.Name())
+		}
+	}
+	slices.Sort(names)
+	return names, nil
+}

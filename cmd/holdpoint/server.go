@@ -1,0 +1,188 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/url"
+	"path/filepath"
+	"time"
+
+	"github.com/holdpoint/holdpoint/internal/postgres"
+	"github.com/holdpoint/holdpoint/internal/secret"
+	"github.com/holdpoint/holdpoint/migrations"
+	"github.com/holdpoint/holdpoint/runtime"
+	"github.com/holdpoint/holdpoint/ui"
+)
+
+// serverSettings are what serve and demo can be told.
+type serverSettings struct {
+	Addr               string
+	DataDir            string // empty: the default of this machine
+	PublicURL          string // empty: http:// and the address
+	DatabaseURL        string
+	BootstrapToken     string
+	EncryptionKey      string // a Tink keyset, base64; empty: the file
+	EncryptionKeyFile  string // empty: secret.keyset.json in the data directory
+	MaxConns           int
+	AllowSelfApproval  bool
+	Stdio              bool
+	StdioFromDashboard bool
+}
+
+const (
+	defaultAddr   = "127.0.0.1:8080"
+	drainTimeout  = 10 * time.Second // for the calls in flight, at shutdown
+	closeTimeout  = 20 * time.Second // for everything else
+	headerTimeout = 10 * time.Second
+)
+
+// server is one process's Holdpoint: its database, services and listener.
+type server struct {
+	settings serverSettings
+	log      *slog.Logger
+	db       *postgres.DB
+	runtime  *runtime.Runtime
+	listener net.Listener
+	mux      *http.ServeMux
+	http     *http.Server
+}
+
+// openServer opens the database, migrates it, starts the services and listens. The
+// listener comes first: a port in use should not cost a database's start.
+func openServer(ctx context.Context, settings serverSettings, log *slog.Logger) (_ *server, err error) {
+	listener, err := net.Listen("tcp", settings.Addr)
+	if err != nil {
+		return nil, fmt.Errorf("listen on %s: %w", settings.Addr, err)
+	}
+	s := &server{settings: settings, log: log, listener: listener, mux: http.NewServeMux()}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, s.close())
+		}
+	}()
+	if s.settings.PublicURL == "" {
+		s.settings.PublicURL = "http://" + listener.Addr().String()
+	}
+	if err := checkPublicURL(s.settings.PublicURL); err != nil {
+		return nil, err
+	}
+	s.db, err = postgres.Open(ctx, postgres.Config{
+		DatabaseURL: settings.DatabaseURL, DataDir: settings.DataDir, MaxConns: settings.MaxConns, Logger: log,
+	})
+	if err != nil {
+		return nil, err
+	}
+	if _, err := postgres.Migrate(ctx, s.db, migrations.FS); err != nil {
+		return nil, err
+	}
+	box, err := openBox(settings)
+	if err != nil {
+		return nil, err
+	}
+	return s, s.assemble(ctx, box)
+}
+
+func openBox(settings serverSettings) (*secret.Box, error) {
+	file := settings.EncryptionKeyFile
+	if file == "" {
+		file = filepath.Join(settings.DataDir, "secret.keyset.json")
+	}
+	return secret.Open(secret.Config{
+		Keyset: settings.EncryptionKey, KeysetName: "HOLDPOINT_ENCRYPTION_KEY", File: file,
+	})
+}
+
+func (s *server) assemble(ctx context.Context, box *secret.Box) error {
+	rt, err := runtime.New(runtime.Config{
+		DB: s.db, Box: box, Logger: s.log, Now: time.Now, Version: version(),
+		PublicURL: s.settings.PublicURL, DataDir: s.settings.DataDir, BootstrapToken: s.settings.BootstrapToken,
+		AllowSelfApproval: s.settings.AllowSelfApproval, StdioOff: !s.settings.Stdio,
+	})
+	if err != nil {
+		return err
+	}
+	dashboard, err := ui.New(ui.Config{
+		Calls: rt.Calls, Agents: rt.Agents, Identity: rt.Identity, Discovery: rt.Discovery, Pool: s.db.Pool(),
+		PublicURL: s.settings.PublicURL, Logger: s.log, Now: time.Now,
+	})
+	if err != nil {
+		return err
+	}
+	rt.Mount(s.mux)
+	dashboard.Mount(s.mux)
+	s.http = &http.Server{
+		Handler:           s.mux,
+		ReadHeaderTimeout: headerTimeout,
+		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelWarn),
+	}
+	s.http.RegisterOnShutdown(dashboard.Close)
+	if err := rt.Start(ctx); err != nil {
+		return err
+	}
+	s.runtime = rt
+	return nil
+}
+
+func checkPublicURL(text string) error {
+	u, err := url.Parse(text)
+	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" || (u.Path != "" && u.Path != "/") {
+		return fmt.Errorf("--public-url %q: want http:// or https:// and a host, without a path", text)
+	}
+	return nil
+}
+
+// serve answers requests until ctx ends, then closes everything.
+func (s *server) serve(ctx context.Context) error {
+	failed := make(chan error, 1)
+	go func() { failed <- s.http.Serve(s.listener) }()
+	var err error
+	select {
+	case <-ctx.Done():
+		s.log.Info("stopping")
+	case err = <-failed:
+		err = fmt.Errorf("serve on %s: %w", s.listener.Addr(), err)
+	}
+	return errors.Join(err, s.close())
+}
+
+// close lets go of clients, then of calls, then of the database: in this order
+// nothing that was taken in is lost. It may be called at any stage of opening.
+func (s *server) close() error {
+	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
+	defer cancel()
+	var errs []error
+	if s.runtime != nil {
+		s.runtime.Drain()
+	}
+	if s.http != nil {
+		if err := s.http.Shutdown(ctx); err != nil {
+			errs = append(errs, fmt.Errorf("close the HTTP server: %w", err), s.http.Close())
+		}
+	}
+	if err := s.listener.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
+		errs = append(errs, err)
+	}
+	if s.runtime != nil {
+		drain, cancelDrain := context.WithTimeout(ctx, drainTimeout)
+		errs = append(errs, s.runtime.Stop(drain))
+		cancelDrain()
+	}
+	if s.db != nil {
+		errs = append(errs, s.db.Close(ctx))
+	}
+	return errors.Join(errs...)
+}
+
+// newLogger writes lines for people on a terminal and JSON elsewhere.
+func newLogger(w io.Writer, terminal bool, level slog.Level) *slog.Logger {
+	options := &slog.HandlerOptions{Level: level}
+	if terminal {
+		return slog.New(slog.NewTextHandler(w, options))
+	}
+	return slog.New(slog.NewJSONHandler(w, options))
+}

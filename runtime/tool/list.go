@@ -1,0 +1,160 @@
+package tool
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/holdpoint/holdpoint/internal/postgres"
+)
+
+// List returns what a skill's server offers: from memory while that is fresh, else
+// it asks, and stores what it found before it returns. A server that failed a moment ago is not
+// asked again; its failure is returned. Errors are a *[Failure], or [ErrSuperseded] when the skill
+// changed meanwhile, or the database's.
+func (d *Discovery) List(ctx context.Context, server Server, trustNewTools bool) (Listing, error) {
+	l, err := d.listings.Get(ctx, keyOf(server), d.lister(server, trustNewTools))
+	return l.result(server, err)
+}
+
+// Fresh reports whether a successful listing is remembered. When nothing
+// is, not even a failure, one is begun in the background.
+func (d *Discovery) Fresh(ctx context.Context, server Server, trustNewTools bool) bool {
+	if l, ok := d.listings.Peek(keyOf(server)); ok {
+		return l.failure == nil
+	}
+	d.listings.Start(ctx, keyOf(server), d.lister(server, trustNewTools))
+	return false
+}
+
+// Recheck returns a tool's pins for the check at dispatch, from the database,
+// after listing the skill's tools anew unless that succeeded less than a
+// minute, and less than the listing's own time to live, ago. Errors as those of List.
+func (d *Discovery) Recheck(ctx context.Context, server Server, trustNewTools bool, toolName string) (PinStatus, error) {
+	young := func(l listed, age time.Duration) bool {
+		limit := recheckAge
+		if l.listing.TTL > 0 {
+			limit = min(limit, l.listing.TTL)
+		}
+		return l.failure == nil && age < limit
+	}
+	l, err := d.listings.GetIf(ctx, keyOf(server), young, d.lister(server, trustNewTools))
+	if _, err := l.result(server, err); err != nil {
+		return PinStatus{}, err
+	}
+	pins, err := readPins(ctx, d.pool, server.SkillID)
+	if err != nil {
+		return PinStatus{}, err
+	}
+	return pins[toolName], nil
+}
+
+func keyOf(server Server) listingKey {
+	return listingKey{skillID: server.SkillID, revision: server.Revision}
+}
+
+func (l listed) result(server Server, err error) (Listing, error) {
+	switch {
+	case err != nil:
+		return Listing{}, fmt.Errorf("list tools of %s: %w", server.Skill, err)
+	case l.failure != nil:
+		return Listing{}, fmt.Errorf("list tools of %s: %w", server.Skill, l.failure)
+	}
+	return l.listing, nil
+}
+
+func (d *Discovery) lister(server Server, trustNewTools bool) func(context.Context) (listed, error) {
+	return func(ctx context.Context) (listed, error) { return d.list(ctx, server, trustNewTools) }
+}
+
+// list asks the server and records the answer, in this order, with no
+// transaction open while the server thinks.
+func (d *Discovery) list(ctx context.Context, server Server, trustNewTools bool) (listed, error) {
+	attempt := Attempt{SkillID: server.SkillID, Revision: server.Revision}
+	if err := d.pool.QueryRow(ctx, `SELECT holdpoint_now()`).Scan(&attempt.Began); err != nil {
+		return listed{}, err
+	}
+	listing, failure := d.ask(ctx, server)
+	attempt.Failure = failure
+	var changes changes
+	err := postgres.InTx(ctx, d.pool, func(tx pgx.Tx) (err error) {
+		changes, err = d.record(ctx, tx, attempt, listing.Tools, trustNewTools)
+		return err
+	})
+	if err != nil {
+		return listed{}, err
+	}
+	if !changes.empty() {
+		d.Invalidate()
+	}
+	d.logListing(ctx, server, listing, failure, changes)
+	return listed{listing, failure}, nil
+}
+
+// ask lists, and leaves out what cannot be stored.
+func (d *Discovery) ask(ctx context.Context, server Server) (Listing, *Failure) {
+	source, err := d.Source(server.Transport)
+	if err != nil {
+		return Listing{}, &Failure{Kind: TransportFailure, Effect: EffectNone, Message: err.Error(), Err: err}
+	}
+	// What remains of the context after this is for storing the answer.
+	ctx, cancel := context.WithTimeout(ctx, d.timeout)
+	defer cancel()
+	listing, err := source.List(ctx, server)
+	var failure *Failure
+	switch {
+	case errors.As(err, &failure):
+		return Listing{}, failure
+	case err != nil:
+		return Listing{}, &Failure{Kind: TransportFailure, Effect: EffectNone, Message: "tools/list: " + err.Error(), Err: err}
+	}
+	listing.Tools, listing.Skipped = onlyStorable(listing.Tools, listing.Skipped)
+	return listing, nil
+}
+
+// onlyStorable leaves out a second tool of one name, names with
+// control characters, and definitions that did not come from ParseDefinition.
+func onlyStorable(tools []Definition, skipped []Skipped) ([]Definition, []Skipped) {
+	seen := make(map[string]bool, len(tools))
+	kept := make([]Definition, 0, len(tools))
+	skipped = slices.Clone(skipped)
+	for _, tool := range tools {
+		reason := ""
+		switch {
+		case tool.pin.IsZero():
+			reason = "its definition was not parsed"
+		case strings.ContainsFunc(tool.Name, unicode.IsControl):
+			reason = "its name has control characters"
+		case seen[tool.Name]:
+			reason = "another tool has the same name"
+		}
+		seen[tool.Name] = true
+		if reason != "" {
+			skipped = append(skipped, Skipped{tool.Name, reason})
+			continue
+		}
+		kept = append(kept, tool)
+	}
+	return kept, skipped
+}
+
+func (d *Discovery) logListing(ctx context.Context, server Server, listing Listing, failure *Failure, c changes) {
+	log := d.log.With("skill", server.Skill, "skill_id", server.SkillID)
+	if failure != nil {
+		log.WarnContext(ctx, "skill could not be listed", "kind", failure.Kind, "error", failure.Message, "cause", failure.Err)
+		return
+	}
+	for _, skipped := range listing.Skipped {
+		log.WarnContext(ctx, "tool was left out", "tool", skipped.Name, "reason", skipped.Reason)
+	}
+	if !c.empty() {
+		log.InfoContext(ctx, "tools of a skill changed", "tools", len(listing.Tools), "accepted", len(c.accepted),
+			"added", len(c.added), "changed", len(c.changed), "removed", len(c.removed))
+	}
+}
