@@ -1,0 +1,151 @@
+package mcpserver
+
+import (
+	"encoding/json"
+	"errors"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/google/uuid"
+
+	"github.com/holdpoint/holdpoint/internal/identity"
+	"github.com/holdpoint/holdpoint/runtime/agent"
+)
+
+const wellKnown = "/.well-known/oauth-protected-resource"
+
+// caller is who a validated credential says it is. Nothing else in a request
+// has a say in it.
+type caller struct {
+	agent     *agent.Agent
+	principal uuid.UUID // uuid.Nil: none
+}
+
+// authenticate finds the caller, or answers. An unknown agent, a key of
+// another agent and no credential at all get the same answer.
+func (x *exchange) authenticate() bool {
+	name := x.r.PathValue("agent")
+	token, personal, ok := credential(x.r.Header)
+	if !ok {
+		x.challenge(name)
+		return false
+	}
+	err := x.asAgent(name, token)
+	if errors.Is(err, agent.ErrUnauthenticated) && personal {
+		err = x.asPerson(name, token)
+	}
+	switch {
+	case err == nil:
+		return true
+	case errors.Is(err, agent.ErrUnauthenticated):
+		x.challenge(name)
+	default:
+		id := x.logFailure("authenticate", err)
+		x.w.Header().Set("Retry-After", "1")
+		http.Error(x.w, "internal error "+id, http.StatusServiceUnavailable)
+	}
+	return false
+}
+
+// credential finds the one credential of a request, and whether it may be a
+// person's. Two different ones are none.
+func credential(h http.Header) (token string, personal, ok bool) {
+	key := h.Get("X-Agent-API-Key")
+	scheme, bearer, _ := strings.Cut(h.Get("Authorization"), " ")
+	bearer = strings.TrimSpace(bearer)
+	if !strings.EqualFold(scheme, "Bearer") {
+		bearer = ""
+	}
+	switch {
+	case bearer == "":
+		return key, false, key != ""
+	case key == "" || key == bearer:
+		return bearer, key == "", true
+	default:
+		return "", false, false
+	}
+}
+
+func (x *exchange) asAgent(name, key string) error {
+	a, err := x.Agents.Authenticate(x.r.Context(), key)
+	if err != nil {
+		return err
+	}
+	if a.Name != name {
+		return agent.ErrUnauthenticated
+	}
+	x.caller = caller{agent: a}
+	return nil
+}
+
+func (x *exchange) asPerson(name, token string) error {
+	access, err := x.Identity.Authenticate(x.r.Context(), token)
+	if errors.Is(err, identity.ErrUnauthenticated) {
+		return agent.ErrUnauthenticated
+	}
+	if err != nil {
+		return err
+	}
+	if !access.MayActAs(name) {
+		return agent.ErrUnauthenticated
+	}
+	a, err := x.Agents.AgentByName(x.r.Context(), name)
+	if errors.Is(err, agent.ErrNotFound) {
+		return agent.ErrUnauthenticated
+	}
+	if err != nil {
+		return err
+	}
+	x.caller = caller{agent: a, principal: access.Person.ID}
+	return nil
+}
+
+func (x *exchange) challenge(name string) {
+	x.w.Header().Set("WWW-Authenticate",
+		`Bearer resource_metadata="`+x.PublicURL+wellKnown+endpoint(name)+`"`)
+	http.Error(x.w, "a key of this agent, or the token of a person who may act as it, is required", http.StatusUnauthorized)
+}
+
+func endpoint(agentName string) string { return "/agents/" + url.PathEscape(agentName) + "/mcp" }
+
+// resourceMetadata is the document of RFC 9728. It is the same for agents that
+// exist and for those that do not.
+func (s *Server) resourceMetadata(w http.ResponseWriter, r *http.Request) {
+	body, err := json.Marshal(map[string]any{
+		"resource":                 s.PublicURL + endpoint(r.PathValue("agent")),
+		"bearer_methods_supported": []string{"header"},
+	})
+	if err != nil {
+		http.Error(w, "internal error", http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Access-Control-Allow-Origin", "*") // it is public, and clients in browsers need it
+	if _, err := w.Write(body); err != nil {
+		s.Logger.Debug("client left", "path", r.URL.Path, "error", err)
+	}
+}
+
+// originAllowed keeps pages of other sites out. Programs send neither header.
+// A page may use the endpoint when its origin is ours or trusted, or when it
+// was itself served by this very host under a loopback name; comparing with the
+// Host header alone would let a rebound DNS name in.
+func (s *Server) originAllowed(r *http.Request) bool {
+	origin := r.Header.Get("Origin")
+	if origin == "" {
+		site := r.Header.Get("Sec-Fetch-Site")
+		return site == "" || site == "same-origin" || site == "none"
+	}
+	if s.origins[origin] {
+		return true
+	}
+	from, err := url.Parse(origin)
+	return err == nil && from.Host != "" && from.Host == r.Host && (r.Host == s.host || loopback(from.Hostname()))
+}
+
+func loopback(host string) bool {
+	ip := net.ParseIP(host)
+	return host == "localhost" || (ip != nil && ip.IsLoopback())
+}

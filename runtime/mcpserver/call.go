@@ -1,0 +1,235 @@
+package mcpserver
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+
+	"github.com/holdpoint/holdpoint/runtime/agent"
+	"github.com/holdpoint/holdpoint/runtime/call"
+	"github.com/holdpoint/holdpoint/runtime/tool"
+)
+
+// callTool takes a call in, and stays for its outcome as long as it is of use.
+func (x *exchange) callTool() {
+	conversation, ok := x.conversation()
+	if !ok {
+		return
+	}
+	if x.msg.name == awaitTool {
+		x.awaitCall(conversation.ID)
+		return
+	}
+	entry, ok := conversation.Catalogue.Lookup(x.msg.name)
+	if !ok {
+		x.fail(&jsonrpc.Error{
+			Code: jsonrpc.CodeInvalidParams, Message: "unknown tool " + quoted(x.msg.name, maxShown),
+			Data: json.RawMessage(`{"code":"` + codeToolNotFound + `"}`),
+		})
+		return
+	}
+	arguments, fault := x.cleanArguments(entry)
+	if fault != nil {
+		x.fail(fault)
+		return
+	}
+	x.submit(conversation.ID, entry, arguments)
+}
+
+// cleanArguments hands the argument bytes to the door.
+func (x *exchange) cleanArguments(entry *agent.Entry) (json.RawMessage, *jsonrpc.Error) {
+	raw := x.msg.arguments
+	if raw == nil {
+		raw = []byte("{}")
+	}
+	arguments, err := call.CleanArguments(raw)
+	if refused := (*call.DoorError)(nil); errors.As(err, &refused) {
+		where := "/params/arguments" + refused.Pointer
+		return nil, &jsonrpc.Error{
+			Code: jsonrpc.CodeInvalidParams, Message: visible(where, maxShown) + ": " + refused.Reason,
+			Data: marshal(map[string]string{"pointer": where}),
+		}
+	} else if err != nil {
+		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "/params/arguments: " + err.Error()}
+	}
+	if x.modern {
+		return arguments, checkParamHeaders(x.r.Header, entry.Tool.InputSchema, arguments)
+	}
+	return arguments, nil
+}
+
+func (x *exchange) submit(conversation uuid.UUID, entry *agent.Entry, arguments json.RawMessage) {
+	key := x.msg.meta.idempotencyKey
+	// From here on the call goes its way even if its client leaves.
+	ticket, err := x.Calls.Submit(context.WithoutCancel(x.r.Context()), call.Submission{
+		Agent: x.agent, PrincipalID: x.principal, ConversationID: conversation,
+		Entry: entry, Arguments: arguments, IdempotencyKey: key,
+	})
+	if err != nil {
+		x.internal("submit call", err)
+		return
+	}
+	x.wait(conversation, waiting{
+		id: ticket.ID, status: ticket.Status, deadline: ticket.Deadline,
+		gated: ticket.Gated, attached: ticket.Attached, keyed: key != "",
+	})
+}
+
+// awaitCall is the synthetic tool: it waits for a call that was made before.
+func (x *exchange) awaitCall(conversation uuid.UUID) {
+	var arguments struct {
+		CallID *string `json:"call_id"`
+	}
+	if err := json.Unmarshal(x.msg.arguments, &arguments); err != nil || arguments.CallID == nil {
+		x.say("The arguments of "+awaitTool+" are not valid. Correct these and call again:\n/call_id: want the id of a call, as a string",
+			[]byte(`"`+metaCall+`":{"code":"`+call.CodeInvalidArguments+`"}`))
+		return
+	}
+	found := call.Call{}
+	id, err := uuid.Parse(*arguments.CallID)
+	if err == nil {
+		found, err = x.Calls.Get(x.r.Context(), x.viewer(), id)
+	} else {
+		err = call.ErrNotFound
+	}
+	switch {
+	case errors.Is(err, call.ErrNotFound):
+		x.say("There is no such call.", []byte(`"`+metaCall+`":{"code":"`+codeCallNotFound+`"}`))
+	case err != nil:
+		x.internal("get call", err)
+	default:
+		x.wait(conversation, waiting{id: found.ID, status: found.Status, gated: found.Gated, attached: true})
+	}
+}
+
+func (x *exchange) viewer() call.Viewer {
+	return call.Viewer{AgentID: x.agent.ID, PrincipalID: x.principal}
+}
+
+// wait holds the response open and answers. It keeps nothing of the request's body.
+func (x *exchange) wait(conversation uuid.UUID, w waiting) {
+	if x.modern || x.r.Header.Get(headerSession) == "" {
+		conversation = uuid.Nil // ids of requests are not unique there, and none is ever cancelled by id
+	}
+	x.msg = message{
+		id:   cloneRaw(x.msg.id),
+		meta: meta{progressToken: cloneRaw(x.msg.meta.progressToken)},
+	}
+	x.w.Header().Set(headerCall, w.id.String())
+	ended, err := x.await(conversation, w)
+	switch {
+	case err == nil:
+		x.deliver(&ended, w)
+	case errors.Is(err, errGone):
+		x.left(err)
+	case errors.Is(err, errDropped):
+		x.abandon()
+	case errors.Is(err, errDrain):
+		x.answerPending(w)
+	case errors.Is(err, errBudget):
+		x.spent(w)
+	default:
+		x.Logger.Error("wait for call", "agent", x.agent.Name, "call_id", w.id, "error", err)
+		x.answerPending(w)
+	}
+}
+
+func cloneRaw(raw []byte) []byte {
+	if raw == nil {
+		return nil
+	}
+	return append(make([]byte, 0, len(raw)), raw...)
+}
+
+// spent looks once more when the wait budget is: the call may have moved on since.
+func (x *exchange) spent(w waiting) {
+	now, err := x.Calls.Get(x.r.Context(), x.viewer(), w.id)
+	switch {
+	case err != nil:
+		x.Logger.Warn("get call", "agent", x.agent.Name, "call_id", w.id, "error", err)
+	case now.Status.Final():
+		x.deliver(&now, w)
+		return
+	default:
+		w.status = now.Status
+	}
+	x.answerPending(w)
+}
+
+func (x *exchange) answerPending(w waiting) {
+	status := w.status
+	if status.Final() || status == call.Approved {
+		status = call.Executing
+	}
+	x.say(pending(w.id, status, w.deadline, w.gated), callMeta(w.id, status, codePending, nil, w.attached))
+}
+
+// say answers with an error result in our own words.
+func (x *exchange) say(text string, meta []byte) {
+	if err := x.result(toolError(text, meta, x.modern)); err != nil {
+		x.left(err)
+	}
+}
+
+// abandon ends a response that its client no longer wants, without an answer.
+func (x *exchange) abandon() {
+	switch {
+	case x.streaming:
+	case x.stream:
+		if err := x.beginStream(); err != nil {
+			x.left(err)
+		}
+	default:
+		x.w.WriteHeader(http.StatusNoContent)
+	}
+}
+
+// deliver answers with a call's outcome, and says so when it was sent.
+func (x *exchange) deliver(c *call.Call, w waiting) {
+	if err := x.outcome(c, w); err != nil {
+		x.left(err)
+		return
+	}
+	if !w.gated && !w.attached && !w.keyed {
+		return
+	}
+	if err := x.flush(); err != nil {
+		x.left(err)
+		return
+	}
+	if x.r.Context().Err() != nil {
+		x.left(errGone)
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(x.r.Context()), deliveryTimeout)
+	defer cancel()
+	if err := x.Calls.Delivered(ctx, c.ID); err != nil {
+		x.Logger.Error("mark call delivered", "agent", x.agent.Name, "call_id", c.ID, "error", err)
+	}
+}
+
+const deliveryTimeout = 30 * time.Second
+
+// outcome writes what became of a call.
+func (x *exchange) outcome(c *call.Call, w waiting) error {
+	if c.Failure == tool.JSONRPCError && len(c.Result) > 0 {
+		return x.answer(http.StatusOK, `,"error":`, [][]byte{c.Result})
+	}
+	var meta []byte
+	if w.gated || w.attached {
+		meta = callMeta(c.ID, c.Status, c.Code, c, w.attached)
+	}
+	if (c.Status == call.Succeeded || c.Failure == tool.ToolError) && len(c.Result) > 0 {
+		pieces, err := dress(c.Result, meta, x.modern)
+		if err == nil {
+			return x.result(pieces...)
+		}
+		x.Logger.Error("pass result on", "agent", x.agent.Name, "call_id", c.ID, "error", err)
+	}
+	return x.result(toolError(tell(c), callMeta(c.ID, c.Status, c.Code, c, w.attached), x.modern))
+}

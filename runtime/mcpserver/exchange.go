@@ -1,0 +1,226 @@
+package mcpserver
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"runtime/debug"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+
+	"github.com/holdpoint/holdpoint/runtime/agent"
+)
+
+// exchange is one request and its answer.
+type exchange struct {
+	*Server
+	caller
+	accepts
+
+	w       http.ResponseWriter
+	r       *http.Request
+	control *http.ResponseController
+	msg     message
+	modern  bool // of MCP 2026-07-28 or later
+
+	answered  bool // the response has begun
+	streaming bool // as text/event-stream
+}
+
+// get and the server's own stream: there is none yet.
+func (x *exchange) get() {
+	x.w.Header().Set("Allow", "POST, DELETE")
+	http.Error(x.w, "this endpoint offers no stream of its own; send requests by POST", http.StatusMethodNotAllowed)
+}
+
+// delete ends a session. Calls made in it go their way.
+func (x *exchange) delete() {
+	session := x.r.Header.Get(headerSession)
+	if x.r.Header.Get(headerVersion) == modernVersion || session == "" {
+		x.w.Header().Set("Allow", "POST")
+		http.Error(x.w, "there is no session to end", http.StatusMethodNotAllowed)
+		return
+	}
+	id, err := uuid.Parse(session)
+	if err == nil {
+		err = x.Agents.EndConversation(x.r.Context(), x.agent.ID, x.principal, id)
+	} else {
+		err = agent.ErrNotFound
+	}
+	switch {
+	case errors.Is(err, agent.ErrNotFound):
+		x.unknownSession()
+	case err != nil:
+		http.Error(x.w, "internal error "+x.logFailure("end conversation", err), http.StatusInternalServerError)
+	default:
+		x.w.WriteHeader(http.StatusNoContent)
+	}
+}
+
+func (x *exchange) unknownSession() {
+	http.Error(x.w, "this session is unknown or has ended; start one with initialize", http.StatusNotFound)
+}
+
+// post takes one message in.
+func (x *exchange) post() {
+	x.accepts = parseAccept(x.r.Header["Accept"])
+	switch {
+	case !x.json && !x.stream:
+		http.Error(x.w, "Accept must allow application/json or text/event-stream", http.StatusNotAcceptable)
+		return
+	case !jsonBody(x.r.Header):
+		http.Error(x.w, "Content-Type must be application/json", http.StatusUnsupportedMediaType)
+		return
+	}
+	body, ok := x.read()
+	if !ok {
+		return
+	}
+	var fault *jsonrpc.Error
+	x.msg, fault = x.parsers.parse(body)
+	if fault == nil || fault.Code == jsonrpc.CodeInvalidParams {
+		if late := x.settleEra(); fault == nil {
+			fault = late
+		}
+	} else {
+		x.modern = x.r.Header.Get(headerVersion) == modernVersion
+	}
+	if fault != nil {
+		x.fail(fault)
+		return
+	}
+	x.dispatch()
+}
+
+// read takes the body in, whole: only then does the server notice a client that leaves.
+func (x *exchange) read() ([]byte, bool) {
+	limited := http.MaxBytesReader(x.w, x.r.Body, x.MaxBody)
+	var body []byte
+	var err error
+	if n := x.r.ContentLength; 0 < n && n <= x.MaxBody {
+		body = make([]byte, n)
+		_, err = io.ReadFull(limited, body)
+	} else {
+		body, err = io.ReadAll(limited)
+	}
+	var tooLarge *http.MaxBytesError
+	switch {
+	case errors.As(err, &tooLarge):
+		http.Error(x.w, fmt.Sprintf("the body has more than %d bytes", x.MaxBody), http.StatusRequestEntityTooLarge)
+	case err != nil:
+		http.Error(x.w, "the body could not be read", http.StatusBadRequest)
+	}
+	return body, err == nil
+}
+
+// dispatch answers a message that is well formed.
+func (x *exchange) dispatch() {
+	if x.msg.id == nil || x.msg.reply {
+		x.notification()
+		return
+	}
+	switch method := x.msg.method; {
+	case method == "tools/call":
+		x.callTool()
+	case method == "tools/list":
+		x.listTools()
+	case method == "server/discover" && x.modern:
+		x.discover()
+	case method == "initialize" && !x.modern:
+		x.initialize()
+	case method == "ping" && !x.modern:
+		x.result([]byte("{}"))
+	default:
+		x.fail(&jsonrpc.Error{
+			Code:    jsonrpc.CodeMethodNotFound,
+			Message: "method not found: " + quoted(method, maxShown),
+		})
+	}
+}
+
+// conversation finds the one that the request belongs to, or answers.
+func (x *exchange) conversation() (*agent.Conversation, bool) {
+	session := x.r.Header.Get(headerSession)
+	var found *agent.Conversation
+	var err error
+	switch {
+	case x.modern:
+		found, err = x.named(x.msg.meta.conversation)
+	case session != "":
+		id, badID := uuid.Parse(session)
+		if badID != nil {
+			x.unknownSession()
+			return nil, false
+		}
+		found, err = x.Agents.Conversation(x.r.Context(), x.agent.ID, x.principal, id)
+	case x.r.Header.Get(headerVersion) == "":
+		found, err = x.named(x.msg.meta.conversation)
+	default:
+		http.Error(x.w, "the Mcp-Session-Id header is missing; start a session with initialize", http.StatusBadRequest)
+		return nil, false
+	}
+	switch {
+	case err == nil:
+		return found, true
+	case session != "" && !x.modern && errors.Is(err, agent.ErrNotFound):
+		x.unknownSession()
+	default:
+		x.internal("find conversation", err)
+	}
+	return nil, false
+}
+
+// named is the conversation of clients without sessions.
+func (x *exchange) named(name string) (*agent.Conversation, error) {
+	if name == "" {
+		name = "day:" + x.Now().UTC().Format(time.DateOnly)
+	}
+	version := modernVersion
+	if !x.modern {
+		version = ""
+	}
+	return x.Agents.NamedConversation(x.r.Context(), x.agent, x.principal, name, version, x.client(x.msg.meta.clientInfo, x.msg.meta.capabilities))
+}
+
+// internal answers what is our fault. The client gets an id to ask us about,
+// and nothing else.
+func (x *exchange) internal(action string, err error) {
+	id := x.logFailure(action, err)
+	x.fail(&jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "internal error " + id})
+}
+
+func (x *exchange) logFailure(action string, err error) string {
+	id := uuid.NewString()
+	x.Logger.Error("request to an agent's endpoint failed", "error_id", id,
+		"agent", x.r.PathValue("agent"), "action", action, "error", err)
+	return id
+}
+
+// recover turns a panic into an internal error.
+func (x *exchange) recover() {
+	switch cause := recover(); cause {
+	case nil:
+	case http.ErrAbortHandler:
+		panic(cause)
+	default:
+		err := fmt.Errorf("panic: %v\n%s", cause, debug.Stack())
+		if x.answered && !x.streaming {
+			x.logFailure("serve", err)
+			panic(http.ErrAbortHandler)
+		}
+		x.internal("serve", err)
+	}
+}
+
+// marshal is for values of our own making, which always have a form in JSON.
+func marshal(v any) json.RawMessage {
+	text, err := json.Marshal(v)
+	if err != nil {
+		panic(err)
+	}
+	return text
+}

@@ -1,0 +1,257 @@
+package mcpserver_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/holdpoint/holdpoint/internal/identity"
+	"github.com/holdpoint/holdpoint/runtime/agent"
+	"github.com/holdpoint/holdpoint/runtime/call"
+	"github.com/holdpoint/holdpoint/runtime/tool"
+)
+
+// fakeCalls is a call service in memory. What becomes of a call depends on the
+// tool's name: "gated" parks, "slow" executes until it is finished, anything
+// else ends at once as the test's outcome says.
+type fakeCalls struct {
+	mu        sync.Mutex
+	calls     map[uuid.UUID]*fakeCall
+	order     []uuid.UUID
+	delivered []uuid.UUID
+	submitted []call.Submission
+	submitErr error
+	waitErr   error
+	outcome   func(sub call.Submission) call.Call // of calls that end at once
+	arrived   chan uuid.UUID                      // told of each call that has to wait
+}
+
+type fakeCall struct {
+	call.Call
+	args string
+	done chan struct{}
+}
+
+func newFakeCalls() *fakeCalls {
+	return &fakeCalls{calls: map[uuid.UUID]*fakeCall{}, arrived: make(chan uuid.UUID, 100)}
+}
+
+var deadline = time.Date(2030, 1, 2, 15, 4, 5, 0, time.UTC)
+
+func (f *fakeCalls) Submit(_ context.Context, sub call.Submission) (call.Ticket, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.submitted = append(f.submitted, sub)
+	if f.submitErr != nil {
+		return call.Ticket{}, f.submitErr
+	}
+	gated := sub.Entry.Tool.Name == "gated"
+	if gated {
+		for _, id := range f.order {
+			c := f.calls[id]
+			if c.args == string(sub.Arguments) && c.AgentID == sub.Agent.ID && c.PrincipalID == sub.PrincipalID && !slices.Contains(f.delivered, id) {
+				f.arrived <- id
+				return call.Ticket{ID: id, Status: c.Status, Deadline: deadline, Gated: true, Attached: true}, nil
+			}
+		}
+	}
+	c := &fakeCall{args: string(sub.Arguments), done: make(chan struct{})}
+	c.Call = call.Call{
+		ID: uuid.New(), AgentID: sub.Agent.ID, PrincipalID: sub.PrincipalID,
+		Tool: sub.Entry.Tool.Name, Gated: gated, Status: call.Executing,
+	}
+	f.calls[c.ID] = c
+	f.order = append(f.order, c.ID)
+	ticket := call.Ticket{ID: c.ID, Status: call.Executing, Gated: gated}
+	switch {
+	case gated:
+		c.Status, ticket.Status, ticket.Deadline = call.Parked, call.Parked, deadline
+		f.arrived <- c.ID
+	case c.Tool == "slow":
+		f.arrived <- c.ID
+	default:
+		f.end(c, f.outcome(sub))
+		if c.Status == call.Invalid || c.Status == call.Denied {
+			ticket.Status = c.Status
+		}
+	}
+	return ticket, nil
+}
+
+func (f *fakeCalls) end(c *fakeCall, outcome call.Call) {
+	c.Status, c.Code, c.Failure, c.Effect = outcome.Status, outcome.Code, outcome.Failure, outcome.Effect
+	c.Message, c.Result, c.Resolution = outcome.Message, outcome.Result, outcome.Resolution
+	close(c.done)
+}
+
+func (f *fakeCalls) finish(id uuid.UUID, outcome call.Call) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.end(f.calls[id], outcome)
+}
+
+func (f *fakeCalls) Wait(ctx context.Context, id uuid.UUID) (call.Call, error) {
+	f.mu.Lock()
+	c, err := f.calls[id], f.waitErr
+	f.mu.Unlock()
+	if err != nil {
+		return call.Call{}, err
+	}
+	select {
+	case <-c.done:
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		return c.Call, nil
+	case <-ctx.Done():
+		return call.Call{}, ctx.Err()
+	}
+}
+
+func (f *fakeCalls) Delivered(_ context.Context, id uuid.UUID) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.delivered = append(f.delivered, id)
+	return nil
+}
+
+func (f *fakeCalls) deliveries() []uuid.UUID {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Clone(f.delivered)
+}
+
+func (f *fakeCalls) Get(_ context.Context, viewer call.Viewer, id uuid.UUID) (call.Call, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	c, ok := f.calls[id]
+	if !ok || c.AgentID != viewer.AgentID || c.PrincipalID != viewer.PrincipalID {
+		return call.Call{}, call.ErrNotFound
+	}
+	return c.Call, nil
+}
+
+// fakeAgents knows two agents, and keeps conversations in memory.
+type fakeAgents struct {
+	mu            sync.Mutex
+	agents        map[string]*agent.Agent // by name
+	keys          map[string]string       // to names
+	catalogue     *agent.Catalogue
+	problems      []agent.Problem
+	conversations map[uuid.UUID]*agent.Conversation
+	clients       []json.RawMessage
+	err           error
+}
+
+func newFakeAgents(t testing.TB, tools ...string) *fakeAgents {
+	t.Helper()
+	f := &fakeAgents{
+		agents: map[string]*agent.Agent{
+			"billing": {ID: uuid.New(), Name: "billing"},
+			"other":   {ID: uuid.New(), Name: "other"},
+		},
+		keys:          map[string]string{"key-billing": "billing", "key-other": "other"},
+		conversations: map[uuid.UUID]*agent.Conversation{},
+	}
+	var entries []agent.Entry
+	skill := uuid.New()
+	for _, definition := range tools {
+		d, err := tool.ParseDefinition(json.RawMessage(definition))
+		if err != nil {
+			t.Fatal(err)
+		}
+		entries = append(entries, agent.Entry{Name: "files__" + d.Name, SkillID: skill, Skill: "files", Tool: d})
+	}
+	f.catalogue = agent.NewCatalogue(entries)
+	return f
+}
+
+func (f *fakeAgents) Authenticate(_ context.Context, key string) (*agent.Agent, error) {
+	if f.err != nil {
+		return nil, f.err
+	}
+	if name, ok := f.keys[key]; ok {
+		return f.agents[name], nil
+	}
+	return nil, agent.ErrUnauthenticated
+}
+
+func (f *fakeAgents) AgentByName(_ context.Context, name string) (*agent.Agent, error) {
+	if a, ok := f.agents[name]; ok {
+		return a, nil
+	}
+	return nil, fmt.Errorf("agent %s: %w", name, agent.ErrNotFound)
+}
+
+func (f *fakeAgents) StartConversation(_ context.Context, a *agent.Agent, principal uuid.UUID, version string, client json.RawMessage) (*agent.Conversation, error) {
+	return f.start(a, principal, "", version, client), nil
+}
+
+func (f *fakeAgents) start(a *agent.Agent, principal uuid.UUID, name, version string, client json.RawMessage) *agent.Conversation {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, c := range f.conversations {
+		if name != "" && c.Name == name && c.AgentID == a.ID && c.PrincipalID == principal {
+			return c
+		}
+	}
+	c := &agent.Conversation{
+		ID: uuid.New(), AgentID: a.ID, PrincipalID: principal, Name: name,
+		Catalogue: f.catalogue, Problems: f.problems, ProtocolVersion: version,
+	}
+	f.conversations[c.ID] = c
+	f.clients = append(f.clients, client)
+	return c
+}
+
+func (f *fakeAgents) NamedConversation(_ context.Context, a *agent.Agent, principal uuid.UUID, name, version string, client json.RawMessage) (*agent.Conversation, error) {
+	if f.err != nil {
+		return nil, f.err
+	}
+	return f.start(a, principal, name, version, client), nil
+}
+
+func (f *fakeAgents) Conversation(_ context.Context, agentID, principal, id uuid.UUID) (*agent.Conversation, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	c, ok := f.conversations[id]
+	if !ok || c.AgentID != agentID || c.PrincipalID != principal || c.EndedAt != nil {
+		return nil, fmt.Errorf("conversation %s: %w", id, agent.ErrNotFound)
+	}
+	return c, nil
+}
+
+func (f *fakeAgents) EndConversation(ctx context.Context, agentID, principal, id uuid.UUID) error {
+	c, err := f.Conversation(ctx, agentID, principal, id)
+	if err != nil {
+		return err
+	}
+	now := time.Now()
+	c.EndedAt = &now
+	return nil
+}
+
+func (f *fakeAgents) names() []string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var names []string
+	for _, c := range f.conversations {
+		names = append(names, c.Name)
+	}
+	return names
+}
+
+// fakeIdentity knows people by their tokens.
+type fakeIdentity map[string]identity.Access
+
+func (f fakeIdentity) Authenticate(_ context.Context, token string) (identity.Access, error) {
+	if access, ok := f[token]; ok {
+		return access, nil
+	}
+	return identity.Access{}, identity.ErrUnauthenticated
+}

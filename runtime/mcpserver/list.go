@@ -1,0 +1,141 @@
+package mcpserver
+
+import (
+	"runtime"
+	"strconv"
+	"sync"
+	"time"
+	"weak"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/holdpoint/holdpoint/runtime/agent"
+)
+
+// awaitTool is the synthetic tool that every agent has.
+const awaitTool = "holdpoint_await"
+
+const awaitDefinition = `{"name":"` + awaitTool + `","title":"Wait for a call",` +
+	`"description":"Waits for a tool call that was made before and has not ended yet, ` +
+	`for example because a person has to approve it, and returns its result. ` +
+	`It does not make the call again.",` +
+	`"inputSchema":{"type":"object","properties":{"call_id":{"type":"string","description":"The id of the call, as it was given."}},` +
+	`"required":["call_id"],"additionalProperties":false},` +
+	`"annotations":{"readOnlyHint":true,"idempotentHint":true,"openWorldHint":false}}`
+
+// How long a client of the modern era may use a list. One that lacks the tools of a
+// skill that could not be listed is soon asked for again.
+const (
+	listTTL        = time.Minute
+	problemListTTL = 5 * time.Second
+)
+
+// listTools answers with the conversation's catalogue, on one page.
+func (x *exchange) listTools() {
+	if x.msg.cursor != "" {
+		x.fail(&jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "/params/cursor: unknown"})
+		return
+	}
+	conversation, ok := x.conversation()
+	if !ok {
+		return
+	}
+	tools, err := x.lists.of(conversation.Catalogue)
+	if err != nil {
+		x.internal("list tools", err)
+		return
+	}
+	if err := x.result(x.dressList(tools, conversation.Problems)...); err != nil {
+		x.left(err)
+	}
+}
+
+// dressList puts around the tools what belongs to this conversation and era.
+func (x *exchange) dressList(tools []byte, problems []agent.Problem) [][]byte {
+	head, tail := []byte("{"), []byte(nil)
+	ttl := listTTL
+	if len(problems) > 0 {
+		tail = append(append(tail, `"`+metaProblems+`":`...), shownProblems(problems)...)
+		ttl = problemListTTL
+	}
+	if x.modern {
+		head = []byte(`{"resultType":"complete","ttlMs":` + strconv.FormatInt(ttl.Milliseconds(), 10) + `,"cacheScope":"private",`)
+		if tail != nil {
+			tail = append(tail, ',')
+		}
+		tail = append(append(tail, `"`+mcp.MetaKeyServerInfo+`":`...), x.info...)
+	}
+	if tail == nil {
+		return [][]byte{head, tools, []byte("}")}
+	}
+	return [][]byte{head, tools, []byte(`,"_meta":{`), tail, []byte("}}")}
+}
+
+// shownProblems bounds what a broken server may say of itself.
+func shownProblems(problems []agent.Problem) []byte {
+	shown := make([]agent.Problem, len(problems))
+	for i, p := range problems {
+		shown[i] = agent.Problem{Skill: visible(p.Skill, maxShown), Kind: visible(p.Kind, maxShown), Error: visible(p.Error, maxReason)}
+	}
+	return marshal(shown)
+}
+
+// lists keeps the rendered list of each catalogue for as long as somebody uses
+// the catalogue.
+type lists struct {
+	mu       sync.Mutex
+	rendered map[weak.Pointer[agent.Catalogue]][]byte
+}
+
+func newLists() *lists {
+	return &lists{rendered: make(map[weak.Pointer[agent.Catalogue]][]byte)}
+}
+
+// of returns `"tools":[…]`.
+func (l *lists) of(catalogue *agent.Catalogue) ([]byte, error) {
+	key := weak.Make(catalogue)
+	l.mu.Lock()
+	tools, ok := l.rendered[key]
+	l.mu.Unlock()
+	if ok {
+		return tools, nil
+	}
+	tools, err := render(catalogue)
+	if err != nil {
+		return nil, err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if _, ok := l.rendered[key]; !ok {
+		l.rendered[key] = tools
+		runtime.AddCleanup(catalogue, l.forget, key)
+	}
+	return tools, nil
+}
+
+func (l *lists) forget(key weak.Pointer[agent.Catalogue]) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.rendered, key)
+}
+
+func render(catalogue *agent.Catalogue) ([]byte, error) {
+	list := []byte(`"tools":[`)
+	for i := range catalogue.Entries {
+		entry := &catalogue.Entries[i]
+		if entry.Name == awaitTool {
+			continue // ours is the one that is called
+		}
+		definition := entry.Tool.Raw()
+		if definition == nil {
+			definition = marshal(entry.Tool)
+		}
+		renamed, err := rename(definition, entry.Name)
+		if err != nil {
+			return nil, err
+		}
+		list = append(append(list, renamed...), ',')
+	}
+	return append(append(list, awaitDefinition...), ']'), nil
+}

@@ -1,0 +1,129 @@
+package mcpserver
+
+import (
+	"bytes"
+	"encoding/json"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// discoverTTL is how long a client may use what server/discover told it.
+const discoverTTL = time.Hour
+
+// initialize starts a conversation: a session of the legacy era.
+func (x *exchange) initialize() {
+	version := latestLegacy
+	if slices.Contains(legacyVersions(), x.msg.version) {
+		version = x.msg.version
+	}
+	started, err := x.Agents.StartConversation(x.r.Context(), x.agent, x.principal, version, x.client(x.msg.clientInfo, x.msg.capabilities))
+	if err != nil {
+		x.internal("start conversation", err)
+		return
+	}
+	x.w.Header().Set(headerSession, started.ID.String())
+	x.own(&mcp.InitializeResult{
+		ProtocolVersion: version,
+		Capabilities:    &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{}},
+		ServerInfo:      &mcp.Implementation{Name: serverName, Version: x.Version},
+		Instructions:    introduction(started.Problems),
+	})
+}
+
+// discover tells a client of the modern era what there is.
+func (x *exchange) discover() {
+	found := &mcp.DiscoverResult{
+		Meta:              mcp.Meta{mcp.MetaKeyServerInfo: json.RawMessage(x.info)},
+		Cacheable:         mcp.Cacheable{TTLMs: int(discoverTTL.Milliseconds()), CacheScope: "private"},
+		SupportedVersions: supportedVersions(),
+		Capabilities:      &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{}},
+		Instructions:      introduction(nil),
+	}
+	found.ResultType = "complete"
+	x.own(found)
+}
+
+// own answers with a result of our own making.
+func (x *exchange) own(result any) {
+	if err := x.result(marshal(result)); err != nil {
+		x.left(err)
+	}
+}
+
+const serverName = "holdpoint"
+
+func serverInfo(version string) []byte {
+	return marshal(&mcp.Implementation{Name: serverName, Version: version})
+}
+
+// notification takes a message in that wants no answer.
+func (x *exchange) notification() {
+	session := x.r.Header.Get(headerSession)
+	if session == "" || x.modern {
+		if x.modern && x.msg.reply {
+			http.Error(x.w, "responses are not accepted: this server sends no requests", http.StatusBadRequest)
+			return
+		}
+		x.w.WriteHeader(http.StatusAccepted)
+		return
+	}
+	conversation, ok := x.conversation()
+	if !ok {
+		return
+	}
+	if x.msg.method == "notifications/cancelled" && len(x.msg.requestID) > 0 {
+		x.cancelled(conversation.ID, string(x.msg.requestID))
+	}
+	x.w.WriteHeader(http.StatusAccepted)
+}
+
+// cancelled lets go of a request, wherever it is held. Its call goes its way.
+func (x *exchange) cancelled(conversation uuid.UUID, request string) {
+	if len(request) > maxRequestID || x.Drop(conversation, request) || x.Broadcast == nil {
+		return
+	}
+	x.Broadcast(x.r.Context(), conversation, request)
+}
+
+// client is what is kept of what a client says of itself.
+func (x *exchange) client(info, capabilities []byte) json.RawMessage {
+	if info == nil && capabilities == nil {
+		return nil
+	}
+	client := []byte("{")
+	for _, part := range []struct {
+		name string
+		raw  []byte
+	}{{`"clientInfo":`, info}, {`"capabilities":`, capabilities}} {
+		if part.raw == nil || !storable(part.raw) {
+			continue
+		}
+		if len(client) > 1 {
+			client = append(client, ',')
+		}
+		client = append(append(client, part.name...), part.raw...)
+	}
+	return append(client, '}')
+}
+
+// storable reports whether hostile JSON may be kept: it is small, flat and has no NUL.
+func storable(raw []byte) bool {
+	if len(raw) > maxClientInfo || bytes.Contains(raw, []byte(`\u0000`)) {
+		return false
+	}
+	depth, deepest := 0, 0
+	for _, c := range raw { // brackets in strings count too: it is only a bound
+		switch c {
+		case '{', '[':
+			depth++
+			deepest = max(deepest, depth)
+		case '}', ']':
+			depth--
+		}
+	}
+	return deepest <= maxClientDepth
+}
