@@ -1,0 +1,56 @@
+package mcptool
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"github.com/holdpoint/holdpoint/runtime/tool"
+)
+
+// callRequest makes the request of a tools/call.
+func callRequest(call tool.CallRequest, limit int64) *request {
+	members := make([]byte, 0, len(call.Tool)+len(call.Arguments)+32)
+	members = append(members, `"name":`...)
+	members = quoted(members, call.Tool)
+	members = append(members, `,"arguments":`...)
+	if len(call.Arguments) == 0 {
+		members = append(members, "{}"...)
+	} else {
+		members = append(members, call.Arguments...)
+	}
+	return &request{
+		method: "tools/call", tool: call.Tool, members: members, limit: limit,
+		definition: paramSource{definition: call.Definition, arguments: call.Arguments},
+		what:       "tools/call " + plain(call.Tool, 100),
+	}
+}
+
+// readResult judges a result of tools/call. All of it is kept as it came.
+func readResult(raw json.RawMessage) (tool.Result, *tool.Failure) {
+	result := tool.Result{Raw: raw}
+	resultType := "complete"
+	err := eachMember(raw, func(name string, value json.RawMessage) error {
+		switch name {
+		case "isError":
+			if err := json.Unmarshal(value, &result.IsError); err != nil {
+				return fmt.Errorf("isError is neither true nor false")
+			}
+		case "resultType":
+			if err := json.Unmarshal(value, &resultType); err != nil {
+				return fmt.Errorf("resultType is not a string")
+			}
+		}
+		return nil
+	})
+	switch {
+	case err != nil:
+		return tool.Result{}, protocolFailure(raw, err, "the result is not a tool result: %s", plain(err.Error(), 200))
+	case resultType == "complete":
+		return result, nil
+	case resultType == "task":
+		return tool.Result{}, protocolFailure(raw, nil, "the server answered with a task, which it was not offered; what becomes of it is not known")
+	case resultType == "input_required":
+		return tool.Result{}, protocolFailure(raw, nil, "the server asks for more input before it goes on, which it was not offered")
+	}
+	return tool.Result{}, protocolFailure(raw, nil, "the server answered with a result of unknown type %q", plain(resultType, 100))
+}

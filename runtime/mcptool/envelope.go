@@ -1,0 +1,199 @@
+package mcptool
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"unicode/utf8"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// envelope is one JSON-RPC message. Its members are slices of the text that
+// was parsed; nil means absent.
+type envelope struct {
+	id     json.RawMessage
+	method string
+	params json.RawMessage
+	result json.RawMessage
+	err    json.RawMessage
+}
+
+// isCall reports whether the message asks for an answer.
+func (e envelope) isCall() bool { return e.method != "" && e.id != nil }
+
+// answers reports whether the message is the answer to the request id.
+func (e envelope) answers(id int64) bool {
+	return e.method == "" && string(e.id) == strconv.FormatInt(id, 10)
+}
+
+// isError reports whether the message is a JSON-RPC error.
+func (e envelope) isError() bool {
+	return e.method == "" && e.err != nil && string(e.err) != "null"
+}
+
+var errNotJSONRPC = errors.New("not a JSON-RPC 2.0 message")
+
+// parseEnvelope reads one message and checks that all of it is JSON.
+func parseEnvelope(data []byte) (envelope, error) {
+	var e envelope
+	var version string
+	err := eachMember(data, func(name string, value json.RawMessage) error {
+		switch name {
+		case "jsonrpc":
+			version = string(value)
+		case "id":
+			if string(value) != "null" {
+				e.id = value
+			}
+		case "method":
+			if err := json.Unmarshal(value, &e.method); err != nil || e.method == "" {
+				return fmt.Errorf("%w: method is not a name", errNotJSONRPC)
+			}
+		case "params":
+			e.params = value
+		case "result":
+			e.result = value
+		case "error":
+			e.err = value
+		}
+		return nil
+	})
+	switch {
+	case err != nil:
+		return e, err
+	case version != `"2.0"`:
+		return e, fmt.Errorf("%w: jsonrpc is not \"2.0\"", errNotJSONRPC)
+	case e.method == "" && e.result == nil && !e.isError():
+		return e, fmt.Errorf("%w: neither method, result nor error", errNotJSONRPC)
+	case e.result != nil && e.isError():
+		return e, fmt.Errorf("%w: both result and error", errNotJSONRPC)
+	}
+	return e, nil
+}
+
+// eachMember calls visit with every member of the JSON object that data is,
+// in order, and reports an error unless data is one JSON object, in UTF-8,
+// that names no member twice. Names inside values are not looked at.
+func eachMember(data []byte, visit func(name string, value json.RawMessage) error) error {
+	if !utf8.Valid(data) {
+		return errors.New("not valid UTF-8")
+	}
+	// Members of inner objects may repeat and escapes may hold lone surrogates:
+	// such text is passed on as it is. What matters here must be unambiguous.
+	decoder := jsontext.NewDecoder(bytes.NewBuffer(data),
+		jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
+	if decoder.PeekKind() != '{' {
+		if _, err := decoder.ReadValue(); err != nil {
+			return fmt.Errorf("read JSON: %w", err)
+		}
+		return errors.New("not a JSON object")
+	}
+	if _, err := decoder.ReadToken(); err != nil {
+		return fmt.Errorf("read JSON: %w", err)
+	}
+	var seen []string
+	for decoder.PeekKind() != '}' {
+		token, err := decoder.ReadToken()
+		if err != nil {
+			return fmt.Errorf("read JSON: %w", err)
+		}
+		name := token.String()
+		for _, other := range seen {
+			if other == name {
+				return fmt.Errorf("member %q twice", name)
+			}
+		}
+		seen = append(seen, name)
+		value, err := decoder.ReadValue()
+		if err != nil {
+			return fmt.Errorf("read JSON: %w", err)
+		}
+		end := decoder.InputOffset()
+		if err := visit(name, json.RawMessage(data[end-int64(len(value)):end:end])); err != nil {
+			return err
+		}
+	}
+	if _, err := decoder.ReadToken(); err != nil {
+		return fmt.Errorf("read JSON: %w", err)
+	}
+	if _, err := decoder.ReadToken(); !errors.Is(err, io.EOF) {
+		return errors.New("more than one JSON value")
+	}
+	return nil
+}
+
+// request is one JSON-RPC request that is not the SDK's.
+type request struct {
+	method string
+	tool   string // tools/call: the name, for Mcp-Name
+	// members are the members of params, without braces, ready to be sent.
+	members []byte
+	// definition and arguments are where Mcp-Param-* headers come from.
+	definition paramSource
+	// limit bounds the answer's result, in bytes.
+	limit int64
+	// what names the request in messages: "tools/call echo".
+	what string
+}
+
+// encode writes the request as it goes over the wire. meta is what the
+// protocol's revision wants in every request, or nil.
+func (r *request) encode(id int64, meta []byte) []byte {
+	body := make([]byte, 0, len(r.members)+len(meta)+len(r.method)+96)
+	body = append(body, `{"jsonrpc":"2.0","id":`...)
+	body = strconv.AppendInt(body, id, 10)
+	body = append(body, `,"method":"`...)
+	body = append(body, r.method...)
+	body = append(body, `","params":{`...)
+	body = append(body, r.members...)
+	if meta != nil {
+		if len(r.members) > 0 {
+			body = append(body, ',')
+		}
+		body = append(body, `"_meta":`...)
+		body = append(body, meta...)
+	}
+	return append(body, "}}"...)
+}
+
+// quoted appends s as a JSON string.
+func quoted(dst []byte, s string) []byte {
+	out, err := jsontext.AppendQuote(dst, s)
+	if err != nil { // invalid UTF-8, which AppendQuote has replaced
+		return out
+	}
+	return out
+}
+
+// methodNotFound is the answer to a server that asks for what was not offered.
+func methodNotFound(id json.RawMessage, method string) []byte {
+	body := append([]byte(`{"jsonrpc":"2.0","id":`), id...)
+	body = append(body, `,"error":{"code":-32601,"message":`...)
+	body = quoted(body, "not offered by this client: "+plain(method, 64))
+	return append(body, "}}"...)
+}
+
+// pong is the answer to a server's ping.
+func pong(id json.RawMessage) []byte {
+	body := append([]byte(`{"jsonrpc":"2.0","id":`), id...)
+	return append(body, `,"result":{}}`...)
+}
+
+// answerTo is what a server's request deserves: an answer to ping, a refusal
+// of everything else, for no capability is advertised.
+func answerTo(e envelope) []byte {
+	if e.method == "ping" {
+		return pong(e.id)
+	}
+	return methodNotFound(e.id, e.method)
+}
+
+// cancelled tells a server that the answer to a request is not wanted any more.
+func cancelled(id int64) []byte {
+	body := append([]byte(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":`), strconv.FormatInt(id, 10)...)
+	return append(body, `,"reason":"the caller waited no longer"}}`...)
+}

@@ -1,0 +1,197 @@
+package mcptool
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptrace"
+	"sync"
+
+	"github.com/holdpoint/holdpoint/runtime/tool"
+)
+
+// maxHandshake bounds each answer while connecting.
+const maxHandshake = 1 << 20
+
+// connectWatch carries the SDK's requests: it adds the skill's headers, bounds
+// what is read, and remembers what the SDK's errors do not tell.
+type connectWatch struct {
+	peer      *httpPeer
+	handshake *handshake
+
+	mu     sync.Mutex
+	done   bool   // connected, or given up: from now on only carry
+	first  string // method of the first request
+	dialed bool   // the first request got a connection
+
+	err    error // of the last request
+	status int   // of its answer
+	header http.Header
+	body   []byte // the answer's beginning
+}
+
+// RoundTrip implements [http.RoundTripper].
+func (w *connectWatch) RoundTrip(r *http.Request) (*http.Response, error) {
+	p := w.peer
+	ctx, cancel := context.WithCancelCause(r.Context())
+	stop := context.AfterFunc(p.ctx, func() { cancel(context.Cause(p.ctx)) })
+	release := func() { stop(); cancel(nil) }
+
+	skill := http.Header{}
+	host := setSkillHeaders(skill, p.server.Headers)
+	for name, values := range r.Header {
+		skill[name] = values
+	}
+	limited, release := w.begin(r, ctx, release)
+	r = r.Clone(httptrace.WithClientTrace(limited, w.watchDial()))
+	r.Header = skill
+	if host != "" {
+		r.Host = host
+	}
+	response, err := p.transport.RoundTrip(r)
+	if err != nil {
+		release()
+		w.record(nil, err)
+		return nil, err
+	}
+	w.record(response, nil)
+	response.Body = &watchedBody{source: response.Body, left: maxHandshake, release: release, watch: w}
+	return response, nil
+}
+
+// begin notes which step a request belongs to. server/discover gets half the
+// time only: what is left serves a server that does not answer it.
+func (w *connectWatch) begin(r *http.Request, ctx context.Context, release func()) (context.Context, func()) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.done || r.Method != http.MethodPost {
+		return ctx, release
+	}
+	method := methodOf(r)
+	if w.first == "" {
+		w.first = method
+		w.handshake.begin("connect", "")
+	} else {
+		w.handshake.beginMethod(method)
+	}
+	if method != "server/discover" {
+		return ctx, release
+	}
+	limited, cancel := context.WithTimeout(ctx, w.peer.config.Limits.Connect/2)
+	return limited, func() { cancel(); release() }
+}
+
+// watchDial ends the first step when a connection is there.
+func (w *connectWatch) watchDial() *httptrace.ClientTrace {
+	return &httptrace.ClientTrace{GotConn: func(info httptrace.GotConnInfo) {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if w.dialed || w.done {
+			return
+		}
+		w.dialed = true
+		w.handshake.finish(info.Conn.RemoteAddr().String(), nil)
+		w.handshake.beginMethod(w.first)
+	}}
+}
+
+// methodOf reads the JSON-RPC method of a request that can be read again.
+func methodOf(r *http.Request) string {
+	if r.GetBody == nil {
+		return ""
+	}
+	body, err := r.GetBody()
+	if err != nil {
+		return ""
+	}
+	defer func() { _ = body.Close() }()
+	text, err := io.ReadAll(io.LimitReader(body, maxHandshake))
+	if err != nil {
+		return ""
+	}
+	e, err := parseEnvelope(text)
+	if err != nil {
+		return ""
+	}
+	return e.method
+}
+
+// record keeps the last answer for failure. A demand for authorization is not
+// displaced by what an attempt without it earns later.
+func (w *connectWatch) record(response *http.Response, err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.done || (w.status == http.StatusUnauthorized && (response == nil || response.StatusCode >= 300)) {
+		return
+	}
+	w.err, w.status, w.header, w.body = err, 0, nil, nil
+	if response != nil {
+		w.status, w.header = response.StatusCode, response.Header
+	}
+}
+
+// read keeps the beginning of the last answer's body.
+func (w *connectWatch) read(p []byte) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !w.done {
+		w.body = append(w.body, p[:min(len(p), max(0, maxRaw-len(w.body)))]...)
+	}
+}
+
+// established ends the watch.
+func (w *connectWatch) established() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.done, w.header, w.body = true, nil, nil
+}
+
+// failure says why connecting failed. Nothing was called yet: no effect.
+func (w *connectWatch) failure(ctx context.Context, err error) *tool.Failure {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.done = true
+	p := w.peer
+	switch {
+	case w.err != nil && ctx.Err() == nil:
+		return transportFailure(tool.EffectNone, w.err, "connect to %s: %s", p.origin(), plain(w.err.Error(), 300))
+	case w.status >= 300:
+		out := statusFailure(p.origin()+" answered", w.status, w.header, w.body, errors.New(plain(err.Error(), 1000)))
+		return without(out.failure)
+	case ctx.Err() != nil:
+		return without(ended(ctx, tool.EffectNone, "connect to "+p.origin()))
+	}
+	if e, parsed := parseEnvelope(w.body); parsed == nil && e.isError() {
+		return rpcFailure(e.err)
+	}
+	return without(protocolFailure(w.body, errors.New(plain(err.Error(), 1000)),
+		"connect to %s: the answer to initialize is not MCP: %s", p.origin(), plain(w.header.Get("Content-Type"), 100)))
+}
+
+// watchedBody bounds an answer and shows its beginning to the watch.
+type watchedBody struct {
+	source  io.ReadCloser
+	left    int64
+	release func()
+	watch   *connectWatch
+}
+
+func (b *watchedBody) Read(p []byte) (int, error) {
+	if b.left <= 0 {
+		return 0, errTooLarge
+	}
+	if int64(len(p)) > b.left {
+		p = p[:b.left]
+	}
+	n, err := b.source.Read(p)
+	b.left -= int64(n)
+	b.watch.read(p[:n])
+	return n, err
+}
+
+func (b *watchedBody) Close() error {
+	err := b.source.Close()
+	b.release()
+	return err
+}

@@ -1,0 +1,232 @@
+package mcptool
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/holdpoint/holdpoint/runtime/tool"
+)
+
+// closeTime bounds the end of a session that nobody waits for.
+const closeTime = 15 * time.Second
+
+// keeper keeps one skill's peer, at one revision of the skill. Whoever needs a
+// peer while there is none waits for one attempt to connect, which belongs to
+// nobody: it goes on when those who wait give up.
+type keeper struct {
+	source *Source
+	server tool.Server
+
+	mu      sync.Mutex
+	retired bool
+	current *held
+	attempt *attempt
+	era     era
+	rest    rest
+
+	announcing, again bool // see changed
+}
+
+// attempt is connecting, under way.
+type attempt struct {
+	done    chan struct{}
+	failure *tool.Failure // set before done is closed
+}
+
+// held is a peer and how many use it.
+type held struct {
+	keeper  *keeper
+	peer    peer
+	since   time.Time
+	once    sync.Once
+	users   int  // keeper.mu
+	dropped bool // keeper.mu: no longer current, closed when unused
+}
+
+// acquire returns the peer, connecting if need be. retired: the skill was
+// changed or forgotten; ask the Source again.
+func (k *keeper) acquire(ctx context.Context) (h *held, failure *tool.Failure, retired bool) {
+	for {
+		k.mu.Lock()
+		if k.retired {
+			k.mu.Unlock()
+			return nil, nil, true
+		}
+		if h := k.current; h != nil && h.peer.broken() {
+			k.drop(h)
+		}
+		if h := k.current; h != nil {
+			h.users++
+			k.mu.Unlock()
+			return h, nil, false
+		}
+		if k.attempt == nil {
+			if failure := k.rest.refuses(k.source.config.Now()); failure != nil {
+				k.mu.Unlock()
+				return nil, failure, false
+			}
+			k.start()
+		}
+		a := k.attempt
+		k.mu.Unlock()
+		select {
+		case <-a.done:
+			if a.failure != nil {
+				return nil, a.failure, false
+			}
+		case <-ctx.Done():
+			return nil, ended(ctx, tool.EffectNone, "connect to skill "+k.server.Skill), false
+		}
+	}
+}
+
+// start starts an attempt. The caller holds k.mu.
+func (k *keeper) start() {
+	a := &attempt{done: make(chan struct{})}
+	k.attempt = a
+	e := k.era
+	started := k.source.tasks.run(func() {
+		h := &handshake{now: k.source.config.Now}
+		p, failure := k.source.connect(k.source.ctx, k.server, e, h, k.changed)
+		k.finish(a, p, failure)
+	})
+	if !started { // the Source was closed
+		a.failure = transportFailure(tool.EffectNone, errPeerClosed, "skill %s: connections are being closed", k.server.Skill)
+		close(a.done)
+	}
+}
+
+// finish makes the peer current, unless it is not wanted any more.
+func (k *keeper) finish(a *attempt, p peer, failure *tool.Failure) {
+	k.mu.Lock()
+	k.attempt = nil
+	a.failure = failure
+	now := k.source.config.Now()
+	var unwanted *held
+	if failure != nil {
+		k.era = eraUnknown // the server may have become another
+		if k.server.Transport == tool.Stdio {
+			k.rest.failed(now, failure)
+		}
+	} else {
+		k.era = eraLegacy
+		if p.negotiated().modern() {
+			k.era = eraModern
+		}
+		h := &held{keeper: k, peer: p, since: now}
+		k.source.track(h)
+		if k.retired {
+			h.dropped, unwanted = true, h
+		} else {
+			k.current = h
+		}
+	}
+	close(a.done)
+	k.mu.Unlock()
+	if unwanted != nil {
+		ctx, cancel := context.WithTimeout(context.Background(), closeTime)
+		defer cancel()
+		unwanted.close(ctx)
+	}
+}
+
+// drop takes a peer out of use. The caller holds k.mu.
+func (k *keeper) drop(h *held) {
+	if h.dropped {
+		return
+	}
+	h.dropped = true
+	if k.current == h {
+		k.current = nil
+	}
+	if h.peer.broken() {
+		k.rest.broke(k.source.config.Now(), h.since)
+	}
+	if h.users == 0 {
+		h.closeLater()
+	}
+}
+
+// release gives a peer back. anew: the next request should find another.
+func (h *held) release(anew bool) {
+	k := h.keeper
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	h.users--
+	switch {
+	case h.dropped && h.users == 0:
+		h.closeLater()
+	case anew || h.peer.broken():
+		k.drop(h)
+	}
+}
+
+// retire ends the keeper: its peer is closed when nobody uses it.
+func (k *keeper) retire() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.retired = true
+	if k.current != nil {
+		k.drop(k.current)
+	}
+}
+
+// closeLater closes a peer that nobody uses, without holding anybody up. After
+// Source.Close there is nothing left to do.
+func (h *held) closeLater() {
+	h.keeper.source.tasks.run(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), closeTime)
+		defer cancel()
+		stop := context.AfterFunc(h.keeper.source.ctx, cancel)
+		defer stop()
+		h.close(ctx)
+	})
+}
+
+func (h *held) close(ctx context.Context) {
+	h.once.Do(func() {
+		h.peer.close(ctx)
+		h.keeper.source.untrack(h)
+	})
+}
+
+func (s *Source) track(h *held) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.live[h] = struct{}{}
+}
+
+func (s *Source) untrack(h *held) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.live, h)
+}
+
+// changed passes on that the server announced other tools. However many
+// announcements come, one call is under way at a time, and one follows it.
+func (k *keeper) changed() {
+	announce := k.source.config.ListChanged
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	switch {
+	case announce == nil || k.retired:
+		return
+	case k.announcing:
+		k.again = true
+		return
+	}
+	k.announcing = k.source.tasks.run(func() {
+		for {
+			announce(k.server.SkillID)
+			k.mu.Lock()
+			if !k.again {
+				k.announcing = false
+				k.mu.Unlock()
+				return
+			}
+			k.again = false
+			k.mu.Unlock()
+		}
+	})
+}

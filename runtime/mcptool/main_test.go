@@ -1,0 +1,276 @@
+package mcptool_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/holdpoint/holdpoint/runtime/mcptool"
+	"github.com/holdpoint/holdpoint/runtime/tool"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"go.uber.org/goleak"
+)
+
+// TestMain runs the tests, or, as the child of one, the server it wants.
+func TestMain(m *testing.M) {
+	if mode := os.Getenv("MCPTOOL_TEST_SERVER"); mode != "" {
+		runChild(mode)
+		return
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// newSource returns a Source that is closed at the test's end.
+func newSource(t testing.TB, config mcptool.Config) *mcptool.Source {
+	t.Helper()
+	if config.Logger == nil {
+		config.Logger = slog.New(slog.NewTextHandler(io.Discard, nil))
+	}
+	s := mcptool.New(config)
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+		defer cancel()
+		if err := s.Close(ctx); err != nil {
+			t.Errorf("close: %v", err)
+		}
+	})
+	return s
+}
+
+func httpSkill(url string) tool.Server {
+	return tool.Server{SkillID: uuid.New(), Skill: "web", Revision: 1, Transport: tool.HTTP, URL: url}
+}
+
+// echoServer is an SDK server with a tool that returns its arguments' bytes.
+func echoServer() *mcp.Server {
+	server := mcp.NewServer(&mcp.Implementation{Name: "echo", Version: "1"}, nil)
+	addEcho(server, "echo")
+	return server
+}
+
+func addEcho(server *mcp.Server, name string) {
+	server.AddTool(&mcp.Tool{Name: name, InputSchema: json.RawMessage(`{"type":"object"}`)},
+		func(_ context.Context, r *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+			return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: string(r.Params.Arguments)}}}, nil
+		})
+}
+
+// eras are the ways an SDK server is reached over HTTP.
+func eras() map[string]*mcp.StreamableHTTPOptions {
+	return map[string]*mcp.StreamableHTTPOptions{
+		"2025-11-25 SSE":  {},
+		"2025-11-25 JSON": {JSONResponse: true},
+		"2026-07-28 SSE":  {Stateless: true},
+		"2026-07-28 JSON": {Stateless: true, JSONResponse: true},
+	}
+}
+
+// serve serves an SDK server and closes its sessions at the end.
+func serve(t testing.TB, server *mcp.Server, options *mcp.StreamableHTTPOptions) *httptest.Server {
+	t.Helper()
+	handler := mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server }, options)
+	h := httptest.NewServer(handler)
+	t.Cleanup(func() {
+		for session := range server.Sessions() {
+			_ = session.Close()
+		}
+		h.CloseClientConnections()
+		h.Close()
+	})
+	return h
+}
+
+// call calls a tool and wants a result.
+func call(t testing.TB, s *mcptool.Source, server tool.Server, name, arguments string) tool.Result {
+	t.Helper()
+	result, err := s.Call(t.Context(), server, tool.CallRequest{CallID: uuid.New(), Tool: name, Arguments: json.RawMessage(arguments)})
+	if err != nil {
+		t.Fatalf("call %s: %v", name, err)
+	}
+	return result
+}
+
+// failCall calls a tool and wants a failure.
+func failCall(t testing.TB, ctx context.Context, s *mcptool.Source, server tool.Server) *tool.Failure {
+	t.Helper()
+	result, err := s.Call(ctx, server, tool.CallRequest{CallID: uuid.New(), Tool: "echo", Arguments: json.RawMessage(`{}`)})
+	if err == nil {
+		t.Fatalf("call succeeded: %.200s", result.Raw)
+	}
+	return asFailure(t, err)
+}
+
+func asFailure(t testing.TB, err error) *tool.Failure {
+	t.Helper()
+	var failure *tool.Failure
+	if !errors.As(err, &failure) {
+		t.Fatalf("%v is no *tool.Failure", err)
+	}
+	if len(failure.Message) > 4000 {
+		t.Errorf("message of %d bytes", len(failure.Message))
+	}
+	if len(failure.Raw) > 0 && (!json.Valid(failure.Raw) || len(failure.Raw) > 400<<10) {
+		t.Errorf("evidence of %d bytes, valid %t", len(failure.Raw), json.Valid(failure.Raw))
+	}
+	return failure
+}
+
+// textOf is the text of a result's first content.
+func textOf(t testing.TB, result tool.Result) string {
+	t.Helper()
+	var body struct {
+		Content []struct{ Text string }
+	}
+	if err := json.Unmarshal(result.Raw, &body); err != nil || len(body.Content) == 0 {
+		t.Fatalf("result %s: %v", result.Raw, err)
+	}
+	return body.Content[0].Text
+}
+
+// script is a hostile server: what it does at each method, by itself.
+type script struct {
+	// version is answered to initialize. Default 2025-11-25.
+	version string
+	// session is given out by initialize; "" for none.
+	session string
+	// at are the other methods: "tools/call", "GET", "DELETE", "notifications/cancelled", … .
+	at map[string]func(http.ResponseWriter, *http.Request, message)
+
+	mu     sync.Mutex
+	counts map[string]int
+	seen   []message
+}
+
+type message struct {
+	ID     json.RawMessage `json:"id"`
+	Method string          `json:"method"`
+	Params json.RawMessage `json:"params"`
+	Result json.RawMessage `json:"result"`
+	Error  json.RawMessage `json:"error"`
+	body   []byte
+	header http.Header
+}
+
+func (s *script) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	m := message{Method: r.Method}
+	if r.Method == http.MethodPost {
+		body, err := io.ReadAll(r.Body)
+		if err != nil || json.Unmarshal(body, &m) != nil {
+			http.Error(w, "unreadable", http.StatusBadRequest)
+			return
+		}
+		m.body = body
+		if m.Method == "POST" {
+			m.Method = "answer"
+		}
+	}
+	m.header = r.Header.Clone()
+	s.mu.Lock()
+	if s.counts == nil {
+		s.counts = map[string]int{}
+	}
+	s.counts[m.Method]++
+	s.seen = append(s.seen, m)
+	act := s.at[m.Method]
+	s.mu.Unlock()
+	if act != nil {
+		act(w, r, m)
+		return
+	}
+	s.standard(w, m)
+}
+
+// standard answers as a polite server would.
+func (s *script) standard(w http.ResponseWriter, m message) {
+	switch m.Method {
+	case "server/discover":
+		w.WriteHeader(http.StatusBadRequest)
+	case "initialize":
+		version := s.version
+		if version == "" {
+			version = "2025-11-25"
+		}
+		if s.session != "" {
+			w.Header().Set("Mcp-Session-Id", s.session)
+		}
+		answer(w, m, `{"protocolVersion":"`+version+`","capabilities":{"tools":{"listChanged":true}},"serverInfo":{"name":"script","version":"1"}}`)
+	case "tools/list":
+		answer(w, m, `{"tools":[{"name":"echo","inputSchema":{"type":"object"}}]}`)
+	case "tools/call":
+		answer(w, m, `{"content":[{"type":"text","text":"done"}]}`)
+	case "GET":
+		w.WriteHeader(http.StatusMethodNotAllowed)
+	default:
+		w.WriteHeader(http.StatusAccepted)
+	}
+}
+
+func (s *script) count(method string) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.counts[method]
+}
+
+func (s *script) last(method string) message {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i := len(s.seen) - 1; i >= 0; i-- {
+		if s.seen[i].Method == method {
+			return s.seen[i]
+		}
+	}
+	return message{}
+}
+
+func (s *script) serve(t testing.TB) *httptest.Server {
+	t.Helper()
+	h := httptest.NewServer(s)
+	t.Cleanup(func() {
+		h.CloseClientConnections()
+		h.Close()
+	})
+	return h
+}
+
+// answer writes a JSON answer.
+func answer(w http.ResponseWriter, m message, result string) {
+	w.Header().Set("Content-Type", "application/json")
+	_, _ = io.WriteString(w, answerText(m, result))
+}
+
+func answerText(m message, result string) string {
+	return `{"jsonrpc":"2.0","id":` + string(m.ID) + `,"result":` + result + `}`
+}
+
+// within returns a context that ends after d: for calls that would wait for ever.
+func within(t testing.TB, d time.Duration) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), d)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// eventually waits for a condition.
+func eventually(t testing.TB, what string, condition func() bool) {
+	t.Helper()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	deadline := time.NewTimer(20 * time.Second)
+	defer deadline.Stop()
+	for !condition() {
+		select {
+		case <-tick.C:
+		case <-deadline.C:
+			t.Fatalf("never: %s", what)
+		}
+	}
+}

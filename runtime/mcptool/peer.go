@@ -1,0 +1,150 @@
+package mcptool
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/holdpoint/holdpoint/runtime/tool"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// modernVersion is the first revision without sessions.
+const modernVersion = "2026-07-28"
+
+// legacyVersion is what a server that does not know server/discover is asked for.
+const legacyVersion = "2025-11-25"
+
+// firstID is the first id of our own requests in a session; smaller ones are
+// the SDK's.
+const firstID = 1000
+
+// peer is an initialized server: a session over HTTP, or a child process.
+type peer interface {
+	// exchange sends one request and waits for its answer, or for ctx.
+	exchange(ctx context.Context, r *request) outcome
+	// negotiated says what was agreed on.
+	negotiated() negotiated
+	// broken reports whether the peer can answer nothing any more.
+	broken() bool
+	// close ends the session and frees what it holds. Requests still on their
+	// way fail. It returns when all is done, or when ctx ends.
+	close(ctx context.Context)
+}
+
+// negotiated is the result of connecting.
+type negotiated struct {
+	version     string
+	server      string // "name version", as the server calls itself
+	listChanged bool   // the server announces changes of its tools
+	meta        []byte // _meta of every request, nil where the revision has none
+}
+
+func (n negotiated) modern() bool { return n.version >= modernVersion }
+
+// newNegotiated reads what the SDK's session agreed on.
+func newNegotiated(session *mcp.ClientSession, version string) (negotiated, error) {
+	result := session.InitializeResult()
+	if result == nil {
+		return negotiated{}, fmt.Errorf("the session has no initialize result")
+	}
+	n := negotiated{version: result.ProtocolVersion}
+	if info := result.ServerInfo; info != nil {
+		n.server = plain(info.Name, 100) + " " + plain(info.Version, 50)
+	}
+	if caps := result.Capabilities; caps != nil && caps.Tools != nil {
+		n.listChanged = caps.Tools.ListChanged
+	}
+	if !n.modern() {
+		return n, nil
+	}
+	meta, err := json.Marshal(map[string]any{
+		mcp.MetaKeyProtocolVersion:    n.version,
+		mcp.MetaKeyClientInfo:         implementation(version),
+		mcp.MetaKeyClientCapabilities: struct{}{},
+	})
+	n.meta = meta
+	return n, err
+}
+
+// newClient makes the SDK's client that negotiates, advertising nothing: no
+// roots, sampling, elicitation or tasks.
+func newClient(version string) *mcp.Client {
+	return mcp.NewClient(implementation(version), &mcp.ClientOptions{
+		Capabilities:   &mcp.ClientCapabilities{},
+		MultiRoundTrip: &mcp.MultiRoundTripOptions{Disabled: true},
+	})
+}
+
+func implementation(version string) *mcp.Implementation {
+	return &mcp.Implementation{Name: "holdpoint", Version: version}
+}
+
+// era is what is remembered of a server's revision between connections.
+type era int
+
+const (
+	eraUnknown era = iota
+	eraLegacy      // do not ask server/discover again
+	eraModern
+)
+
+func (e era) options() *mcp.ClientSessionOptions {
+	if e == eraLegacy {
+		return &mcp.ClientSessionOptions{ProtocolVersion: legacyVersion}
+	}
+	return nil
+}
+
+// handshake watches the SDK connect, and names each step as it is taken.
+type handshake struct {
+	now  func() time.Time
+	step func(tool.Step) // nil: nobody asks
+
+	began time.Time
+	name  string // of the step under way, "" if none
+	told  bool   // a step failed, and step was told
+}
+
+// begin starts a step; a step that was under way is done, with detail.
+func (h *handshake) begin(name, detail string) {
+	h.finish(detail, nil)
+	h.name, h.began = name, h.now()
+}
+
+func (h *handshake) finish(detail string, err error) {
+	if h.step != nil && h.name != "" {
+		h.step(tool.Step{Name: h.name, Detail: detail, Took: h.now().Sub(h.began), Err: err})
+		h.told = h.told || err != nil
+	}
+	h.name = ""
+}
+
+// fail ends the step under way, or the first, with an error, once.
+func (h *handshake) fail(err error) {
+	if h.told {
+		return
+	}
+	if h.name == "" {
+		h.begin("connect", "")
+	}
+	h.finish("", err)
+}
+
+// beginMethod starts the step of a method that the SDK sends.
+func (h *handshake) beginMethod(method string) {
+	switch method {
+	case "server/discover":
+		if h.name != "discover" {
+			h.begin("discover", "")
+		}
+	case "initialize":
+		h.begin("initialize", "the server speaks a revision before "+modernVersion)
+	}
+}
+
+// finishNegotiation ends the last step.
+func (h *handshake) finishNegotiation(n negotiated) {
+	h.finish(fmt.Sprintf("MCP %s, %s", n.version, n.server), nil)
+}

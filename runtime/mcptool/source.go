@@ -1,0 +1,203 @@
+package mcptool
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"sync"
+
+	"github.com/google/uuid"
+	"github.com/holdpoint/holdpoint/runtime/tool"
+)
+
+// Source carries tools/list and tools/call to MCP servers. It keeps one
+// session, or child process, for each skill and makes it anew when it broke:
+// for the next call, never for one that may have been sent.
+type Source struct {
+	config Config
+	ctx    context.Context // ends with Close
+	cancel context.CancelCauseFunc
+	tasks  tasks
+
+	mu      sync.Mutex
+	closed  bool
+	keepers map[uuid.UUID]*keeper
+	live    map[*held]struct{}
+}
+
+var _ tool.Source = (*Source)(nil)
+
+// New returns a Source. The caller closes it.
+func New(config Config) *Source {
+	s := &Source{
+		config:  config.withDefaults(),
+		keepers: map[uuid.UUID]*keeper{},
+		live:    map[*held]struct{}{},
+	}
+	s.ctx, s.cancel = context.WithCancelCause(context.Background())
+	return s
+}
+
+// List implements [tool.Source]. Its time is bounded by Limits.List; a server
+// that is still starting then goes on starting, for the next List.
+func (s *Source) List(ctx context.Context, server tool.Server) (tool.Listing, error) {
+	ctx, cancel := context.WithTimeout(ctx, s.config.Limits.List)
+	defer cancel()
+	listing, failure := listTools(ctx, s.config.Limits, func(ctx context.Context, r *request) (json.RawMessage, negotiated, *tool.Failure) {
+		return s.send(ctx, server, r)
+	}, server.Transport)
+	if failure != nil {
+		return tool.Listing{}, without(failure)
+	}
+	return listing, nil
+}
+
+// Call implements [tool.Source]. The arguments must be one JSON object, which
+// is not checked here; without any, an empty object is sent.
+func (s *Source) Call(ctx context.Context, server tool.Server, call tool.CallRequest) (tool.Result, error) {
+	raw, _, failure := s.send(ctx, server, callRequest(call, s.config.Limits.ResultBytes))
+	if failure != nil {
+		return tool.Result{}, failure
+	}
+	result, failure := readResult(raw)
+	if failure != nil {
+		return tool.Result{}, failure
+	}
+	return result, nil
+}
+
+// Forget implements [tool.Source]. Calls that are on their way still get their
+// answers; the session ends after the last of them.
+func (s *Source) Forget(skillID uuid.UUID) {
+	s.mu.Lock()
+	k := s.keepers[skillID]
+	delete(s.keepers, skillID)
+	s.mu.Unlock()
+	if k != nil {
+		k.retire()
+	}
+}
+
+// Close ends all sessions and children, also those in use: calls on their way
+// fail with an effect that is possible. When ctx ends first, children are
+// killed without waiting for them to end by themselves.
+func (s *Source) Close(ctx context.Context) error {
+	s.mu.Lock()
+	s.closed = true
+	keepers := s.keepers
+	s.keepers = map[uuid.UUID]*keeper{}
+	s.mu.Unlock()
+	s.cancel(errPeerClosed)
+	for _, k := range keepers {
+		k.retire()
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		s.closeLive(ctx)
+		s.tasks.stop()
+	}()
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("close MCP sessions: %w", context.Cause(ctx))
+	}
+}
+
+func (s *Source) closeLive(ctx context.Context) {
+	s.mu.Lock()
+	live := make([]*held, 0, len(s.live))
+	for h := range s.live {
+		live = append(live, h)
+	}
+	s.mu.Unlock()
+	var all sync.WaitGroup
+	for _, h := range live {
+		all.Go(func() { h.close(ctx) })
+	}
+	all.Wait()
+}
+
+// send sends a request to a skill's peer. It is sent a second time only when
+// no byte of it was written, or on the session's 404, each at most once.
+func (s *Source) send(ctx context.Context, server tool.Server, r *request) (json.RawMessage, negotiated, *tool.Failure) {
+	renewed, resent := false, false
+	for {
+		h, failure := s.acquire(ctx, server)
+		if failure != nil {
+			return nil, negotiated{}, failure
+		}
+		out := h.peer.exchange(ctx, r)
+		h.release(out.sessionGone || out.renew)
+		switch {
+		case out.failure == nil:
+			return out.result, h.peer.negotiated(), nil
+		case out.sessionGone && !renewed:
+			renewed = true
+		case out.unsent && !resent:
+			resent = true
+		default:
+			return nil, negotiated{}, out.failure
+		}
+	}
+}
+
+// acquire finds the skill's peer, or makes one. The peer is released by the
+// caller.
+func (s *Source) acquire(ctx context.Context, server tool.Server) (*held, *tool.Failure) {
+	for {
+		k, failure := s.keeper(server)
+		if failure != nil {
+			return nil, failure
+		}
+		h, failure, retired := k.acquire(ctx)
+		if !retired {
+			return h, failure
+		}
+	}
+}
+
+// keeper finds what keeps a skill's peer; one of an older revision is retired.
+func (s *Source) keeper(server tool.Server) (*keeper, *tool.Failure) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return nil, transportFailure(tool.EffectNone, errPeerClosed, "skill %s: connections are being closed", server.Skill)
+	}
+	k := s.keepers[server.SkillID]
+	switch {
+	case k != nil && k.server.Revision == server.Revision:
+		return k, nil
+	case k != nil && k.server.Revision > server.Revision:
+		return nil, transportFailure(tool.EffectNone, nil, "skill %s: revision %d is not current any more", server.Skill, server.Revision)
+	case k != nil:
+		s.tasks.run(k.retire) // not here: it locks what is locked before s.mu
+	}
+	k = &keeper{source: s, server: server}
+	s.keepers[server.SkillID] = k
+	return k, nil
+}
+
+// connect makes a peer of a skill's server.
+func (s *Source) connect(ctx context.Context, server tool.Server, e era, h *handshake, changed func()) (peer, *tool.Failure) {
+	switch server.Transport {
+	case tool.HTTP:
+		ctx, cancel := context.WithTimeout(ctx, s.config.Limits.Connect)
+		defer cancel()
+		p, failure := connectHTTP(ctx, s.config, server, e, h, changed)
+		if failure != nil {
+			return nil, failure
+		}
+		return p, nil
+	case tool.Stdio:
+		ctx, cancel := context.WithTimeout(ctx, s.config.Limits.Start)
+		defer cancel()
+		p, failure := connectStdio(ctx, s.config, server, e, h, changed)
+		if failure != nil {
+			return nil, failure
+		}
+		return p, nil
+	}
+	return nil, transportFailure(tool.EffectNone, nil, "skill %s: transport %q is not MCP", server.Skill, server.Transport)
+}

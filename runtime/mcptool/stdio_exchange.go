@@ -1,0 +1,111 @@
+package mcptool
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/holdpoint/holdpoint/runtime/tool"
+)
+
+// exchange sends one request, as a line of its own.
+func (p *stdioPeer) exchange(ctx context.Context, r *request) outcome {
+	id := p.lastID.Add(1)
+	answer := make(chan reply, 1)
+	p.mu.Lock()
+	p.waiting[id] = answer
+	p.mu.Unlock()
+	defer p.abandon(id)
+
+	noise := p.noise.Load()
+	m := newMessage(r.encode(id, p.agreed.meta))
+	select {
+	case p.queue <- m:
+	case <-p.gone:
+		return p.lost(m, r, noise)
+	case <-ctx.Done():
+		return failed(ended(ctx, tool.EffectNone, r.what))
+	}
+	select {
+	case got := <-answer:
+		return p.answered(got, r)
+	case <-p.gone:
+		select {
+		case got := <-answer: // it came first
+			return p.answered(got, r)
+		default:
+			return p.lost(m, r, noise)
+		}
+	case <-ctx.Done():
+		return p.gaveUp(ctx, m, id, r, noise)
+	}
+}
+
+func (p *stdioPeer) abandon(id int64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.waiting, id)
+}
+
+func (p *stdioPeer) answered(got reply, r *request) outcome {
+	switch {
+	case got.tooLarge != nil:
+		return failed(protocolFailure(got.tooLarge, errTooLarge, "%s: the answer is larger than %d bytes", r.what, r.limit))
+	case got.envelope.isError():
+		return failed(rpcFailure(got.envelope.err))
+	case int64(len(got.envelope.result)) > r.limit:
+		return failed(protocolFailure(got.envelope.result, errTooLarge, "%s: the answer is larger than %d bytes", r.what, r.limit))
+	}
+	return outcome{result: got.envelope.result}
+}
+
+// unsent reports whether certainly no byte of a message was written, and keeps
+// it that way.
+func (m *message) unsent() bool {
+	if m.state.CompareAndSwap(queued, withdrawn) || m.state.Load() == withdrawn {
+		return true
+	}
+	select {
+	case <-m.done:
+		return m.err != nil && m.bytes == 0
+	default: // being written
+		return false
+	}
+}
+
+// lost is the outcome of a request whose server went away.
+func (p *stdioPeer) lost(m *message, r *request, noise int64) outcome {
+	how := errPeerClosed.Error()
+	if !p.closing.Load() {
+		how = p.child.ending()
+	}
+	if m.unsent() {
+		out := failed(transportFailure(tool.EffectNone, nil, "%s: not sent: %s", r.what, how))
+		out.unsent = true
+		return out
+	}
+	return failed(transportFailure(tool.EffectPossible, nil, "%s: no answer came: %s%s", r.what, how, p.noiseSince(noise)))
+}
+
+// gaveUp is the outcome of a request that was waited for no longer.
+func (p *stdioPeer) gaveUp(ctx context.Context, m *message, id int64, r *request, noise int64) outcome {
+	if m.unsent() {
+		return failed(ended(ctx, tool.EffectNone, r.what+": the server reads nothing"))
+	}
+	p.post(cancelled(id))
+	f := ended(ctx, tool.EffectPossible, r.what)
+	if said := p.noiseSince(noise); said != "" {
+		f.Kind = tool.ProtocolFailure
+		f.Message += said
+		f.Raw = evidence([]byte(*p.last.Load()))
+	}
+	return failed(f)
+}
+
+// noiseSince tells of lines that were not MCP and came since the count was n.
+func (p *stdioPeer) noiseSince(n int64) string {
+	text := p.last.Load()
+	if p.noise.Load() == n || text == nil {
+		return ""
+	}
+	return fmt.Sprintf("; meanwhile the server wrote what is not MCP: %s", *text)
+}

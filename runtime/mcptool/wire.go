@@ -1,0 +1,78 @@
+package mcptool
+
+import (
+	"crypto/tls"
+	"net"
+	"net/http/httptrace"
+	"sync/atomic"
+)
+
+// countedConn counts the bytes written to a connection, so that a failed
+// request is known to have left this process or not.
+type countedConn struct {
+	net.Conn
+	written atomic.Int64
+}
+
+func countConn(c net.Conn) net.Conn { return &countedConn{Conn: c} }
+
+// Write counts what it may write before it writes it: a reader of the count
+// never sees less than what is on its way.
+func (c *countedConn) Write(p []byte) (int, error) {
+	c.written.Add(int64(len(p)))
+	n, err := c.Conn.Write(p)
+	if n < len(p) {
+		c.written.Add(int64(n - len(p)))
+	}
+	return n, err
+}
+
+// wire observes one HTTP request on its way out. Its answers are right once
+// RoundTrip has returned an error.
+type wire struct {
+	connected atomic.Bool  // a connection was there
+	headers   atomic.Bool  // the request's headers were written, at least to a buffer
+	before    atomic.Int64 // the connection's count when the request got it
+	conn      atomic.Pointer[countedConn]
+}
+
+func (w *wire) trace() *httptrace.ClientTrace {
+	return &httptrace.ClientTrace{
+		GotConn: func(info httptrace.GotConnInfo) {
+			if conn := countedUnder(info.Conn); conn != nil {
+				w.before.Store(conn.written.Load())
+				w.conn.Store(conn)
+			}
+			w.connected.Store(true)
+		},
+		WroteHeaders: func() { w.headers.Store(true) },
+	}
+}
+
+// countedUnder finds the counted connection of an HTTP/1 connection. HTTP/2
+// has none of use: its requests share one.
+func countedUnder(conn net.Conn) *countedConn {
+	if secure, ok := conn.(*tls.Conn); ok {
+		if secure.ConnectionState().NegotiatedProtocol == "h2" {
+			return nil
+		}
+		conn = secure.NetConn()
+	}
+	counted, _ := conn.(*countedConn)
+	return counted
+}
+
+// untouched reports whether certainly no byte of the request was written.
+// stopped: the request was cancelled, and HTTP/2 may then still be writing.
+func (w *wire) untouched(stopped bool) bool {
+	switch conn := w.conn.Load(); {
+	case !w.connected.Load():
+		return true
+	case conn != nil:
+		// Over TLS the alert that ends a connection counts too: the answer is
+		// then no, which is the safe one.
+		return conn.written.Load() == w.before.Load()
+	default:
+		return !w.headers.Load() && !stopped
+	}
+}
