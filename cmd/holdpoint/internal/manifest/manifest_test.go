@@ -1,0 +1,192 @@
+package manifest_test
+
+import (
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/holdpoint/holdpoint/cmd/holdpoint/internal/manifest"
+)
+
+const example = `
+server: {addr: ":9000", anything: [goes, here]}
+skills:
+  - name: files
+    transport: stdio
+    command: [npx, -y, "@modelcontextprotocol/server-filesystem", /srv/shared, 5]
+    env: {LOG_LEVEL: info, PORT: 8080, DEBUG: true, SECRET: {file: secret.txt}}
+    auto_approve: false
+    approval_timeout: 5m
+    call_timeout: 60s
+    tools: {move_file: {risk: high}, read_file: {idempotent: true}, write_file: {enabled: true}}
+  - name: everything
+    transport: http
+    url: http://127.0.0.1:3001/mcp
+    headers: {X-Team: {env: TEAM_TOKEN}}
+    auto_approve: true
+    trust_new_tools: false
+  - name: ledger
+    transport: http
+    url: https://mcp.example.com/mcp
+    oauth: {grant: client_credentials, client_id: holdpoint, client_secret_env: LEDGER_SECRET, scopes: [ledger.write]}
+    connection: shared
+agents:
+  - name: billing
+    instructions: You file invoices.
+    model: {provider: openai, name: some-model, base_url: http://127.0.0.1:11434/v1, api_key_env: OPENAI_API_KEY}
+    wait_budget: 50s
+    skills:
+      - files
+      - {skill: everything, tools: [echo, get-sum]}
+      - {skill: ledger, prefix: ""}
+`
+
+const exampleSpec = `{
+	"skills": [
+		{"name": "files", "transport": "stdio",
+			"command": ["npx", "-y", "@modelcontextprotocol/server-filesystem", "/srv/shared", "5"],
+			"env": {"LOG_LEVEL": "info", "PORT": "8080", "DEBUG": "true", "SECRET": "from a file"},
+			"auto_approve": false, "approval_timeout": "5m", "call_timeout": "60s",
+			"tools": {"move_file": {"risk": "high"}, "read_file": {"idempotent": true}, "write_file": {"enabled": true}}},
+		{"name": "everything", "transport": "http", "url": "http://127.0.0.1:3001/mcp",
+			"headers": {"X-Team": "t0ken"}, "auto_approve": true, "trust_new_tools": false},
+		{"name": "ledger", "transport": "http", "url": "https://mcp.example.com/mcp", "connection": "shared",
+			"oauth": {"grant": "client_credentials", "client_id": "holdpoint", "client_secret": "s3cret", "scopes": ["ledger.write"]}}
+	],
+	"agents": [
+		{"name": "billing", "instructions": "You file invoices.", "wait_budget": "50s",
+			"model": {"provider": "openai", "name": "some-model", "base_url": "http://127.0.0.1:11434/v1", "api_key": "sk-1"},
+			"skills": [{"skill": "files"}, {"skill": "everything", "tools": ["echo", "get-sum"]}, {"skill": "ledger", "prefix": ""}]}
+	]
+}`
+
+func options() manifest.Options {
+	return manifest.Options{
+		Getenv: func(name string) string {
+			return map[string]string{"TEAM_TOKEN": "t0ken", "LEDGER_SECRET": "s3cret", "OPENAI_API_KEY": "sk-1"}[name]
+		},
+		ReadFile: func(name string) ([]byte, error) {
+			if name == "conf/secret.txt" {
+				return []byte("from a file\n"), nil
+			}
+			return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrNotExist}
+		},
+	}
+}
+
+func TestParse(t *testing.T) {
+	t.Parallel()
+	parsed, err := manifest.Parse("conf/holdpoint.yaml", []byte(example), options())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := decode(t, parsed.Spec), decode(t, []byte(exampleSpec)); !reflect.DeepEqual(got, want) {
+		t.Errorf("got\n%s\nwant\n%s", parsed.Spec, exampleSpec)
+	}
+}
+
+func decode(t *testing.T, text []byte) any {
+	t.Helper()
+	var v any
+	if err := json.Unmarshal(text, &v); err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+func TestParseAliases(t *testing.T) {
+	t.Parallel()
+	parsed, err := manifest.Parse("f.yaml", []byte(`skills:
+  - &base {name: a, transport: http, url: "http://x"}
+  - *base
+`), options())
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := `{"skills":[{"name":"a","transport":"http","url":"http://x"},{"name":"a","transport":"http","url":"http://x"}]}`
+	if string(parsed.Spec) != want {
+		t.Errorf("got %s, want %s", parsed.Spec, want)
+	}
+}
+
+func TestParseErrors(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name, text string
+		want       []string
+	}{
+		{"unknown key", "skills:\n  - name: a\n    autoapprove: true\n", []string{`f.yaml:3:5: skills[0]: unknown key "autoapprove"`}},
+		{"unknown top key", "skill: []\n", []string{`f.yaml:1:1: unknown key "skill"`}},
+		{"unknown key of a tool", "skills:\n- tools: {x: {risky: true}}\n", []string{`f.yaml:2:15: skills[0].tools.x: unknown key "risky"`}},
+		{"not YAML", "skills:\n  - name: [a\n", []string{"f.yaml:2:11: "}},
+		{"twice", "skills:\n  - name: a\n    name: b\n", []string{"f.yaml:3:5: "}},
+		{"twice by variable", "agents:\n  - model: {api_key: x, api_key_env: TEAM_TOKEN}\n", []string{`f.yaml:2:25: agents[0].model: "api_key" is given twice`}},
+		{"variable not set", "skills:\n  - headers:\n      X-A: {env: NOPE}\n", []string{"f.yaml:3:18: skills[0].headers.X-A.env: the variable NOPE is not set on this machine"}},
+		{"suffixed variable not set", "agents:\n  - model:\n      api_key_env: NOPE\n", []string{"f.yaml:3:20: agents[0].model.api_key_env: the variable NOPE is not set on this machine"}},
+		{"no such file", "skills:\n  - env:\n      A: {file: nope}\n", []string{"f.yaml:3:17: skills[0].env.A.file: open nope: file does not exist"}},
+		{"strange secret", "skills:\n  - env:\n      A: {vault: x}\n", []string{"f.yaml:3:10: skills[0].env.A: want a value, {env: VARIABLE} or {file: PATH}"}},
+		{"env form for what is no secret", "skills:\n  - url: {env: TEAM_TOKEN}\n", []string{"f.yaml:2:10: skills[0].url: want a single value"}},
+		{"suffix for what is no secret", "skills:\n  - url_env: TEAM_TOKEN\n", []string{`f.yaml:2:5: skills[0]: unknown key "url_env"`}},
+		{"not a list", "agents: {name: a}\n", []string{"f.yaml:1:9: agents: want a list"}},
+		{"not a mapping", "agents:\n  - 5\n", []string{"f.yaml:2:5: agents[0]: want a mapping"}},
+		{"nothing", "agents:\n  - name:\n", []string{"f.yaml:2:11: agents[0].name: want a value"}},
+		{"not a truth", "skills:\n  - auto_approve: \"yes\"\n", []string{"f.yaml:2:19: skills[0].auto_approve: want true or false"}},
+		{"not a duration", "skills:\n  - call_timeout: 60\n", []string{"f.yaml:2:19: skills[0].call_timeout: want a duration such as 90s, 5m or 1h30m"}},
+		{"all of them", "skills:\n  - nam: a\nagents:\n  - skill: b\n", []string{"f.yaml:2:5: ", "f.yaml:4:5: "}},
+		{"empty", "# nothing\n", []string{"f.yaml: the file is empty"}},
+		{"two documents", "skills: []\n---\nagents: []\n", []string{"f.yaml:3:1: want one document, not several"}},
+		{"unknown alias", "skills: *nope\n", []string{"f.yaml:1:9: skills: unknown alias *nope"}},
+		{"merge key", "skills:\n  - &a {name: x}\n  - <<: *a\n", []string{"f.yaml:3:5: skills[1]: merge keys (<<) are not supported"}},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			_, err := manifest.Parse("f.yaml", []byte(test.text), options())
+			var found manifest.Errors
+			if !errors.As(err, &found) || len(found) != len(test.want) {
+				t.Fatalf("got %v, want %q", err, test.want)
+			}
+			for i, want := range test.want {
+				if got := found[i].Error(); !strings.HasPrefix(got, want) {
+					t.Errorf("got  %s\nwant %s", got, want)
+				}
+			}
+		})
+	}
+}
+
+func TestAliasBomb(t *testing.T) {
+	t.Parallel()
+	text := "server:\n  a: 1\nskills:\n- command: &a [x,x,x,x,x,x,x,x,x,x]\n"
+	text += "- command: &b [*a,*a,*a]\n"
+	_, err := manifest.Parse("f.yaml", []byte(text), options())
+	if err == nil || !strings.Contains(err.Error(), "want a single value") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestLocate(t *testing.T) {
+	t.Parallel()
+	parsed, err := manifest.Parse("conf/holdpoint.yaml", []byte(example), options())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]string{
+		"skills[1].url":             "conf/holdpoint.yaml:14:5: skills[1].url: no",
+		"skills[1]":                 "conf/holdpoint.yaml:12:5: skills[1]: no",
+		"skills[0].command[1]":      "conf/holdpoint.yaml:6:20: skills[0].command[1]: no",
+		"skills[1].headers.X-Team":  "conf/holdpoint.yaml:15:15: skills[1].headers.X-Team: no",
+		"skills[1].approval":        "conf/holdpoint.yaml:12:5: skills[1].approval: no", // not in the file
+		"agents[0].skills[1].skill": "conf/holdpoint.yaml:30:10: agents[0].skills[1].skill: no",
+		"agents[0].skills[0].skill": "conf/holdpoint.yaml:29:9: agents[0].skills[0].skill: no",
+		"agents[7].name":            "conf/holdpoint.yaml:23:1: agents[7].name: no",
+		"":                          "conf/holdpoint.yaml: no",
+	} {
+		if got := parsed.Locate(path, "no").Error(); got != want {
+			t.Errorf("got  %s\nwant %s", got, want)
+		}
+	}
+}

@@ -1,0 +1,68 @@
+package manifest
+
+// shape is what a value has to look like.
+type shape struct {
+	kind   kind
+	fields map[string]shape // of an object
+	of     *shape           // of the elements of a list, or of a dictionary
+	secret bool             // a word that may stand in a variable or a file
+	short  string           // of an object: the field that a single word stands for
+	ignore bool             // not ours
+}
+
+type kind int
+
+const (
+	word       kind = iota // a scalar, as it is written
+	boolean                // true or false
+	duration               // as Go writes them
+	list                   // a sequence
+	dictionary             // a mapping with any keys
+	object                 // a mapping with known keys
+)
+
+func listOf(of shape) shape       { return shape{kind: list, of: &of} }
+func dictionaryOf(of shape) shape { return shape{kind: dictionary, of: &of} }
+
+// top is the shape of holdpoint.yaml.
+func top() shape {
+	return shape{kind: object, fields: map[string]shape{
+		"server": {ignore: true},
+		"skills": listOf(skill()),
+		"agents": listOf(agent()),
+	}}
+}
+
+func skill() shape {
+	secret := shape{secret: true}
+	return shape{kind: object, fields: map[string]shape{
+		"name": {}, "transport": {}, "url": {},
+		"command":          listOf(shape{}),
+		"env":              dictionaryOf(secret),
+		"headers":          dictionaryOf(secret),
+		"auto_approve":     {kind: boolean},
+		"trust_new_tools":  {kind: boolean},
+		"approval_timeout": {kind: duration},
+		"call_timeout":     {kind: duration},
+		"tools": dictionaryOf(shape{kind: object, fields: map[string]shape{
+			"risk": {}, "idempotent": {kind: boolean}, "enabled": {kind: boolean},
+		}}),
+		"oauth": {kind: object, fields: map[string]shape{
+			"grant": {}, "client_id": {}, "client_secret": secret, "scopes": listOf(shape{}),
+		}},
+		"connection": {},
+	}}
+}
+
+func agent() shape {
+	return shape{kind: object, fields: map[string]shape{
+		"name": {}, "instructions": {},
+		"model": {kind: object, fields: map[string]shape{
+			"provider": {}, "name": {}, "base_url": {}, "api_key": {secret: true},
+		}},
+		"wait_budget": {kind: duration},
+		"skills": listOf(shape{kind: object, short: "skill", fields: map[string]shape{
+			"skill": {}, "tools": listOf(shape{}), "prefix": {},
+		}}),
+	}}
+}

@@ -1,0 +1,248 @@
+package manifest
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/goccy/go-yaml/ast"
+)
+
+// walker turns nodes into values, notes where each was, and collects what is wrong.
+type walker struct {
+	Options
+	file    string
+	dir     string
+	places  map[string]Place
+	anchors map[string]ast.Node
+	values  int
+	errors  Errors
+}
+
+// Bounds on what a file may amount to once its aliases are replaced.
+const (
+	maxDepth  = 50
+	maxValues = 200_000
+)
+
+func (w *walker) fail(node ast.Node, path, format string, args ...any) {
+	w.errors = append(w.errors, &Error{File: w.file, Place: place(node), Path: path, Message: fmt.Sprintf(format, args...)})
+}
+
+// value reads a node that should have a shape.
+func (w *walker) value(node ast.Node, s shape, path string, depth int) any {
+	if w.values++; depth > maxDepth || w.values > maxValues {
+		if depth > maxDepth || w.values == maxValues+1 {
+			w.fail(node, path, "too deep or too much")
+		}
+		return nil
+	}
+	if _, ok := w.places[path]; !ok {
+		w.places[path] = place(node)
+	}
+	switch n := node.(type) {
+	case *ast.AnchorNode:
+		w.anchors[n.Name.GetToken().Value] = n.Value
+		return w.value(n.Value, s, path, depth+1)
+	case *ast.AliasNode:
+		target, ok := w.anchors[n.Value.GetToken().Value]
+		if !ok {
+			w.fail(node, path, "unknown alias *%s", n.Value.GetToken().Value)
+			return nil
+		}
+		return w.value(target, s, path, depth+1)
+	case *ast.TagNode:
+		return w.value(n.Value, s, path, depth+1)
+	}
+	switch s.kind {
+	case list:
+		return w.list(node, s, path, depth)
+	case dictionary, object:
+		return w.mapping(node, s, path, depth)
+	case boolean:
+		if n, ok := node.(*ast.BoolNode); ok {
+			return n.Value
+		}
+		w.fail(node, path, "want true or false")
+		return nil
+	case duration:
+		return w.duration(node, path)
+	default:
+		return w.word(node, s, path)
+	}
+}
+
+// text is a scalar as it is written: 8080 and true are words too.
+func text(node ast.Node) (string, bool) {
+	switch n := node.(type) {
+	case *ast.StringNode:
+		return n.Value, true
+	case *ast.LiteralNode:
+		return n.Value.Value, true
+	case *ast.IntegerNode, *ast.FloatNode, *ast.BoolNode, *ast.InfinityNode, *ast.NanNode:
+		return node.GetToken().Value, true
+	}
+	return "", false
+}
+
+func (w *walker) word(node ast.Node, s shape, path string) any {
+	if found, ok := text(node); ok {
+		return found
+	}
+	if pairs := pairsOf(node); s.secret && len(pairs) == 1 {
+		key := keyText(pairs[0])
+		if key == "env" || key == "file" {
+			return w.outside(pairs[0].Value, key, path+"."+key)
+		}
+	}
+	switch {
+	case s.secret:
+		w.fail(node, path, "want a value, {env: VARIABLE} or {file: PATH}")
+	case node.Type() == ast.NullType:
+		w.fail(node, path, "want a value")
+	default:
+		w.fail(node, path, "want a single value")
+	}
+	return nil
+}
+
+func (w *walker) duration(node ast.Node, path string) any {
+	found, ok := text(node)
+	if _, err := time.ParseDuration(found); !ok || err != nil {
+		w.fail(node, path, "want a duration such as 90s, 5m or 1h30m")
+		return nil
+	}
+	return found
+}
+
+// outside reads a value that stands in a variable or a file.
+func (w *walker) outside(node ast.Node, from, path string) any {
+	name, ok := text(node)
+	if !ok || name == "" {
+		w.fail(node, path, "want the name of a variable, or of a file")
+		return nil
+	}
+	if from == "env" {
+		found := w.Getenv(name)
+		if found == "" {
+			w.fail(node, path, "the variable %s is not set on this machine", name)
+		}
+		return found
+	}
+	if !filepath.IsAbs(name) {
+		name = filepath.Join(w.dir, name)
+	}
+	content, err := w.ReadFile(name)
+	switch {
+	case err != nil:
+		w.fail(node, path, "%v", err)
+	case !utf8.Valid(content):
+		w.fail(node, path, "%s is not text", name)
+	}
+	return strings.TrimRight(string(content), "\r\n")
+}
+
+func (w *walker) list(node ast.Node, s shape, path string, depth int) any {
+	sequence, ok := node.(*ast.SequenceNode)
+	if !ok {
+		w.fail(node, path, "want a list")
+		return nil
+	}
+	items := make([]any, len(sequence.Values))
+	for i, item := range sequence.Values {
+		items[i] = w.value(item, *s.of, fmt.Sprintf("%s[%d]", path, i), depth+1)
+	}
+	return items
+}
+
+func (w *walker) mapping(node ast.Node, s shape, path string, depth int) any {
+	if found, ok := text(node); ok && s.short != "" {
+		return map[string]any{s.short: found}
+	}
+	pairs := pairsOf(node)
+	if pairs == nil && node.Type() != ast.MappingType {
+		w.fail(node, path, "want a mapping")
+		return nil
+	}
+	values := map[string]any{}
+	for _, pair := range pairs {
+		w.member(values, pair, s, path, depth)
+	}
+	return values
+}
+
+// member reads one member of a mapping into values.
+func (w *walker) member(values map[string]any, pair *ast.MappingValueNode, s shape, path string, depth int) {
+	key := keyText(pair)
+	if pair.Key.Type() == ast.MergeKeyType {
+		w.fail(pair.Key, path, "merge keys (<<) are not supported")
+		return
+	}
+	name, of, from := key, s.of, ""
+	if s.kind == object {
+		var known bool
+		if name, of, from, known = s.field(key); !known {
+			w.fail(pair.Key, path, "unknown key %q", key)
+			return
+		}
+	}
+	if of.ignore {
+		return
+	}
+	if _, twice := values[name]; twice {
+		w.fail(pair.Key, path, "%q is given twice", name)
+		return
+	}
+	at := below(path, name)
+	w.places[at] = place(pair.Key)
+	if from != "" {
+		values[name] = w.outside(pair.Value, from, below(path, key))
+		return
+	}
+	values[name] = w.value(pair.Value, *of, at, depth+1)
+}
+
+// field finds the field that a key is of: its own, or for secrets that of
+// its name with _env or _file.
+func (s shape) field(key string) (name string, of *shape, from string, known bool) {
+	if found, ok := s.fields[key]; ok {
+		return key, &found, "", true
+	}
+	for _, from := range []string{"env", "file"} {
+		name, ok := strings.CutSuffix(key, "_"+from)
+		if found := s.fields[name]; ok && found.secret {
+			return name, &found, from, true
+		}
+	}
+	return "", nil, "", false
+}
+
+func below(path, name string) string {
+	if path == "" {
+		return name
+	}
+	return path + "." + name
+}
+
+func pairsOf(node ast.Node) []*ast.MappingValueNode {
+	switch n := node.(type) {
+	case *ast.MappingNode:
+		return n.Values
+	case *ast.MappingValueNode:
+		return []*ast.MappingValueNode{n}
+	}
+	return nil
+}
+
+func keyText(pair *ast.MappingValueNode) string {
+	var key ast.Node = pair.Key
+	if wrapped, ok := key.(*ast.MappingKeyNode); ok {
+		key = wrapped.Value
+	}
+	if found, ok := text(key); ok {
+		return found
+	}
+	return key.String()
+}

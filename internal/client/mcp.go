@@ -1,0 +1,200 @@
+package client
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"mime"
+	"net/http"
+	"net/http/httptrace"
+	"sync/atomic"
+	"time"
+)
+
+// The client speaks the endpoint's bare form: one JSON-RPC request a POST, no
+// session, no protocol version, and no headers that mirror arguments.
+const (
+	metaClient      = "io.modelcontextprotocol/clientInfo"
+	metaCall        = "dev.holdpoint/call"
+	metaIdempotency = "dev.holdpoint/idempotency_key"
+	headerCall      = "Holdpoint-Call"
+)
+
+// RPCError is a JSON-RPC error.
+type RPCError struct {
+	Code    int             `json:"code"`
+	Message string          `json:"message"`
+	Data    json.RawMessage `json:"data"`
+}
+
+func (e *RPCError) Error() string { return fmt.Sprintf("%s (JSON-RPC error %d)", e.Message, e.Code) }
+
+// LostError is a connection that broke before an answer was complete.
+type LostError struct {
+	Sent bool // whether the server may have received the request
+	Err  error
+}
+
+func (e *LostError) Error() string { return fmt.Sprintf("connection lost: %v", e.Err) }
+func (e *LostError) Unwrap() error { return e.Err }
+
+// answer is what came back for one JSON-RPC request.
+type answer struct {
+	callID string // of the header Holdpoint-Call; also when the answer itself is missing
+	result json.RawMessage
+	fault  *RPCError
+}
+
+// request is one JSON-RPC request to an agent's endpoint.
+type request struct {
+	agent  string
+	method string
+	params []member
+	meta   map[string]any
+
+	// begun is told the call's id as soon as the server says it, and
+	// whether the response is being held open.
+	begun func(callID string, held bool)
+}
+
+// member is one member of an object; its value is spliced in as it is.
+type member struct {
+	name  string
+	value json.RawMessage
+}
+
+// body writes the request. Values go out byte for byte.
+func (r request) body(version string) ([]byte, error) {
+	meta := map[string]any{metaClient: map[string]string{"name": "holdpoint", "version": version}}
+	maps.Copy(meta, r.meta)
+	metaText, err := json.Marshal(meta)
+	if err != nil {
+		return nil, fmt.Errorf("encode request: %w", err)
+	}
+	var b bytes.Buffer
+	fmt.Fprintf(&b, `{"jsonrpc":"2.0","id":1,"method":%q,"params":{"_meta":%s`, r.method, metaText)
+	for _, m := range r.params {
+		if !json.Valid(m.value) {
+			return nil, fmt.Errorf("encode request: %s is not JSON", m.name)
+		}
+		fmt.Fprintf(&b, `,%q:%s`, m.name, m.value)
+	}
+	b.WriteString("}}")
+	return b.Bytes(), nil
+}
+
+// send sends a request once and reads its answer. The error is a *Problem, when
+// the server refused it; a *LostError, when no answer came; or what no retry mends.
+func (c *Client) send(ctx context.Context, r request) (answer, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	watch := newWatch(c.Silence, cancel)
+	defer watch.stop()
+
+	body, err := r.body(c.Version)
+	if err != nil {
+		return answer{}, err
+	}
+	var sent atomic.Bool
+	traced := httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
+		GotConn: func(httptrace.GotConnInfo) { sent.Store(true) },
+	})
+	httpRequest, err := http.NewRequestWithContext(traced, http.MethodPost,
+		c.base+"/agents/"+Segment(r.agent)+"/mcp", bytes.NewReader(body))
+	if err != nil {
+		return answer{}, fmt.Errorf("make request: %w", err)
+	}
+	httpRequest.GetBody = nil // the transport does not send it twice on its own
+	httpRequest.Header.Set("Content-Type", "application/json")
+	httpRequest.Header.Set("Accept", "text/event-stream") // a held response shows signs of life
+	c.authorize(httpRequest)
+	response, err := c.HTTP.Do(httpRequest)
+	if err != nil {
+		return answer{}, &LostError{Sent: sent.Load(), Err: cause(ctx, c.unreachable(err))}
+	}
+	defer func() { _ = response.Body.Close() }()
+	found, err := r.read(response, watch)
+	if errors.Is(err, errCut) {
+		err = &LostError{Sent: true, Err: cause(ctx, err)}
+	}
+	return found, err
+}
+
+func cause(ctx context.Context, err error) error {
+	if c := context.Cause(ctx); c != nil {
+		return c
+	}
+	return err
+}
+
+// errCut: the response ended before its answer did.
+var errCut = errors.New("the response ended without an answer")
+
+func (r request) read(response *http.Response, watch *watch) (answer, error) {
+	found := answer{callID: response.Header.Get(headerCall)}
+	media, _, _ := mime.ParseMediaType(response.Header.Get("Content-Type"))
+	stream := media == "text/event-stream" && response.StatusCode == http.StatusOK
+	if found.callID != "" && r.begun != nil {
+		r.begun(found.callID, stream)
+	}
+	content := watch.reader(response.Body)
+	var message []byte
+	var err error
+	if stream {
+		message, err = readEvents(content)
+	} else if message, err = readAll(content); err != nil {
+		err = fmt.Errorf("%w: %w", errCut, err)
+	}
+	if err != nil {
+		return found, err
+	}
+	var reply struct {
+		Result json.RawMessage `json:"result"`
+		Error  *RPCError       `json:"error"`
+	}
+	decoded := json.Unmarshal(message, &reply) == nil
+	switch {
+	case decoded && reply.Error != nil:
+		found.fault = reply.Error
+	case decoded && reply.Result != nil:
+		found.result = reply.Result
+	case response.StatusCode >= http.StatusMultipleChoices:
+		return found, problemOf(response, message)
+	default:
+		return found, fmt.Errorf("understand answer of %s: it is neither a result nor an error", response.Request.URL.Host)
+	}
+	return found, nil
+}
+
+// watch ends a request when nothing was heard for too long.
+type watch struct {
+	timer   *time.Timer
+	silence time.Duration
+}
+
+func newWatch(silence time.Duration, cancel context.CancelCauseFunc) *watch {
+	return &watch{silence: silence, timer: time.AfterFunc(silence, func() {
+		cancel(fmt.Errorf("nothing was heard for %s", silence))
+	})}
+}
+
+func (w *watch) stop() { w.timer.Stop() }
+
+func (w *watch) reader(r io.Reader) io.Reader { return &watchedReader{r, w} }
+
+type watchedReader struct {
+	io.Reader
+	watch *watch
+}
+
+func (r *watchedReader) Read(p []byte) (int, error) {
+	n, err := r.Reader.Read(p)
+	if n > 0 {
+		r.watch.timer.Reset(r.watch.silence)
+	}
+	return n, err
+}
