@@ -45,10 +45,15 @@ func (c *cluster) ensureMade(ctx context.Context) error {
 	if err := privateDir(unfinished, c.account); err != nil {
 		return fmt.Errorf("make embedded cluster: %w", err)
 	}
+	args := []string{
+		"--pgdata=" + unfinished, "--username=" + superuser, "--encoding=UTF8", "--locale=C",
+		"--auth-local=trust", "--auth-host=reject", "--no-instructions",
+	}
+	if c.settings["fsync"] == "off" {
+		args = append(args, "--no-sync")
+	}
 	//nolint:gosec // G204: the program was found by findServer
-	cmd := c.account.prepare(exec.CommandContext(ctx, c.server.program("initdb"),
-		"--pgdata="+unfinished, "--username="+superuser, "--encoding=UTF8", "--locale=C",
-		"--auth-local=trust", "--auth-host=reject", "--no-instructions"))
+	cmd := c.account.prepare(exec.CommandContext(ctx, c.server.program("initdb"), args...))
 	if said, err := cmd.CombinedOutput(); err != nil {
 		return commandError("make embedded cluster in "+c.dir+": initdb", err, string(said))
 	}

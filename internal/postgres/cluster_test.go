@@ -1,0 +1,254 @@
+package postgres_test
+
+import (
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+
+	"github.com/holdpoint/holdpoint/internal/postgres"
+)
+
+func TestOpenMakesClusterAndKeepsData(t *testing.T) {
+	t.Parallel()
+	dir := dataDir(t)
+	db := open(t, postgres.Config{DataDir: dir, Settings: map[string]string{}})
+	for setting, want := range map[string]string{
+		"listen_addresses": "", "fsync": "on", "server_encoding": "UTF8", "lc_collate": "C", "timezone": "UTC",
+	} {
+		if got := show(t, db, setting); got != want {
+			t.Errorf("%s is %q, want %q", setting, got, want)
+		}
+	}
+	if !db.Embedded() {
+		t.Error("does not say that it is embedded")
+	}
+	if _, err := db.Pool().Exec(t.Context(), "CREATE TABLE kept AS SELECT 42 AS answer"); err != nil {
+		t.Fatal(err)
+	}
+	pid := postmaster(t, dir)
+	closeDB(t, db)
+	closeDB(t, db) // twice is no harm
+	if postmaster(t, dir) != 0 {
+		t.Error("the server outlived its last user")
+	}
+	eventually(t, "the server ends", func() bool { return !lives(pid) })
+
+	again := open(t, postgres.Config{DataDir: dir})
+	var answer int
+	if err := again.Pool().QueryRow(t.Context(), "SELECT answer FROM kept").Scan(&answer); err != nil || answer != 42 {
+		t.Errorf("answer %d, error %v", answer, err)
+	}
+}
+
+func TestSocketIsPrivate(t *testing.T) {
+	t.Parallel()
+	dir := clusterDir(t)
+	open(t, postgres.Config{DataDir: dir})
+	for _, private := range []string{"run", "data"} {
+		info, err := os.Stat(filepath.Join(dir, "postgres", private))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if info.Mode().Perm() != 0o700 {
+			t.Errorf("mode of %s is %v", private, info.Mode())
+		}
+	}
+}
+
+func TestOpenAdoptsServerOfKilledProcess(t *testing.T) {
+	t.Parallel()
+	dir := clusterDir(t)
+	child := startMember(t, os.Args[0], dir, nil)
+	pid := postmaster(t, dir)
+	child.kill(t)
+	if !lives(pid) {
+		t.Fatal("the server died with the process that started it")
+	}
+	db := open(t, postgres.Config{DataDir: dir})
+	if got := postmaster(t, dir); got != pid {
+		t.Errorf("server %d, want the surviving %d", got, pid)
+	}
+	closeDB(t, db)
+	eventually(t, "the server ends", func() bool { return !lives(pid) })
+}
+
+func TestLastProcessStopsServer(t *testing.T) {
+	t.Parallel()
+	dir := clusterDir(t)
+	first := startMember(t, os.Args[0], dir, nil)
+	second := startMember(t, os.Args[0], dir, nil)
+	third := startMember(t, os.Args[0], dir, nil)
+	pid := postmaster(t, dir)
+	first.leave(t)
+	if !lives(pid) {
+		t.Fatal("the first to leave stopped the server")
+	}
+	second.kill(t)
+	if !lives(pid) {
+		t.Fatal("the server died with the second")
+	}
+	third.leave(t)
+	eventually(t, "the server ends", func() bool { return !lives(pid) })
+	if postmaster(t, dir) != 0 {
+		t.Error("the server left its postmaster.pid")
+	}
+}
+
+func TestConcurrentOpenSharesOneServer(t *testing.T) {
+	t.Parallel()
+	dir := dataDir(t)
+	var all sync.WaitGroup
+	for range 6 {
+		all.Go(func() {
+			db, err := postgres.Open(t.Context(), postgres.Config{DataDir: dir, Settings: fast()})
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			if err := db.Pool().Ping(t.Context()); err != nil {
+				t.Error(err)
+			}
+			closeDB(t, db)
+		})
+	}
+	all.Wait()
+	if pid := postmaster(t, dir); pid != 0 {
+		t.Errorf("server %d is left", pid)
+	}
+}
+
+func TestTerminalInterruptSparesServer(t *testing.T) {
+	t.Parallel()
+	dir := clusterDir(t)
+	child := startMember(t, os.Args[0], dir, &syscall.SysProcAttr{Setpgid: true})
+	pid := postmaster(t, dir)
+	if err := syscall.Kill(-child.cmd.Process.Pid, syscall.SIGINT); err != nil {
+		t.Fatal(err)
+	}
+	db := open(t, postgres.Config{DataDir: dir})
+	if err := db.Pool().Ping(t.Context()); err != nil || postmaster(t, dir) != pid {
+		t.Errorf("server %d, error %v; want it to be %d still", postmaster(t, dir), err, pid)
+	}
+	child.leave(t)
+}
+
+func TestDeadServerIsStartedAgain(t *testing.T) {
+	t.Parallel()
+	dir := clusterDir(t)
+	db := open(t, postgres.Config{DataDir: dir})
+	pid := postmaster(t, dir)
+	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the pool works again", func() bool {
+		return db.Pool().Ping(t.Context()) == nil && postmaster(t, dir) != pid
+	})
+}
+
+func TestLongDataDirHasSocketElsewhere(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(dataDir(t), strings.Repeat("long/", 30))
+	db := open(t, postgres.Config{DataDir: dir})
+	sockets := show(t, db, "unix_socket_directories")
+	sockets = strings.Trim(sockets, `"`)
+	info, err := os.Stat(sockets)
+	if err != nil || info.Mode().Perm() != 0o700 {
+		t.Errorf("socket directory %s: %v, %v", sockets, info, err)
+	}
+	closeDB(t, db)
+	if _, err := os.Stat(sockets); !os.IsNotExist(err) {
+		t.Errorf("socket directory %s is left: %v", sockets, err)
+	}
+}
+
+func TestStalePostmasterPidIsNoObstacle(t *testing.T) {
+	t.Parallel()
+	dir := clusterDir(t)
+	db := open(t, postgres.Config{DataDir: dir})
+	pidFile := filepath.Join(dir, "postgres", "data", "postmaster.pid")
+	content, err := os.ReadFile(pidFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	closeDB(t, db)
+	_, rest, _ := strings.Cut(string(content), "\n")
+	if err := os.WriteFile(pidFile, []byte("999999999\n"+rest), 0o600); err != nil { //nolint:gosec // the path is ours
+		t.Fatal(err)
+	}
+	if os.Geteuid() == 0 {
+		giveToOwnerOf(t, filepath.Dir(pidFile), pidFile)
+	}
+	open(t, postgres.Config{DataDir: dir})
+}
+
+func giveToOwnerOf(t *testing.T, dir, file string) {
+	t.Helper()
+	info, err := os.Stat(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stat := info.Sys().(*syscall.Stat_t)
+	if err := os.Chown(file, int(stat.Uid), int(stat.Gid)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestNoServerPrograms(t *testing.T) {
+	t.Parallel()
+	_, err := postgres.Open(t.Context(), postgres.Config{DataDir: dataDir(t), BinDirs: []string{t.TempDir()}})
+	if err == nil || !strings.Contains(err.Error(), "apt-get install postgresql") ||
+		!strings.Contains(err.Error(), "DATABASE_URL") {
+		t.Errorf("error %v; want it to say what to install", err)
+	}
+}
+
+func TestClusterOfMissingVersion(t *testing.T) {
+	t.Parallel()
+	dir := clusterDir(t)
+	closeDB(t, open(t, postgres.Config{DataDir: dir}))
+	version := filepath.Join(dir, "postgres", "data", "PG_VERSION")
+	if err := os.WriteFile(version, []byte("99\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, err := postgres.Open(t.Context(), postgres.Config{DataDir: dir})
+	if err == nil || !strings.Contains(err.Error(), "postgresql-99") {
+		t.Errorf("error %v; want it to name postgresql-99", err)
+	}
+}
+
+func TestServerThatCannotStart(t *testing.T) {
+	t.Parallel()
+	_, err := postgres.Open(t.Context(), postgres.Config{
+		DataDir: clusterDir(t), Settings: map[string]string{"max_connections": "none"},
+	})
+	if err == nil || !strings.Contains(err.Error(), "max_connections") {
+		t.Errorf("error %v; want what the server said", err)
+	}
+}
+
+func TestOpenNeedsPlace(t *testing.T) {
+	t.Parallel()
+	if _, err := postgres.Open(t.Context(), postgres.Config{}); err == nil {
+		t.Error("no error without URL and directory")
+	}
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := postgres.Open(t.Context(), postgres.Config{DataDir: file}); err == nil {
+		t.Error("no error with a file as directory")
+	}
+}
+
+func TestNobodyListensOnNetwork(t *testing.T) {
+	t.Parallel()
+	db := open(t, postgres.Config{DataDir: clusterDir(t)})
+	var address *net.IPNet
+	if err := db.Pool().QueryRow(t.Context(), "SELECT inet_server_addr()").Scan(&address); err != nil || address != nil {
+		t.Errorf("address %v, error %v; want a socket", address, err)
+	}
+}

@@ -1,0 +1,190 @@
+package postgres_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/holdpoint/holdpoint/internal/postgres"
+	"github.com/holdpoint/holdpoint/internal/postgrestest"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+func TestSecretsStayOutOfErrors(t *testing.T) {
+	t.Parallel()
+	for name, databaseURL := range map[string]string{
+		"refused":        "postgres://holdpoint:s3cr3t%2Fpart@127.0.0.1:1/db",
+		"not a URL":      "postgres://holdpoint:s3cr3t/part@127.0.0.1:1/db",
+		"keywords":       "host=127.0.0.1 port=1 user=holdpoint password='s3cr3t/part'",
+		"bad keyword":    "host=127.0.0.1 password=s3cr3t/part port",
+		"bad port":       "postgres://holdpoint:s3cr3t@127.0.0.1:s3cr3t/db",
+		"bad parameter":  "postgres://holdpoint:s3cr3t@127.0.0.1:1/db?sslmode=s3cr3t",
+		"password twice": "postgres://s3cr3t:s3cr3t@127.0.0.1:1/s3cr3t",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			_, err := postgres.Open(t.Context(), postgres.Config{DatabaseURL: databaseURL})
+			if err == nil || strings.Contains(err.Error(), "s3cr3t") {
+				t.Errorf("error %q", err)
+			}
+		})
+	}
+}
+
+func TestPoolIsBounded(t *testing.T) {
+	t.Parallel()
+	lent := postgrestest.New(t)
+	if got := lent.Pool().Config().MaxConns; got != postgres.DefaultMaxConns {
+		t.Errorf("%d connections, want the default", got)
+	}
+	small := open(t, postgres.Config{DatabaseURL: lent.URL(), MaxConns: 3})
+	if got := small.Pool().Config().MaxConns; got != 3 {
+		t.Errorf("%d connections, want 3", got)
+	}
+	if small.Embedded() {
+		t.Error("takes a database that was named for the embedded one")
+	}
+}
+
+func TestTimesAreUTC(t *testing.T) {
+	t.Parallel()
+	var now time.Time
+	if err := postgrestest.New(t).Pool().QueryRow(t.Context(), "SELECT now()").Scan(&now); err != nil {
+		t.Fatal(err)
+	}
+	if now.Location() != time.UTC {
+		t.Errorf("location %s", now.Location())
+	}
+}
+
+func TestCloseGivesUpOnLostConnection(t *testing.T) {
+	t.Parallel()
+	db, err := postgres.Open(t.Context(), postgres.Config{DatabaseURL: postgrestest.New(t).URL()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn, err := db.Pool().Acquire(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := db.Close(ctx); !errors.Is(err, context.Canceled) {
+		t.Errorf("error %v", err)
+	}
+	conn.Release()
+}
+
+func TestInTx(t *testing.T) {
+	t.Parallel()
+	db := postgrestest.Empty(t)
+	if _, err := db.Pool().Exec(t.Context(), "CREATE TABLE things (id int PRIMARY KEY DEFERRABLE INITIALLY DEFERRED)"); err != nil {
+		t.Fatal(err)
+	}
+	insert := func(tx pgx.Tx, id int) error {
+		_, err := tx.Exec(t.Context(), "INSERT INTO things VALUES ($1)", id)
+		return err
+	}
+	refused := errors.New("refused")
+
+	t.Run("commits", func(t *testing.T) {
+		err := postgres.InTx(t.Context(), db.Pool(), func(tx pgx.Tx) error { return insert(tx, 1) })
+		if err != nil || !hasThing(t, db, 1) {
+			t.Errorf("error %v, thing %v", err, hasThing(t, db, 1))
+		}
+	})
+	t.Run("rolls back on error", func(t *testing.T) {
+		err := postgres.InTx(t.Context(), db.Pool(), func(tx pgx.Tx) error {
+			return errors.Join(insert(tx, 2), refused)
+		})
+		if !errors.Is(err, refused) || hasThing(t, db, 2) {
+			t.Errorf("error %v, thing %v", err, hasThing(t, db, 2))
+		}
+	})
+	t.Run("rolls back on panic", func(t *testing.T) {
+		defer func() {
+			if recover() == nil || hasThing(t, db, 3) {
+				t.Error("panic swallowed or committed")
+			}
+		}()
+		_ = postgres.InTx(t.Context(), db.Pool(), func(tx pgx.Tx) error {
+			if err := insert(tx, 3); err != nil {
+				t.Error(err)
+			}
+			panic("at the disco")
+		})
+	})
+	t.Run("rolls back when the context ends, and keeps the connection", func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		var before, after uint32
+		err := postgres.InTx(ctx, db.Pool(), func(tx pgx.Tx) error {
+			before = tx.Conn().PgConn().PID()
+			defer cancel()
+			return errors.Join(insert(tx, 4), refused)
+		})
+		_ = db.Pool().AcquireFunc(t.Context(), func(c *pgxpool.Conn) error {
+			after = c.Conn().PgConn().PID()
+			return nil
+		})
+		if !errors.Is(err, refused) || hasThing(t, db, 4) || before != after {
+			t.Errorf("error %v, thing %v, connections %d and %d", err, hasThing(t, db, 4), before, after)
+		}
+	})
+	t.Run("tells when the commit is refused", func(t *testing.T) {
+		err := postgres.InTx(t.Context(), db.Pool(), func(tx pgx.Tx) error { return insert(tx, 1) })
+		var pgErr *pgconn.PgError
+		if !errors.As(err, &pgErr) || !strings.HasPrefix(err.Error(), "commit transaction: ") {
+			t.Errorf("error %v", err)
+		}
+	})
+}
+
+func hasThing(t *testing.T, db *postgres.DB, id int) bool {
+	t.Helper()
+	var there bool
+	if err := db.Pool().QueryRow(t.Context(), "SELECT EXISTS (SELECT FROM things WHERE id = $1)", id).Scan(&there); err != nil {
+		t.Fatal(err)
+	}
+	return there
+}
+
+func TestListen(t *testing.T) {
+	t.Parallel()
+	db := postgrestest.New(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	connected, heard, ended := make(chan struct{}, 9), make(chan string, 9), make(chan struct{})
+	go func() {
+		defer close(ended)
+		db.Listen(ctx, []string{"one", "Two words"}, func(channel, payload string) {
+			heard <- channel + ": " + payload
+		}, func() { connected <- struct{}{} })
+	}()
+	notify := func(channel, want string) {
+		t.Helper()
+		if _, err := db.Pool().Exec(t.Context(), "SELECT pg_notify($1, 'hello')", channel); err != nil {
+			t.Fatal(err)
+		}
+		if got := <-heard; got != want {
+			t.Errorf("heard %q, want %q", got, want)
+		}
+	}
+	<-connected
+	notify("one", "one: hello")
+	notify("Two words", "Two words: hello")
+
+	var ended1 bool
+	err := db.Pool().QueryRow(t.Context(), `SELECT bool_and(pg_terminate_backend(pid)) FROM pg_stat_activity
+		WHERE datname = current_database() AND query LIKE 'LISTEN%'`).Scan(&ended1)
+	if err != nil || !ended1 {
+		t.Fatalf("terminate the listener: %v, %v", ended1, err)
+	}
+	<-connected
+	notify("one", "one: hello")
+	cancel()
+	<-ended
+}

@@ -1,0 +1,242 @@
+package postgres_test
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"testing/fstest"
+	"time"
+
+	"github.com/holdpoint/holdpoint/internal/postgres"
+	"go.uber.org/goleak"
+)
+
+// memberVariable makes the test binary a process that uses the cluster in
+// that data directory until its standard input ends.
+const memberVariable = "HOLDPOINT_TEST_MEMBER"
+
+const patience = 30 * time.Second
+
+func TestMain(m *testing.M) {
+	if dir := os.Getenv(memberVariable); dir != "" {
+		if err := runMember(dir, os.Stdin, os.Stdout); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
+		if dir, err := prepared(); err == nil {
+			_ = os.RemoveAll(dir) // it is a temporary one
+		}
+		os.Exit(code)
+	}))
+}
+
+func runMember(dir string, stdin io.Reader, stdout io.Writer) error {
+	signal.Ignore(os.Interrupt) // as one that shuts down in order would
+	ctx := context.Background()
+	db, err := postgres.Open(ctx, postgres.Config{DataDir: dir, Settings: fast()})
+	if err != nil {
+		return err
+	}
+	applied, err := postgres.Migrate(ctx, db, oneMigration())
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(stdout, "applied %d\n", len(applied))
+	if _, err := io.Copy(io.Discard, stdin); err != nil {
+		return err
+	}
+	return db.Close(ctx)
+}
+
+func oneMigration() fstest.MapFS {
+	return fstest.MapFS{"0001_init.sql": {Data: []byte("CREATE TABLE things (id int);")}}
+}
+
+// fast is for clusters that live for one test.
+func fast() map[string]string { return map[string]string{"fsync": "off"} }
+
+// member is a process that uses a cluster.
+type member struct {
+	cmd     *exec.Cmd
+	stdin   io.Closer
+	applied int
+}
+
+func startMember(t *testing.T, binary, dir string, attr *syscall.SysProcAttr) *member {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), binary)
+	cmd.Env = append(os.Environ(), memberVariable+"="+dir)
+	cmd.Dir = "/"
+	cmd.Stderr = os.Stderr
+	cmd.SysProcAttr = attr
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	line, err := bufio.NewReader(stdout).ReadString('\n')
+	if err != nil {
+		t.Fatalf("member did not get ready: %v, %v", err, cmd.Wait())
+	}
+	applied, err := strconv.Atoi(strings.TrimSpace(strings.TrimPrefix(line, "applied ")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &member{cmd: cmd, stdin: stdin, applied: applied}
+}
+
+func (m *member) leave(t *testing.T) {
+	t.Helper()
+	if err := m.stdin.Close(); err != nil {
+		t.Error(err)
+	}
+	if err := m.cmd.Wait(); err != nil {
+		t.Errorf("member: %v", err)
+	}
+}
+
+func (m *member) kill(t *testing.T) {
+	t.Helper()
+	if err := m.cmd.Process.Kill(); err != nil {
+		t.Error(err)
+	}
+	_ = m.cmd.Wait() // "signal: killed"
+	_ = m.stdin.Close()
+}
+
+// dataDir returns a new directory that PostgreSQL's account can get to, which t.TempDir
+// is not when root runs the tests.
+func dataDir(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "hp")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := os.RemoveAll(dir); err != nil {
+			t.Error(err)
+		}
+	})
+	if err := os.Chmod(dir, 0o711); err != nil {
+		t.Fatal(err)
+	}
+	return filepath.Join(dir, "data")
+}
+
+// prepared makes one cluster, for tests that are not about making clusters to
+// start from a copy of.
+var prepared = sync.OnceValues(func() (string, error) { //nolint:gochecknoglobals // shared by the tests of the package
+	dir, err := os.MkdirTemp("", "hp")
+	if err != nil {
+		return "", err
+	}
+	if err := os.Chmod(dir, 0o711); err != nil {
+		return "", err
+	}
+	ctx := context.Background()
+	db, err := postgres.Open(ctx, postgres.Config{DataDir: dir, Settings: fast()})
+	if err != nil {
+		return "", err
+	}
+	return dir, db.Close(ctx)
+})
+
+// clusterDir returns a data directory with a cluster in it.
+func clusterDir(t *testing.T) string {
+	t.Helper()
+	source, err := prepared()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := dataDir(t)
+	if said, err := exec.CommandContext(t.Context(), "cp", "-a", source, dir).CombinedOutput(); err != nil {
+		t.Fatalf("copy the cluster: %v: %s", err, said)
+	}
+	return dir
+}
+
+func open(t *testing.T, cfg postgres.Config) *postgres.DB {
+	t.Helper()
+	if cfg.Settings == nil {
+		cfg.Settings = fast()
+	}
+	db, err := postgres.Open(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { closeDB(t, db) })
+	return db
+}
+
+func closeDB(t *testing.T, db *postgres.DB) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), patience)
+	defer cancel()
+	if err := db.Close(ctx); err != nil {
+		t.Error(err)
+	}
+}
+
+// postmaster returns the id of the server's process, or 0.
+func postmaster(t *testing.T, dir string) int {
+	t.Helper()
+	content, err := os.ReadFile(filepath.Join(dir, "postgres", "data", "postmaster.pid"))
+	if os.IsNotExist(err) {
+		return 0
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	first, _, _ := strings.Cut(string(content), "\n")
+	pid, err := strconv.Atoi(first)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pid
+}
+
+func lives(pid int) bool { return pid != 0 && syscall.Kill(pid, 0) == nil }
+
+// eventually waits for something that happens without telling.
+func eventually(t *testing.T, what string, happened func() bool) {
+	t.Helper()
+	ticker := time.NewTicker(10 * time.Millisecond)
+	defer ticker.Stop()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	for !happened() {
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			t.Fatalf("waited %s for: %s", patience, what)
+		}
+	}
+}
+
+func show(t *testing.T, db *postgres.DB, setting string) string {
+	t.Helper()
+	var value string
+	if err := db.Pool().QueryRow(t.Context(), "SELECT current_setting($1)", setting).Scan(&value); err != nil {
+		t.Fatal(err)
+	}
+	return value
+}
