@@ -62,7 +62,7 @@ func newBench(t testing.TB, change ...func(*mcpserver.Config)) *bench {
 	}
 	cfg := mcpserver.Config{
 		Calls: b.calls, Agents: b.agents, Identity: b.people, Now: time.Now, Version: "1.2.3",
-		Logger: slog.New(slog.NewTextHandler(b.log, nil)), PublicURL: "https://hold.example.com",
+		Logger: slog.New(slog.NewTextHandler(b.log, &slog.HandlerOptions{Level: slog.LevelDebug})), PublicURL: "https://hold.example.com",
 	}
 	for _, f := range change {
 		f(&cfg)
