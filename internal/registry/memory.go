@@ -135,6 +135,13 @@ func (m *Memory[K, V]) Start(ctx context.Context, key K, load func(context.Conte
 	}
 }
 
+// Put remembers a value that cannot be out of date: one that never changes.
+func (m *Memory[K, V]) Put(key K, value V) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.store(key, value, m.cfg.Now())
+}
+
 // join finds the load of a key that is under way, or begins one.
 func (m *Memory[K, V]) join(ctx context.Context, key K, load func(context.Context) (V, error), now time.Time,
 	good func(V, time.Duration) bool,

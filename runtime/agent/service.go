@@ -1,96 +1,123 @@
-// Package agent is being assembled.
+// Package agent owns the registry: agents and their keys, skills, assignments,
+// and the conversations with their catalogues (the tables agents, agent_keys,
+// skills, assignments, conversations, catalogues). It does not own tool
+// definitions and pins, nor calls.
+//
+// What every call needs of it is answered from memory, which is dropped in every
+// process when anything in the registry changes; see package registry.
 package agent
 
 import (
-	"context"
-	"encoding/json"
+	"errors"
+	"log/slog"
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/holdpoint/holdpoint/internal/registry"
+	"github.com/holdpoint/holdpoint/internal/secret"
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
-// Service is the registry.
-type Service struct{}
-
-// Authenticate finds the agent of a key. Answers come from memory and are dropped when anything in the registry
-// changes, in whatever process. ErrUnauthenticated.
-func (s *Service) Authenticate(ctx context.Context, key string) (*Agent, error) { panic("soon") }
-
-// AgentByName: from memory, as Authenticate. ErrNotFound.
-func (s *Service) AgentByName(ctx context.Context, name string) (*Agent, error) { panic("soon") }
-
-// AgentByID likewise.
-func (s *Service) AgentByID(ctx context.Context, id uuid.UUID) (*Agent, error) { panic("soon") }
-
-// Skill and its server with decrypted secrets: from memory, as Authenticate. ErrNotFound when deleted.
-func (s *Service) Skill(ctx context.Context, id uuid.UUID) (*Skill, tool.Server, error) {
-	panic("soon")
+// Config is what a Service needs.
+type Config struct {
+	Pool      *pgxpool.Pool
+	Discovery *tool.Discovery
+	Box       *secret.Box // seals the secrets of skills and agents
+	Logger    *slog.Logger
+	Now       func() time.Time // times what is remembered, nothing else
+	// StdioOff refuses skills that run a command on this server.
+	StdioOff bool
+	// ListTimeout is how long the start of a conversation waits for a skill's tools.
+	// Zero: 15 s.
+	ListTimeout time.Duration
 }
 
-// FreshSkill and Assigned read the database, for the check at dispatch.
-func (s *Service) FreshSkill(ctx context.Context, id uuid.UUID) (*Skill, tool.Server, error) {
-	panic("soon")
+const (
+	defaultListTimeout = 15 * time.Second
+	maxCatalogues      = 64 << 20 // bytes of entries kept in memory
+)
+
+// Service is the registry. It is safe for concurrent use. What it returns is shared
+// between callers, which do not change it.
+type Service struct {
+	pool        *pgxpool.Pool
+	discovery   *tool.Discovery
+	box         *secret.Box
+	log         *slog.Logger
+	limits      limits
+	listTimeout time.Duration
+
+	byKey         *registry.Memory[secret.Hash, *Agent]
+	byName        *registry.Memory[string, *Agent]
+	byID          *registry.Memory[uuid.UUID, *Agent]
+	skills        *registry.Memory[uuid.UUID, registered]
+	conversations *registry.Memory[conversationKey, *Conversation]
+	named         *registry.Memory[conversationName, *Conversation]
+	catalogues    *registry.Memory[CatalogueDigest, *Catalogue]
 }
 
-// Assigned reports, from the database, whether the agent exists and may use that tool of the skill now.
-func (s *Service) Assigned(ctx context.Context, agentID, skillID uuid.UUID, toolName string) (bool, error) {
-	panic("soon")
+// limits are what this server does not allow.
+type limits struct {
+	stdioOff bool
 }
 
-// StartConversation lists the tools of all assigned skills side by side and stores the
-// catalogue. One skill's failure is a Problem of the conversation, not an error.
-func (s *Service) StartConversation(ctx context.Context, a *Agent, principal uuid.UUID, protocolVersion string, client json.RawMessage) (*Conversation, error) {
-	panic("soon")
+// registered is a skill with its server, secrets included.
+type registered struct {
+	skill  *Skill
+	server tool.Server
 }
 
-// NamedConversation returns the open conversation of that name, or starts it.
-func (s *Service) NamedConversation(ctx context.Context, a *Agent, principal uuid.UUID, name, protocolVersion string, client json.RawMessage) (*Conversation, error) {
-	panic("soon")
+// New makes a Service.
+func New(cfg Config) (*Service, error) {
+	if cfg.Pool == nil || cfg.Discovery == nil || cfg.Box == nil || cfg.Logger == nil || cfg.Now == nil {
+		return nil, errors.New("agent: Pool, Discovery, Box, Logger and Now are required")
+	}
+	if cfg.ListTimeout == 0 {
+		cfg.ListTimeout = defaultListTimeout
+	}
+	return &Service{
+		pool: cfg.Pool, discovery: cfg.Discovery, box: cfg.Box, log: cfg.Logger,
+		limits: limits{stdioOff: cfg.StdioOff}, listTimeout: cfg.ListTimeout,
+		byKey:         memory[secret.Hash, *Agent](cfg),
+		byName:        memory[string, *Agent](cfg),
+		byID:          memory[uuid.UUID, *Agent](cfg),
+		skills:        memory[uuid.UUID, registered](cfg),
+		conversations: memory[conversationKey, *Conversation](cfg),
+		named:         memory[conversationName, *Conversation](cfg),
+		catalogues: registry.NewMemory[CatalogueDigest](registry.Config[*Catalogue]{
+			Now: cfg.Now, MaxSize: maxCatalogues, Size: (*Catalogue).size,
+		}),
+	}, nil
 }
 
-// Conversation returns one that belongs to this agent and principal and has not ended; its
-// catalogue is made anew when an operator changed the agent's skills since. From memory where possible. ErrNotFound.
-func (s *Service) Conversation(ctx context.Context, agentID, principal, id uuid.UUID) (*Conversation, error) {
-	panic("soon")
+// memory makes one for something that a notice drops. Its loads may take as long as
+// the start of a conversation.
+func memory[K comparable, V any](cfg Config) *registry.Memory[K, V] {
+	return registry.NewMemory[K](registry.Config[V]{
+		Now: cfg.Now, TTL: registry.SafetyNet, LoadTimeout: cfg.ListTimeout + 10*time.Second,
+	})
 }
 
-// EndConversation: a DELETE of the MCP session.
-func (s *Service) EndConversation(ctx context.Context, agentID, principal, id uuid.UUID) error {
-	panic("soon")
+// Invalidate drops what is remembered of the registry. It is called on every
+// notice of [registry.Channel].
+func (s *Service) Invalidate() {
+	s.byKey.Drop()
+	s.byName.Drop()
+	s.byID.Drop()
+	s.skills.Drop()
+	s.conversations.Drop()
+	s.named.Drop()
 }
 
-// Conversations lists, newest first.
-func (s *Service) Conversations(ctx context.Context, agentID, before uuid.UUID, limit int) ([]Conversation, uuid.UUID, error) {
-	panic("soon")
-}
-
-// Names returns the names of agents and skills (deleted ones too) by id, for display.
-func (s *Service) Names(ctx context.Context, ids []uuid.UUID) (map[uuid.UUID]string, error) {
-	panic("soon")
-}
-
-// AgentSpec and SkillSpec are what an operator declares; see holdpoint.yaml.
-type AgentSpec struct {
-	Name         string            `json:"name"`
-	Instructions string            `json:"instructions,omitempty"`
-	Model        *ModelSpec        `json:"model,omitempty"`
-	WaitBudget   *time.Duration    `json:"wait_budget,omitempty"`
-	Skills       *[]AssignmentSpec `json:"skills,omitempty"`
-}
-
-// ModelSpec is an agent's model.
-type ModelSpec struct {
-	Provider string `json:"provider"`
-	Name     string `json:"name"`
-	BaseURL  string `json:"base_url,omitempty"`
-	APIKey   string `json:"api_key,omitempty"`
-}
-
-// AssignmentSpec is one element of an agent's skills.
-type AssignmentSpec struct {
-	Skill  string   `json:"skill"`
-	Tools  []string `json:"tools,omitempty"`
-	Prefix *string  `json:"prefix,omitempty"`
+// Close ends what runs in the background.
+func (s *Service) Close() {
+	s.byKey.Close()
+	s.byName.Close()
+	s.byID.Close()
+	s.skills.Close()
+	s.conversations.Close()
+	s.named.Close()
+	s.catalogues.Close()
 }

@@ -2,21 +2,11 @@ package agent
 
 import (
 	"encoding/json"
-	"errors"
 	"time"
 
 	"github.com/google/uuid"
 
 	"github.com/holdpoint/holdpoint/runtime/tool"
-)
-
-// Errors of this package.
-var (
-	// ErrNotFound: no such agent, key, skill, assignment or conversation, or
-	// not for this caller.
-	ErrNotFound = errors.New("not found")
-	// ErrUnauthenticated: no agent has this key, or it was revoked.
-	ErrUnauthenticated = errors.New("unauthenticated")
 )
 
 // Agent is an identity that runs conversations.
@@ -60,6 +50,9 @@ type Skill struct {
 	UpdatedAt       time.Time
 }
 
+// RiskHigh marks a tool whose calls are always parked.
+const RiskHigh = "high"
+
 // ToolSettings are what an operator says of one tool of a skill.
 type ToolSettings struct {
 	Risk       string `json:"risk,omitempty"`       // "high" or empty; a high risk is always parked
@@ -99,45 +92,4 @@ type Conversation struct {
 	ProtocolVersion string
 	CreatedAt       time.Time
 	EndedAt         *time.Time
-}
-
-// Problem tells why a skill's tools are missing from a conversation.
-type Problem struct {
-	Skill string `json:"skill"`
-	Kind  string `json:"kind"` // a tool.FailureKind, or "collision", "too_many_tools"
-	Error string `json:"error"`
-}
-
-// Catalogue is what an agent sees in a conversation, in the order it is listed.
-// It is immutable and shared between conversations.
-type Catalogue struct {
-	Entries []Entry
-	byName  map[string]int
-}
-
-// Entry is one tool of a catalogue.
-type Entry struct {
-	Name          string // as the agent sees it: skill__tool
-	SkillID       uuid.UUID
-	Skill         string
-	SkillRevision int64
-	Tool          tool.Definition
-}
-
-// NewCatalogue makes a catalogue of entries whose names differ.
-func NewCatalogue(entries []Entry) *Catalogue {
-	c := &Catalogue{Entries: entries, byName: make(map[string]int, len(entries))}
-	for i := range entries {
-		c.byName[entries[i].Name] = i
-	}
-	return c
-}
-
-// Lookup finds an entry by the name that the agent uses.
-func (c *Catalogue) Lookup(name string) (*Entry, bool) {
-	i, ok := c.byName[name]
-	if !ok {
-		return nil, false
-	}
-	return &c.Entries[i], true
 }

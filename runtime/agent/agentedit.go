@@ -1,0 +1,194 @@
+package agent
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/holdpoint/holdpoint/internal/audit"
+)
+
+// CreateAgent makes an agent, with its assignments if the spec names any.
+// Errors: *InvalidError, ErrExists.
+func (s *Service) CreateAgent(ctx context.Context, by audit.Actor, spec AgentSpec) (*Agent, error) {
+	r := newReport()
+	state := spec.state(r)
+	if err := r.err(); err != nil {
+		return nil, fmt.Errorf("create agent %q: %w", spec.Name, err)
+	}
+	var a *Agent
+	err := s.edit(ctx, by, false, func(e *edit) error {
+		if err := absent(oneAgent(ctx, e.tx, `a.name = $1`, spec.Name)); err != nil {
+			return err
+		}
+		id, err := e.insertAgent(ctx, spec.Name, state)
+		if err != nil {
+			return err
+		}
+		a, err = e.completeAgent(ctx, r, id, spec.Name, spec.Skills)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("create agent %s: %w", spec.Name, err)
+	}
+	return a, nil
+}
+
+// UpdateAgent changes an agent. A patch that changes nothing makes no new
+// revision. Errors: *InvalidError, ErrNotFound.
+func (s *Service) UpdateAgent(ctx context.Context, by audit.Actor, id uuid.UUID, patch AgentPatch) (*Agent, error) {
+	var a *Agent
+	err := s.edit(ctx, by, false, func(e *edit) error {
+		row, before, err := s.readAgent(ctx, e.tx, `a.id = $1`, id)
+		if err != nil {
+			return err
+		}
+		r := newReport()
+		after := patch.apply(before)
+		after.validate(r)
+		validateAssignments(r, patch.Skills)
+		if err := r.err(); err != nil {
+			return err
+		}
+		if changes := diff(before.fields(), after.fields()); len(changes) > 0 {
+			if err := e.updateAgent(ctx, row, after, changes); err != nil {
+				return err
+			}
+		}
+		a, err = e.completeAgent(ctx, r, id, row.Name, patch.Skills)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("update agent %s: %w", id, err)
+	}
+	return a, nil
+}
+
+// DeleteAgent ends an agent, its keys and its conversations. Its calls stay. ErrNotFound.
+func (s *Service) DeleteAgent(ctx context.Context, by audit.Actor, id uuid.UUID) error {
+	err := s.edit(ctx, by, false, func(e *edit) error {
+		row, err := oneAgent(ctx, e.tx, `a.id = $1`, id)
+		if err != nil {
+			return err
+		}
+		for _, sql := range []string{
+			`UPDATE agents SET deleted_at = holdpoint_now(), updated_at = holdpoint_now(), secrets = NULL WHERE id = $1`,
+			`UPDATE agent_keys SET revoked_at = holdpoint_now() WHERE agent_id = $1 AND revoked_at IS NULL`,
+			`UPDATE conversations SET ended_at = holdpoint_now() WHERE agent_id = $1 AND ended_at IS NULL`,
+			`DELETE FROM assignments WHERE agent_id = $1`,
+		} {
+			if _, err := e.tx.Exec(ctx, sql, id); err != nil {
+				return err
+			}
+		}
+		e.did("agent.deleted", id, auditData(row.Name, nil))
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("delete agent %s: %w", id, err)
+	}
+	return nil
+}
+
+// completeAgent replaces the assignments, if any are given, and reads the agent
+// as it is after all.
+func (e *edit) completeAgent(ctx context.Context, r report, id uuid.UUID, name string, skills *[]AssignmentSpec) (*Agent, error) {
+	if skills != nil {
+		if _, err := e.assignAll(ctx, r, id, name, *skills); err != nil {
+			return nil, err
+		}
+		if err := r.err(); err != nil {
+			return nil, err
+		}
+	}
+	if err := e.grow(ctx); err != nil {
+		return nil, err
+	}
+	return oneAgent(ctx, e.tx, `a.id = $1`, id)
+}
+
+// state is what a spec declares, with its defaults filled in.
+func (spec AgentSpec) state(r report) *agentState {
+	r.name("name", spec.Name)
+	state := &agentState{
+		Instructions: spec.Instructions, Model: spec.Model,
+		WaitBudget: orDefault(spec.WaitBudget, DefaultWaitBudget),
+	}
+	state.validate(r)
+	validateAssignments(r, spec.Skills)
+	return state
+}
+
+// apply returns the state that a patch makes of a. An api key stays only with
+// the server that it was given for.
+func (patch AgentPatch) apply(a *agentState) *agentState {
+	changed := *a
+	set(&changed.Instructions, patch.Instructions)
+	if patch.WaitBudget != nil {
+		changed.WaitBudget = time.Duration(*patch.WaitBudget)
+	}
+	if patch.Model == nil {
+		return &changed
+	}
+	changed.Model = nil
+	if patch.Model.Provider != "" || patch.Model.Name != "" {
+		model := *patch.Model
+		if was := a.Model; was != nil && model.APIKey == "" &&
+			was.Provider == model.Provider && was.BaseURL == model.BaseURL {
+			model.APIKey = was.APIKey
+		}
+		changed.Model = &model
+	}
+	return &changed
+}
+
+func (e *edit) insertAgent(ctx context.Context, name string, a *agentState) (uuid.UUID, error) {
+	id, err := uuid.NewV7()
+	if err != nil {
+		return id, err
+	}
+	model, sealed, err := e.sealModel(id, a.Model)
+	if err != nil {
+		return id, err
+	}
+	_, err = e.tx.Exec(ctx, `INSERT INTO agents (id, name, instructions, model, secrets, wait_budget_ms)
+		VALUES ($1, $2, $3, $4, $5, $6)`, id, name, a.Instructions, model, sealed, a.WaitBudget.Milliseconds())
+	if err != nil {
+		return id, err
+	}
+	e.did("agent.created", id, auditData(name, diff(nil, a.fields())))
+	return id, nil
+}
+
+func (e *edit) updateAgent(ctx context.Context, row *Agent, a *agentState, changes []FieldChange) error {
+	model, sealed, err := e.sealModel(row.ID, a.Model)
+	if err != nil {
+		return err
+	}
+	_, err = e.tx.Exec(ctx, `UPDATE agents SET instructions = $2, model = $3, secrets = $4, wait_budget_ms = $5,
+		updated_at = holdpoint_now() WHERE id = $1`, row.ID, a.Instructions, model, sealed, a.WaitBudget.Milliseconds())
+	if err != nil {
+		return err
+	}
+	e.did("agent.updated", row.ID, auditData(row.Name, changes))
+	e.touch(row.ID)
+	return nil
+}
+
+// sealModel takes a model apart: what is shown, and what is secret.
+func (e *edit) sealModel(id uuid.UUID, model *ModelSpec) (json.RawMessage, []byte, error) {
+	if model == nil {
+		return nil, nil, nil
+	}
+	open := *model
+	open.APIKey = ""
+	text, err := json.Marshal(open)
+	if err != nil {
+		return nil, nil, fmt.Errorf("encode model: %w", err)
+	}
+	sealed, err := seal(e.box, agentPurpose, id, agentSecrets{model.APIKey}, model.APIKey == "")
+	return text, sealed, err
+}

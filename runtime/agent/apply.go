@@ -1,0 +1,117 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/holdpoint/holdpoint/internal/audit"
+)
+
+// Apply makes the registry what the spec declares, in one transaction, and
+// tells what it changed. What the spec does not name stays, but the skills of an agent
+// that it names are all that the agent has. Applied again it changes nothing.
+// With dryRun it changes nothing either. The error is an *InvalidError when the spec
+// is at fault.
+func (s *Service) Apply(ctx context.Context, by audit.Actor, spec Spec, dryRun bool) ([]Change, error) {
+	r := newReport()
+	skills, agents := s.checkSpec(r, spec)
+	if err := r.err(); err != nil {
+		return nil, fmt.Errorf("apply: %w", err)
+	}
+	var changes []Change
+	err := s.edit(ctx, by, dryRun, func(e *edit) error {
+		changes = nil
+		for i := range spec.Skills {
+			change, err := e.applySkill(ctx, spec.Skills[i].Name, skills[i])
+			if err != nil {
+				return fmt.Errorf("skill %s: %w", spec.Skills[i].Name, err)
+			}
+			changes = append(changes, change)
+		}
+		for i := range spec.Agents {
+			list, err := e.applyAgent(ctx, r.below(indexed("agents", i)), spec.Agents[i], agents[i])
+			if err != nil {
+				return fmt.Errorf("agent %s: %w", spec.Agents[i].Name, err)
+			}
+			changes = append(changes, list...)
+		}
+		return r.err()
+	})
+	if err != nil {
+		return nil, fmt.Errorf("apply: %w", err)
+	}
+	return changes, nil
+}
+
+func indexed(list string, i int) string { return fmt.Sprintf("%s[%d]", list, i) }
+
+// checkSpec checks all that can be checked without the registry.
+func (s *Service) checkSpec(r report, spec Spec) ([]*skillState, []*agentState) {
+	skills := make([]*skillState, len(spec.Skills))
+	names := map[string]bool{}
+	for i, skill := range spec.Skills {
+		at := r.below(indexed("skills", i))
+		skills[i] = skill.state(at)
+		skills[i].validate(at, s.limits)
+		at.check(!names[skill.Name], "name", fmt.Sprintf("%q is named twice", skill.Name))
+		names[skill.Name] = true
+	}
+	agents := make([]*agentState, len(spec.Agents))
+	clear(names)
+	for i, a := range spec.Agents {
+		at := r.below(indexed("agents", i))
+		agents[i] = a.state(at)
+		at.check(!names[a.Name], "name", fmt.Sprintf("%q is named twice", a.Name))
+		names[a.Name] = true
+	}
+	return skills, agents
+}
+
+func (e *edit) applySkill(ctx context.Context, name string, after *skillState) (Change, error) {
+	change := Change{Kind: KindSkill, Name: name, Action: ActionCreate}
+	row, err := oneSkill(ctx, e.tx, `s.name = $1`, name)
+	if errors.Is(err, ErrNotFound) {
+		change.Fields = diff(nil, after.fields())
+		_, err := e.insertSkill(ctx, name, after)
+		return change, err
+	}
+	if err != nil {
+		return change, err
+	}
+	before, err := row.state(e.box)
+	if err != nil {
+		return change, err
+	}
+	change.Action, change.Fields = ActionUpdate, diff(before.fields(), after.fields())
+	if len(change.Fields) == 0 {
+		change.Action = ActionUnchanged
+		return change, nil
+	}
+	return change, e.updateSkill(ctx, row, after, change.Fields)
+}
+
+func (e *edit) applyAgent(ctx context.Context, r report, spec AgentSpec, after *agentState) ([]Change, error) {
+	change := Change{Kind: KindAgent, Name: spec.Name, Action: ActionUpdate}
+	row, before, err := e.readAgent(ctx, e.tx, `a.name = $1`, spec.Name)
+	switch {
+	case errors.Is(err, ErrNotFound):
+		row, before = &Agent{}, nil
+		change.Action = ActionCreate
+		row.ID, err = e.insertAgent(ctx, spec.Name, after)
+	case err == nil && len(diff(before.fields(), after.fields())) == 0:
+		change.Action = ActionUnchanged
+	case err == nil:
+		err = e.updateAgent(ctx, row, after, diff(before.fields(), after.fields()))
+	}
+	if err != nil {
+		return nil, err
+	}
+	change.Fields = diff(before.fields(), after.fields())
+	changes := []Change{change}
+	if spec.Skills == nil {
+		return changes, nil
+	}
+	assignments, err := e.assignAll(ctx, r, row.ID, spec.Name, *spec.Skills)
+	return append(changes, assignments...), err
+}

@@ -1,0 +1,162 @@
+package agent
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/holdpoint/holdpoint/internal/audit"
+	"github.com/holdpoint/holdpoint/internal/postgres"
+)
+
+// A conversation is found only together with its agent and principal.
+type conversationKey struct {
+	agentID, principalID, id uuid.UUID
+}
+
+type conversationName struct {
+	agentID, principalID uuid.UUID
+	name                 string
+}
+
+// opening is what a new conversation is stored with.
+type opening struct {
+	agentID, principalID  uuid.UUID
+	name, protocolVersion string
+	client                json.RawMessage
+}
+
+// StartConversation lists the tools of all assigned skills side by side and stores the
+// catalogue. One skill's failure is a Problem of the conversation, not an error.
+func (s *Service) StartConversation(ctx context.Context, a *Agent, principal uuid.UUID, protocolVersion string, client json.RawMessage) (*Conversation, error) {
+	c, err := s.start(ctx, opening{a.ID, principal, "", protocolVersion, client})
+	if err != nil {
+		return nil, fmt.Errorf("start conversation of agent %s: %w", a.Name, err)
+	}
+	return c, nil
+}
+
+// NamedConversation returns the open conversation of that name, or starts it. From memory where possible.
+func (s *Service) NamedConversation(ctx context.Context, a *Agent, principal uuid.UUID, name, protocolVersion string, client json.RawMessage) (*Conversation, error) {
+	if name == "" || plain(name) != name {
+		return nil, fmt.Errorf("conversation %q of agent %s: %w", plain(name), a.Name,
+			&InvalidError{[]FieldProblem{{"name", fmt.Sprintf("must be 1 to %d bytes of UTF-8 without NUL", maxMessage)}}})
+	}
+	key := conversationName{a.ID, principal, name}
+	c, err := s.named.Get(ctx, key, func(ctx context.Context) (*Conversation, error) {
+		c, err := s.loadConversation(ctx, a.ID, principal, `c.name = $3`, name)
+		if !errors.Is(err, ErrNotFound) {
+			return c, err
+		}
+		c, err = s.start(ctx, opening{a.ID, principal, name, protocolVersion, client})
+		if errors.Is(err, ErrExists) { // another was faster
+			return s.loadConversation(ctx, a.ID, principal, `c.name = $3`, name)
+		}
+		return c, err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("conversation %s of agent %s: %w", name, a.Name, err)
+	}
+	return c, nil
+}
+
+// Conversation returns one that belongs to this agent and principal and has not ended; its
+// catalogue is made anew when an operator changed the agent's skills since. From memory where possible. ErrNotFound.
+func (s *Service) Conversation(ctx context.Context, agentID, principal, id uuid.UUID) (*Conversation, error) {
+	c, err := s.conversations.Get(ctx, conversationKey{agentID, principal, id}, func(ctx context.Context) (*Conversation, error) {
+		return s.loadConversation(ctx, agentID, principal, `c.id = $3`, id)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("conversation %s: %w", id, err)
+	}
+	return c, nil
+}
+
+// EndConversation: a DELETE of the MCP session. Other processes know within
+// seconds. ErrNotFound.
+func (s *Service) EndConversation(ctx context.Context, agentID, principal, id uuid.UUID) error {
+	err := postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {
+		tag, err := tx.Exec(ctx, `UPDATE conversations SET ended_at = holdpoint_now()
+			WHERE id = $1 AND agent_id = $2 AND principal_id IS NOT DISTINCT FROM $3 AND ended_at IS NULL`,
+			id, agentID, orNull(principal))
+		if err != nil {
+			return err
+		}
+		if tag.RowsAffected() == 0 {
+			return ErrNotFound
+		}
+		return audit.Write(ctx, tx, audit.Event{
+			Actor: caller(agentID, principal), Action: "conversation.ended", Subject: id,
+		})
+	})
+	if err != nil {
+		return fmt.Errorf("end conversation %s: %w", id, err)
+	}
+	s.conversations.DropIf(func(key conversationKey) bool { return key.id == id })
+	s.named.DropIf(func(key conversationName) bool { return key.agentID == agentID && key.principalID == principal })
+	return nil
+}
+
+// Conversations lists an agent's (uuid.Nil: everyone's), newest first, older than before
+// (uuid.Nil: from the newest on), without their catalogues, and returns the cursor of the next
+// page (uuid.Nil: none).
+func (s *Service) Conversations(ctx context.Context, agentID, before uuid.UUID, limit int) ([]Conversation, uuid.UUID, error) {
+	limit = pageLength(limit)
+	rows, err := s.pool.Query(ctx, `SELECT `+conversationColumns+` FROM conversations c
+		WHERE ($1::uuid IS NULL OR c.agent_id = $1) AND ($2::uuid IS NULL OR c.id < $2)
+		ORDER BY c.id DESC LIMIT $3`, orNull(agentID), orNull(before), limit+1)
+	if err != nil {
+		return nil, uuid.Nil, fmt.Errorf("list conversations: %w", err)
+	}
+	found, err := pgx.CollectRows(rows, scanConversation)
+	if err != nil {
+		return nil, uuid.Nil, fmt.Errorf("list conversations: %w", err)
+	}
+	list := make([]Conversation, len(found))
+	for i, row := range found {
+		list[i] = row.Conversation
+	}
+	if len(list) <= limit {
+		return list, uuid.Nil, nil
+	}
+	return list[:limit], list[limit-1].ID, nil
+}
+
+// Names returns the names of agents and skills (deleted ones too) by id, for display.
+func (s *Service) Names(ctx context.Context, ids []uuid.UUID) (map[uuid.UUID]string, error) {
+	rows, err := s.pool.Query(ctx, `SELECT id, name FROM agents WHERE id = ANY($1)
+		UNION ALL SELECT id, name FROM skills WHERE id = ANY($1)`, ids)
+	if err != nil {
+		return nil, fmt.Errorf("read names: %w", err)
+	}
+	names := make(map[uuid.UUID]string, len(ids))
+	var id uuid.UUID
+	var name string
+	_, err = pgx.ForEachRow(rows, []any{&id, &name}, func() error {
+		names[id] = name
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read names: %w", err)
+	}
+	return names, nil
+}
+
+func orNull(id uuid.UUID) *uuid.UUID {
+	if id == uuid.Nil {
+		return nil
+	}
+	return &id
+}
+
+// caller is who acts in a conversation.
+func caller(agentID, principal uuid.UUID) audit.Actor {
+	if principal != uuid.Nil {
+		return audit.Person(principal)
+	}
+	return audit.Agent(agentID)
+}

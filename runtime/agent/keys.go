@@ -1,0 +1,87 @@
+package agent
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/holdpoint/holdpoint/internal/audit"
+	"github.com/holdpoint/holdpoint/internal/secret"
+)
+
+const keyColumns = `id, agent_id, hint, created_at, revoked_at`
+
+func scanKey(row pgx.CollectableRow) (Key, error) {
+	var k Key
+	err := row.Scan(&k.ID, &k.AgentID, &k.Hint, &k.CreatedAt, &k.RevokedAt)
+	return k, err
+}
+
+// CreateKey makes a key for an agent and returns its secret, which is shown
+// once. ErrNotFound.
+func (s *Service) CreateKey(ctx context.Context, by audit.Actor, agentID uuid.UUID) (Key, string, error) {
+	c := secret.NewCredential(secret.AgentKey)
+	var key Key
+	err := s.edit(ctx, by, false, func(e *edit) error {
+		if _, err := oneAgent(ctx, e.tx, `a.id = $1`, agentID); err != nil {
+			return err
+		}
+		id, err := uuid.NewV7()
+		if err != nil {
+			return err
+		}
+		rows, err := e.tx.Query(ctx, `INSERT INTO agent_keys (id, agent_id, secret_hash, hint)
+			VALUES ($1, $2, $3, $4) RETURNING `+keyColumns, id, agentID, c.Hash[:], c.Hint)
+		if err != nil {
+			return err
+		}
+		if key, err = pgx.CollectExactlyOneRow(rows, scanKey); err != nil {
+			return err
+		}
+		e.did("agent_key.created", agentID, map[string]any{"key": id, "hint": c.Hint})
+		return nil
+	})
+	if err != nil {
+		return Key{}, "", fmt.Errorf("create key for agent %s: %w", agentID, err)
+	}
+	return key, c.Secret, nil
+}
+
+// RevokeKey ends a key, in every process at once. ErrNotFound when there is no valid one with this id.
+func (s *Service) RevokeKey(ctx context.Context, by audit.Actor, id uuid.UUID) error {
+	err := s.edit(ctx, by, false, func(e *edit) error {
+		rows, err := e.tx.Query(ctx, `UPDATE agent_keys SET revoked_at = holdpoint_now()
+			WHERE id = $1 AND revoked_at IS NULL RETURNING `+keyColumns, id)
+		if err != nil {
+			return err
+		}
+		keys, err := pgx.CollectRows(rows, scanKey)
+		if err != nil {
+			return err
+		}
+		if len(keys) == 0 {
+			return ErrNotFound
+		}
+		e.did("agent_key.revoked", keys[0].AgentID, map[string]any{"key": id, "hint": keys[0].Hint})
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("revoke agent key %s: %w", id, err)
+	}
+	return nil
+}
+
+// Keys lists an agent's keys, newest first, revoked ones too.
+func (s *Service) Keys(ctx context.Context, agentID uuid.UUID) ([]Key, error) {
+	rows, err := s.pool.Query(ctx, `SELECT `+keyColumns+` FROM agent_keys WHERE agent_id = $1 ORDER BY id DESC`, agentID)
+	if err != nil {
+		return nil, fmt.Errorf("list keys of agent %s: %w", agentID, err)
+	}
+	keys, err := pgx.CollectRows(rows, scanKey)
+	if err != nil {
+		return nil, fmt.Errorf("list keys of agent %s: %w", agentID, err)
+	}
+	return keys, nil
+}

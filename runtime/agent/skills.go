@@ -1,0 +1,200 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/holdpoint/holdpoint/internal/audit"
+	"github.com/holdpoint/holdpoint/runtime/tool"
+)
+
+// Skill and its server with decrypted secrets: from memory, as Authenticate. ErrNotFound when deleted.
+func (s *Service) Skill(ctx context.Context, id uuid.UUID) (*Skill, tool.Server, error) {
+	r, err := s.skills.Get(ctx, id, func(ctx context.Context) (registered, error) {
+		skill, server, err := s.FreshSkill(ctx, id)
+		return registered{skill, server}, err
+	})
+	return r.skill, r.server, err
+}
+
+// FreshSkill reads the database, for the check at dispatch.
+func (s *Service) FreshSkill(ctx context.Context, id uuid.UUID) (*Skill, tool.Server, error) {
+	row, err := oneSkill(ctx, s.pool, `s.id = $1`, id)
+	if err != nil {
+		return nil, tool.Server{}, err
+	}
+	server, err := row.server(s.box)
+	if err != nil {
+		return nil, tool.Server{}, err
+	}
+	return &row.Skill, server, nil
+}
+
+// SkillByName reads the database. ErrNotFound.
+func (s *Service) SkillByName(ctx context.Context, name string) (*Skill, error) {
+	row, err := oneSkill(ctx, s.pool, `s.name = $1`, name)
+	if err != nil {
+		return nil, err
+	}
+	return &row.Skill, nil
+}
+
+// Skills lists by name, those after the given one, and returns the cursor of the
+// next page (empty: none).
+func (s *Service) Skills(ctx context.Context, after string, limit int) ([]Skill, string, error) {
+	limit = pageLength(limit)
+	rows, err := s.pool.Query(ctx, `SELECT `+skillColumns+` FROM skills s
+		WHERE s.deleted_at IS NULL AND s.name > $1 ORDER BY s.name LIMIT $2`, after, limit+1)
+	if err != nil {
+		return nil, "", fmt.Errorf("list skills: %w", err)
+	}
+	found, err := pgx.CollectRows(rows, scanSkill)
+	if err != nil {
+		return nil, "", fmt.Errorf("list skills: %w", err)
+	}
+	skills := make([]Skill, len(found))
+	for i, row := range found {
+		skills[i] = row.Skill
+	}
+	if len(skills) <= limit {
+		return skills, "", nil
+	}
+	return skills[:limit], skills[limit-1].Name, nil
+}
+
+// CreateSkill registers a skill. Errors: *InvalidError, ErrExists.
+func (s *Service) CreateSkill(ctx context.Context, by audit.Actor, spec SkillSpec) (*Skill, error) {
+	r := newReport()
+	state := spec.state(r)
+	state.validate(r, s.limits)
+	if err := r.err(); err != nil {
+		return nil, fmt.Errorf("create skill %q: %w", spec.Name, err)
+	}
+	var skill *Skill
+	err := s.edit(ctx, by, false, func(e *edit) error {
+		if err := absent(oneSkill(ctx, e.tx, `s.name = $1`, spec.Name)); err != nil {
+			return err
+		}
+		id, err := e.insertSkill(ctx, spec.Name, state)
+		if err != nil {
+			return err
+		}
+		skill, err = e.skill(ctx, id)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("create skill %s: %w", spec.Name, err)
+	}
+	return skill, nil
+}
+
+// UpdateSkill changes a skill. A patch that changes nothing makes no new
+// revision. Errors: *InvalidError, ErrNotFound.
+func (s *Service) UpdateSkill(ctx context.Context, by audit.Actor, id uuid.UUID, patch SkillPatch) (*Skill, error) {
+	var skill *Skill
+	err := s.edit(ctx, by, false, func(e *edit) error {
+		row, err := oneSkill(ctx, e.tx, `s.id = $1`, id)
+		if err != nil {
+			return err
+		}
+		before, err := row.state(e.box)
+		if err != nil {
+			return err
+		}
+		r := newReport()
+		after := patch.apply(r, before)
+		after.validate(r, e.limits)
+		if err := r.err(); err != nil {
+			return err
+		}
+		if changes := diff(before.fields(), after.fields()); len(changes) > 0 {
+			if err := e.updateSkill(ctx, row, after, changes); err != nil {
+				return err
+			}
+		}
+		skill, err = e.skill(ctx, id)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("update skill %s: %w", id, err)
+	}
+	return skill, nil
+}
+
+// DeleteSkill takes a skill away from every agent, and its server's
+// connections down. Its calls stay. ErrNotFound.
+func (s *Service) DeleteSkill(ctx context.Context, by audit.Actor, id uuid.UUID) error {
+	var transport tool.Transport
+	err := s.edit(ctx, by, false, func(e *edit) error {
+		row, err := oneSkill(ctx, e.tx, `s.id = $1`, id)
+		if err != nil {
+			return err
+		}
+		transport = row.Transport
+		if err := e.touchUsers(ctx, id); err != nil {
+			return err
+		}
+		if _, err := e.tx.Exec(ctx, `DELETE FROM assignments WHERE skill_id = $1`, id); err != nil {
+			return err
+		}
+		_, err = e.tx.Exec(ctx, `UPDATE skills SET deleted_at = holdpoint_now(), secrets = NULL,
+			revision = revision + 1, updated_at = holdpoint_now() WHERE id = $1`, id)
+		e.did("skill.deleted", id, auditData(row.Name, nil))
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("delete skill %s: %w", id, err)
+	}
+	if source, err := s.discovery.Source(transport); err == nil {
+		source.Forget(id)
+	}
+	return nil
+}
+
+func (e *edit) skill(ctx context.Context, id uuid.UUID) (*Skill, error) {
+	row, err := oneSkill(ctx, e.tx, `s.id = $1`, id)
+	if err != nil {
+		return nil, err
+	}
+	return &row.Skill, nil
+}
+
+// AcceptTool makes a tool's present definition the accepted one. The pin is
+// what the operator saw. Agents that have the skill get a new catalogue. Errors: tool.ErrNotFound,
+// tool.ErrNotCurrent.
+func (s *Service) AcceptTool(ctx context.Context, by audit.Actor, skillID uuid.UUID, toolName string, pin tool.Pin) error {
+	return s.edit(ctx, by, false, func(e *edit) error {
+		if err := e.discovery.Accept(ctx, e.tx, skillID, toolName, pin, by); err != nil {
+			return err
+		}
+		e.changed = true
+		return e.touchUsers(ctx, skillID)
+	})
+}
+
+const (
+	maxPage     = 200
+	defaultPage = 50
+)
+
+func pageLength(limit int) int {
+	if limit <= 0 {
+		return defaultPage
+	}
+	return min(limit, maxPage)
+}
+
+// absent turns having found something into ErrExists.
+func absent[T any](_ T, err error) error {
+	if err == nil {
+		return ErrExists
+	}
+	if errors.Is(err, ErrNotFound) {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,200 @@
+package agent
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/textproto"
+	"net/url"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/holdpoint/holdpoint/internal/secret"
+	"github.com/holdpoint/holdpoint/runtime/tool"
+)
+
+// skillState is all that an operator says of a skill, secrets in clear.
+type skillState struct {
+	Transport       tool.Transport
+	URL             string
+	Command         []string
+	Headers         map[string]string // names in canonical form
+	Env             map[string]string
+	AutoApprove     bool
+	TrustNewTools   bool
+	ApprovalTimeout time.Duration
+	CallTimeout     time.Duration
+	Tools           map[string]ToolSettings // without those that say nothing
+}
+
+// skillSettings is the stored form of what is not secret.
+type skillSettings struct {
+	URL         string   `json:"url,omitempty"`
+	Command     []string `json:"command,omitempty"`
+	HeaderNames []string `json:"header_names,omitempty"`
+	EnvNames    []string `json:"env_names,omitempty"`
+}
+
+// skillSecrets is what is stored encrypted.
+type skillSecrets struct {
+	Headers map[string]string `json:"headers,omitempty"`
+	Env     map[string]string `json:"env,omitempty"`
+}
+
+func (s *skillState) settings() skillSettings {
+	return skillSettings{
+		URL: s.URL, Command: s.Command,
+		HeaderNames: slices.Sorted(maps.Keys(s.Headers)), EnvNames: slices.Sorted(maps.Keys(s.Env)),
+	}
+}
+
+// skillPurpose binds sealed values to the skills table.
+const skillPurpose = "skill"
+
+// seal encrypts the secrets of a row; none are nil.
+func seal(box *secret.Box, purpose string, id uuid.UUID, secrets any, none bool) ([]byte, error) {
+	if none {
+		return nil, nil
+	}
+	text, err := json.Marshal(secrets)
+	if err != nil {
+		return nil, fmt.Errorf("encode secrets: %w", err)
+	}
+	return box.Seal(text, secret.For(purpose, id))
+}
+
+// unseal is the way back.
+func unseal(box *secret.Box, purpose string, id uuid.UUID, sealed []byte, secrets any) error {
+	if sealed == nil {
+		return nil
+	}
+	text, err := box.Open(sealed, secret.For(purpose, id))
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal(text, secrets); err != nil {
+		return fmt.Errorf("decode secrets: %w", err)
+	}
+	return nil
+}
+
+// state is what a spec declares, with its defaults filled in.
+func (spec SkillSpec) state(r report) *skillState {
+	r.name("name", spec.Name)
+	r.check(len(spec.OAuth) == 0 || string(spec.OAuth) == "null", "oauth", "is not available yet")
+	switch spec.Connection {
+	case "", "shared":
+	case "per_user":
+		r.add("connection", "per_user is not available yet")
+	default:
+		r.add("connection", "must be shared or per_user")
+	}
+	return &skillState{
+		Transport: spec.Transport, URL: spec.URL, Command: spec.Command,
+		Headers: canonicalHeaders(r, spec.Headers), Env: maps.Clone(spec.Env),
+		AutoApprove: spec.AutoApprove, TrustNewTools: spec.TrustNewTools,
+		ApprovalTimeout: orDefault(spec.ApprovalTimeout, DefaultApprovalTimeout),
+		CallTimeout:     orDefault(spec.CallTimeout, DefaultCallTimeout),
+		Tools:           normalTools(spec.Tools),
+	}
+}
+
+func orDefault(d *Duration, otherwise time.Duration) time.Duration {
+	if d == nil {
+		return otherwise
+	}
+	return time.Duration(*d)
+}
+
+// canonicalHeaders refuses two spellings of one name.
+func canonicalHeaders(r report, headers map[string]string) map[string]string {
+	canonical := make(map[string]string, len(headers))
+	for _, name := range slices.Sorted(maps.Keys(headers)) {
+		key := textproto.CanonicalMIMEHeaderKey(name)
+		if _, twice := canonical[key]; twice {
+			r.below("headers").add(name, "is named twice")
+		}
+		canonical[key] = headers[name]
+	}
+	return canonical
+}
+
+// normalTools leaves out what says nothing.
+func normalTools(tools map[string]ToolSettings) map[string]ToolSettings {
+	normal := make(map[string]ToolSettings, len(tools))
+	for name, settings := range tools {
+		if !settings.Disabled() {
+			settings.Enabled = nil
+		}
+		if settings != (ToolSettings{}) {
+			normal[name] = settings
+		}
+	}
+	return normal
+}
+
+// apply returns the state that a patch makes of s.
+func (patch SkillPatch) apply(r report, s *skillState) *skillState {
+	changed := *s
+	set(&changed.Transport, patch.Transport)
+	set(&changed.URL, patch.URL)
+	set(&changed.Command, patch.Command)
+	set(&changed.AutoApprove, patch.AutoApprove)
+	set(&changed.TrustNewTools, patch.TrustNewTools)
+	if patch.ApprovalTimeout != nil {
+		changed.ApprovalTimeout = time.Duration(*patch.ApprovalTimeout)
+	}
+	if patch.CallTimeout != nil {
+		changed.CallTimeout = time.Duration(*patch.CallTimeout)
+	}
+	if patch.Tools != nil {
+		changed.Tools = normalTools(*patch.Tools)
+	}
+	headers := make(map[string]*string, len(patch.Headers))
+	for name, value := range patch.Headers {
+		headers[textproto.CanonicalMIMEHeaderKey(name)] = value
+	}
+	changed.Headers, changed.Env = merge(s.Headers, headers), merge(s.Env, patch.Env)
+	if !sameOrigin(s.URL, changed.URL) {
+		for name := range s.Headers {
+			_, kept := changed.Headers[name]
+			_, given := headers[name]
+			r.check(!kept || given, "headers."+name, "was given for another host: give its value again, or remove it")
+		}
+	}
+	return &changed
+}
+
+func set[T any](target *T, value *T) {
+	if value != nil {
+		*target = *value
+	}
+}
+
+// merge sets what has a value and removes what is nil.
+func merge(values map[string]string, patch map[string]*string) map[string]string {
+	merged := maps.Clone(values)
+	if merged == nil {
+		merged = map[string]string{}
+	}
+	for name, value := range patch {
+		if value == nil {
+			delete(merged, name)
+		} else {
+			merged[name] = *value
+		}
+	}
+	return merged
+}
+
+// sameOrigin keeps a secret from going to another server than it was given for.
+func sameOrigin(a, b string) bool {
+	if a == b {
+		return true
+	}
+	ua, errA := url.Parse(a)
+	ub, errB := url.Parse(b)
+	return errA == nil && errB == nil && ua.Scheme == ub.Scheme && ua.Host == ub.Host
+}

@@ -1,0 +1,146 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/holdpoint/holdpoint/internal/secret"
+	"github.com/holdpoint/holdpoint/runtime/tool"
+)
+
+// querier reads: the pool or a transaction.
+type querier interface {
+	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
+}
+
+const skillColumns = `s.id, s.name, s.transport, s.settings, s.secrets, s.auto_approve, s.trust_new_tools,
+	s.approval_timeout_ms, s.call_timeout_ms, s.tools, s.revision, s.discovered_at, s.listed_at,
+	coalesce(s.list_error_kind, ''), coalesce(s.list_error, ''), s.created_at, s.updated_at`
+
+// skillRow is a skill as it is stored.
+type skillRow struct {
+	Skill
+	settings           skillSettings
+	sealed             []byte
+	approvalMS, callMS int64
+}
+
+func (r *skillRow) targets() []any {
+	return []any{
+		&r.ID, &r.Name, &r.Transport, &r.settings, &r.sealed, &r.AutoApprove, &r.TrustNewTools,
+		&r.approvalMS, &r.callMS, &r.Tools, &r.Revision,
+		&r.Health.DiscoveredAt, &r.Health.ListedAt, &r.Health.ErrorKind, &r.Health.Error, &r.CreatedAt, &r.UpdatedAt,
+	}
+}
+
+// complete fills in what is stored in another form.
+func (r *skillRow) complete() {
+	r.URL, r.Command = r.settings.URL, r.settings.Command
+	r.HeaderNames, r.EnvNames = r.settings.HeaderNames, r.settings.EnvNames
+	r.ApprovalTimeout = time.Duration(r.approvalMS) * time.Millisecond
+	r.CallTimeout = time.Duration(r.callMS) * time.Millisecond
+}
+
+func scanSkill(row pgx.CollectableRow) (*skillRow, error) {
+	r := &skillRow{}
+	err := row.Scan(r.targets()...)
+	r.complete()
+	return r, err
+}
+
+// open decrypts.
+func (r *skillRow) open(box *secret.Box) (skillSecrets, error) {
+	var secrets skillSecrets
+	if err := unseal(box, skillPurpose, r.ID, r.sealed, &secrets); err != nil {
+		return secrets, fmt.Errorf("read secrets of skill %s: %w", r.Name, err)
+	}
+	return secrets, nil
+}
+
+func (r *skillRow) server(box *secret.Box) (tool.Server, error) {
+	secrets, err := r.open(box)
+	if err != nil {
+		return tool.Server{}, err
+	}
+	return tool.Server{
+		SkillID: r.ID, Skill: r.Name, Revision: r.Revision, Transport: r.Transport,
+		URL: r.URL, Headers: secrets.Headers, Command: r.Command, Env: secrets.Env,
+	}, nil
+}
+
+func (r *skillRow) state(box *secret.Box) (*skillState, error) {
+	secrets, err := r.open(box)
+	if err != nil {
+		return nil, err
+	}
+	return &skillState{
+		Transport: r.Transport, URL: r.URL, Command: r.Command, Headers: secrets.Headers, Env: secrets.Env,
+		AutoApprove: r.AutoApprove, TrustNewTools: r.TrustNewTools,
+		ApprovalTimeout: r.ApprovalTimeout, CallTimeout: r.CallTimeout, Tools: r.Tools,
+	}, nil
+}
+
+func oneSkill(ctx context.Context, db querier, where string, arg any) (*skillRow, error) {
+	rows, err := db.Query(ctx, `SELECT `+skillColumns+` FROM skills s WHERE s.deleted_at IS NULL AND `+where, arg)
+	if err != nil {
+		return nil, fmt.Errorf("read skill %v: %w", arg, err)
+	}
+	row, err := pgx.CollectExactlyOneRow(rows, scanSkill)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return nil, fmt.Errorf("skill %v: %w", arg, ErrNotFound)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read skill %v: %w", arg, err)
+	}
+	return row, nil
+}
+
+// insertSkill stores a new skill.
+func (e *edit) insertSkill(ctx context.Context, name string, s *skillState) (uuid.UUID, error) {
+	id, err := uuid.NewV7()
+	if err != nil {
+		return id, err
+	}
+	sealed, err := e.sealSkill(id, s)
+	if err != nil {
+		return id, err
+	}
+	_, err = e.tx.Exec(ctx, `INSERT INTO skills (id, name, transport, settings, secrets, auto_approve, trust_new_tools,
+			approval_timeout_ms, call_timeout_ms, tools)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)`, id, name, string(s.Transport), s.settings(), sealed,
+		s.AutoApprove, s.TrustNewTools, s.ApprovalTimeout.Milliseconds(), s.CallTimeout.Milliseconds(), s.Tools)
+	if err != nil {
+		return id, err
+	}
+	e.did("skill.created", id, auditData(name, diff(nil, s.fields())))
+	return id, nil
+}
+
+// updateSkill stores a changed skill; agents that have it see a new revision.
+func (e *edit) updateSkill(ctx context.Context, row *skillRow, s *skillState, changes []FieldChange) error {
+	sealed, err := e.sealSkill(row.ID, s)
+	if err != nil {
+		return err
+	}
+	_, err = e.tx.Exec(ctx, `UPDATE skills SET transport = $2, settings = $3, secrets = $4, auto_approve = $5,
+			trust_new_tools = $6, approval_timeout_ms = $7, call_timeout_ms = $8, tools = $9,
+			revision = revision + 1, updated_at = holdpoint_now() WHERE id = $1`,
+		row.ID, string(s.Transport), s.settings(), sealed, s.AutoApprove, s.TrustNewTools,
+		s.ApprovalTimeout.Milliseconds(), s.CallTimeout.Milliseconds(), s.Tools)
+	if err != nil {
+		return err
+	}
+	data := auditData(row.Name, changes)
+	data["revision"] = row.Revision + 1
+	e.did("skill.updated", row.ID, data)
+	return e.touchUsers(ctx, row.ID)
+}
+
+func (e *edit) sealSkill(id uuid.UUID, s *skillState) ([]byte, error) {
+	return seal(e.box, skillPurpose, id, skillSecrets{s.Headers, s.Env}, len(s.Headers)+len(s.Env) == 0)
+}

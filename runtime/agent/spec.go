@@ -1,0 +1,144 @@
+package agent
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/holdpoint/holdpoint/runtime/tool"
+)
+
+// Duration is a time.Duration that JSON and YAML write as Go does: "5m", "1m30s".
+type Duration time.Duration
+
+// MarshalText implements [encoding.TextMarshaler].
+func (d Duration) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
+
+// UnmarshalText implements [encoding.TextUnmarshaler].
+func (d *Duration) UnmarshalText(text []byte) error {
+	parsed, err := time.ParseDuration(string(text))
+	if err != nil {
+		return fmt.Errorf("duration %q: want a form such as 90s, 5m or 1h30m", text)
+	}
+	*d = Duration(parsed)
+	return nil
+}
+
+// String is the duration as a person would write it: 5m, not 5m0s.
+func (d Duration) String() string {
+	text := time.Duration(d).String()
+	if strings.HasSuffix(text, "m0s") {
+		text = strings.TrimSuffix(text, "0s")
+	}
+	if strings.HasSuffix(text, "h0m") {
+		text = strings.TrimSuffix(text, "0m")
+	}
+	return text
+}
+
+// Spec is what an operator declares at once; see holdpoint.yaml.
+type Spec struct {
+	Skills []SkillSpec `json:"skills,omitempty"`
+	Agents []AgentSpec `json:"agents,omitempty"`
+}
+
+// SkillSpec declares one skill. A field that is left out has its default.
+type SkillSpec struct {
+	Name            string                  `json:"name"`
+	Transport       tool.Transport          `json:"transport"`
+	URL             string                  `json:"url,omitempty"`
+	Command         []string                `json:"command,omitempty"`
+	Headers         map[string]string       `json:"headers,omitempty"` // values are secret
+	Env             map[string]string       `json:"env,omitempty"`     // likewise
+	AutoApprove     bool                    `json:"auto_approve,omitempty"`
+	TrustNewTools   bool                    `json:"trust_new_tools,omitempty"`
+	ApprovalTimeout *Duration               `json:"approval_timeout,omitempty"` // default 5m
+	CallTimeout     *Duration               `json:"call_timeout,omitempty"`     // default 60s
+	Tools           map[string]ToolSettings `json:"tools,omitempty"`
+	OAuth           json.RawMessage         `json:"oauth,omitempty"`      // not available yet
+	Connection      string                  `json:"connection,omitempty"` // shared; per_user is not available yet
+}
+
+// SkillPatch changes a skill. A nil field stays as it is.
+type SkillPatch struct {
+	Transport       *tool.Transport          `json:"transport,omitempty"`
+	URL             *string                  `json:"url,omitempty"`
+	Command         *[]string                `json:"command,omitempty"`
+	Headers         map[string]*string       `json:"headers,omitempty"` // by name; null removes one
+	Env             map[string]*string       `json:"env,omitempty"`     // likewise
+	AutoApprove     *bool                    `json:"auto_approve,omitempty"`
+	TrustNewTools   *bool                    `json:"trust_new_tools,omitempty"`
+	ApprovalTimeout *Duration                `json:"approval_timeout,omitempty"`
+	CallTimeout     *Duration                `json:"call_timeout,omitempty"`
+	Tools           *map[string]ToolSettings `json:"tools,omitempty"` // replaces all of them
+}
+
+// AgentSpec declares one agent. A field that is left out has its default, but
+// Skills, left out, leaves the agent's assignments alone.
+type AgentSpec struct {
+	Name         string            `json:"name"`
+	Instructions string            `json:"instructions,omitempty"`
+	Model        *ModelSpec        `json:"model,omitempty"`
+	WaitBudget   *Duration         `json:"wait_budget,omitempty"` // default 50s
+	Skills       *[]AssignmentSpec `json:"skills,omitempty"`      // all its assignments
+}
+
+// AgentPatch changes an agent. A nil field stays as it is.
+type AgentPatch struct {
+	Instructions *string `json:"instructions,omitempty"`
+	// Model replaces the model. An empty api_key keeps the stored one while
+	// provider and base_url stay the same. With an empty provider the agent has no model.
+	Model      *ModelSpec        `json:"model,omitempty"`
+	WaitBudget *Duration         `json:"wait_budget,omitempty"`
+	Skills     *[]AssignmentSpec `json:"skills,omitempty"` // all its assignments
+}
+
+// ModelSpec is an agent's model.
+type ModelSpec struct {
+	Provider string `json:"provider"`
+	Name     string `json:"name"`
+	BaseURL  string `json:"base_url,omitempty"`
+	APIKey   string `json:"api_key,omitempty"` // secret
+}
+
+// AssignmentSpec is one element of an agent's skills.
+type AssignmentSpec struct {
+	Skill  string   `json:"skill"`
+	Tools  []string `json:"tools,omitzero"`   // nil: all of them
+	Prefix *string  `json:"prefix,omitempty"` // nil: the skill's name; "": none
+}
+
+// Change is what was, or with a dry run would be, done about one thing.
+type Change struct {
+	Kind   string        `json:"kind"`   // skill, agent or assignment
+	Name   string        `json:"name"`   // of an assignment: agent/skill
+	Action string        `json:"action"` // create, update, delete or unchanged
+	Fields []FieldChange `json:"fields,omitempty"`
+}
+
+// FieldChange is one changed field. What is secret shows as "(secret)" only.
+type FieldChange struct {
+	Field string `json:"field"`         // as in holdpoint.yaml; headers.X-Team
+	Old   string `json:"old,omitempty"` // empty: not set before
+	New   string `json:"new,omitempty"` // empty: removed
+}
+
+// The kinds and actions of changes.
+const (
+	KindSkill      = "skill"
+	KindAgent      = "agent"
+	KindAssignment = "assignment"
+
+	ActionCreate    = "create"
+	ActionUpdate    = "update"
+	ActionDelete    = "delete"
+	ActionUnchanged = "unchanged"
+)
+
+// The defaults of what a spec leaves out.
+const (
+	DefaultApprovalTimeout = 5 * time.Minute
+	DefaultCallTimeout     = 60 * time.Second
+	DefaultWaitBudget      = 50 * time.Second
+)

@@ -1,0 +1,205 @@
+package agent
+
+import (
+	"fmt"
+	"maps"
+	"net/textproto"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/holdpoint/holdpoint/runtime/tool"
+)
+
+const (
+	maxNameLength   = 63
+	maxURLLength    = 2048
+	maxArguments    = 256
+	maxArgument     = 4096
+	maxHeaders      = 64
+	maxHeaderValue  = 8192
+	maxVariables    = 256
+	maxVariable     = 32 << 10
+	maxToolSettings = 10_000
+	maxToolName     = 256
+	maxInstructions = 64 << 10
+
+	minApprovalTimeout = time.Second
+	maxApprovalTimeout = 30 * 24 * time.Hour
+	minCallTimeout     = 10 * time.Millisecond
+	maxCallTimeout     = time.Hour
+	maxWaitBudget      = time.Hour
+)
+
+var (
+	nameForm     = regexp.MustCompile(`^[a-z0-9](_?[a-z0-9-])*$`)
+	headerForm   = regexp.MustCompile("^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,128}$")
+	variableForm = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,127}$`)
+)
+
+// reservedHeaders are those that belong to HTTP or to MCP, in canonical form.
+var reservedHeaders = []string{
+	"Accept", "Accept-Encoding", "Connection", "Content-Encoding", "Content-Length", "Content-Type", "Host",
+	"Keep-Alive", "Last-Event-Id", "Te", "Trailer", "Transfer-Encoding", "Upgrade",
+}
+
+var reservedPrefixes = []string{"Mcp-", "Proxy-", "Sec-"}
+
+const nameRule = "must be 1 to 63 of a-z, 0-9, _ and -, begin with a letter or digit, not end in _, and have no two _ in a row"
+
+// validName also keeps exposed names apart: __ ends the prefix, always.
+func validName(name string) bool {
+	return len(name) <= maxNameLength && nameForm.MatchString(name)
+}
+
+func (r report) name(field, name string) { r.check(validName(name), field, nameRule) }
+
+// text refuses what PostgreSQL, or a terminal, would choke on.
+func (r report) text(field, text string, limit int) {
+	r.check(len(text) <= limit, field, fmt.Sprintf("must be at most %d bytes", limit))
+	r.check(utf8.ValidString(text) && !strings.ContainsRune(text, 0), field, "must be UTF-8 without NUL")
+}
+
+func (r report) duration(field string, d, low, high time.Duration) {
+	r.check(d >= low && d <= high, field, fmt.Sprintf("must be between %s and %s", Duration(low), Duration(high)))
+}
+
+func (r report) url(field, text string) {
+	u, err := url.Parse(text)
+	switch {
+	case text == "":
+		r.add(field, "is required: an absolute http or https URL")
+	case len(text) > maxURLLength:
+		r.add(field, fmt.Sprintf("must be at most %d bytes", maxURLLength))
+	case err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Hostname() == "" ||
+		strings.ContainsFunc(text, unicode.IsControl):
+		r.add(field, "must be an absolute http or https URL")
+	case u.User != nil:
+		r.add(field, "must have no user or password in it; use headers")
+	case u.Fragment != "" || strings.Contains(text, "#"):
+		r.add(field, "must have no fragment")
+	}
+}
+
+// validate checks a skill as it is to be.
+func (s *skillState) validate(r report, limits limits) {
+	switch s.Transport {
+	case tool.HTTP:
+		r.url("url", s.URL)
+		r.check(len(s.Command) == 0, "command", "belongs to transport stdio")
+		r.check(len(s.Env) == 0, "env", "belongs to transport stdio")
+		r.headers(s.Headers)
+	case tool.Stdio:
+		r.check(!limits.stdioOff, "transport", "stdio is switched off on this server")
+		r.check(s.URL == "", "url", "belongs to transport http")
+		r.check(len(s.Headers) == 0, "headers", "belong to transport http")
+		r.command(s.Command)
+		r.env(s.Env)
+	case "openapi":
+		r.add("transport", "openapi is not available yet")
+	default:
+		r.add("transport", "must be stdio or http")
+	}
+	r.duration("approval_timeout", s.ApprovalTimeout, minApprovalTimeout, maxApprovalTimeout)
+	r.duration("call_timeout", s.CallTimeout, minCallTimeout, maxCallTimeout)
+	r.toolSettings(s.Tools)
+}
+
+func (r report) headers(headers map[string]string) {
+	r.check(len(headers) <= maxHeaders, "headers", fmt.Sprintf("must be at most %d", maxHeaders))
+	for _, name := range slices.Sorted(maps.Keys(headers)) {
+		at := r.below("headers")
+		canonical := textproto.CanonicalMIMEHeaderKey(name)
+		switch {
+		case !headerForm.MatchString(name):
+			at.add(name, "is no HTTP header name")
+		case slices.Contains(reservedHeaders, canonical) || slices.ContainsFunc(reservedPrefixes,
+			func(prefix string) bool { return strings.HasPrefix(canonical, prefix) }):
+			at.add(name, "is a header that Holdpoint sets itself")
+		}
+		value := headers[name]
+		control := func(r rune) bool { return unicode.IsControl(r) && r != '\t' }
+		at.check(len(value) <= maxHeaderValue && utf8.ValidString(value) && !strings.ContainsFunc(value, control) &&
+			strings.TrimSpace(value) == value && value != "",
+			name, fmt.Sprintf("its value must be 1 to %d bytes of text without control characters or white space at its ends",
+				maxHeaderValue))
+	}
+}
+
+func (r report) env(env map[string]string) {
+	r.check(len(env) <= maxVariables, "env", fmt.Sprintf("must be at most %d", maxVariables))
+	for _, name := range slices.Sorted(maps.Keys(env)) {
+		at := r.below("env")
+		at.check(variableForm.MatchString(name), name, "is no name of an environment variable")
+		at.text(name, env[name], maxVariable)
+	}
+}
+
+func (r report) command(command []string) {
+	r.check(len(command) > 0 && command[0] != "", "command", "is required: the program and its arguments")
+	r.check(len(command) <= maxArguments, "command", fmt.Sprintf("must be at most %d words", maxArguments))
+	for i, word := range command {
+		r.text(fmt.Sprintf("command[%d]", i), word, maxArgument)
+	}
+}
+
+func (r report) toolSettings(tools map[string]ToolSettings) {
+	r.check(len(tools) <= maxToolSettings, "tools", fmt.Sprintf("must be at most %d", maxToolSettings))
+	at := r.below("tools")
+	for _, name := range slices.Sorted(maps.Keys(tools)) {
+		r.toolName("tools", name)
+		at.check(tools[name].Risk == "" || tools[name].Risk == RiskHigh, name+".risk", "must be high, or left out")
+	}
+}
+
+func (r report) toolName(field, name string) {
+	r.check(name != "" && len(name) <= maxToolName && utf8.ValidString(name) &&
+		!strings.ContainsFunc(name, unicode.IsControl), field, fmt.Sprintf("%q is no tool's name", name))
+}
+
+// validate checks an agent as it is to be.
+func (a *agentState) validate(r report) {
+	r.text("instructions", a.Instructions, maxInstructions)
+	r.duration("wait_budget", a.WaitBudget, 0, maxWaitBudget)
+	if a.Model == nil {
+		return
+	}
+	at := r.below("model")
+	at.check(validName(a.Model.Provider), "provider", "is required: openai, anthropic, …")
+	at.check(a.Model.Name != "", "name", "is required")
+	at.text("name", a.Model.Name, maxToolName)
+	at.text("api_key", a.Model.APIKey, maxHeaderValue)
+	if a.Model.BaseURL != "" {
+		at.url("base_url", a.Model.BaseURL)
+	}
+}
+
+// validate checks an assignment by itself.
+func (a AssignmentSpec) validate(r report) {
+	r.name("skill", a.Skill)
+	if a.Prefix != nil && *a.Prefix != "" {
+		r.name("prefix", *a.Prefix)
+	}
+	r.check(a.Tools == nil || len(a.Tools) > 0, "tools", "must name a tool; leave it out for all of them")
+	for i, name := range a.Tools {
+		r.toolName(fmt.Sprintf("tools[%d]", i), name)
+	}
+}
+
+// validateAssignments checks them by themselves; a skill may be named once.
+func validateAssignments(r report, list *[]AssignmentSpec) {
+	if list == nil {
+		return
+	}
+	seen := map[string]bool{}
+	for i, a := range *list {
+		at := r.below("skills").below(fmt.Sprintf("[%d]", i))
+		a.validate(at)
+		at.check(!seen[a.Skill], "skill", fmt.Sprintf("%q is named twice", a.Skill))
+		seen[a.Skill] = true
+	}
+}
