@@ -1,13 +1,12 @@
 package mcptool
 
 import (
+	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
 	"net/url"
 	"slices"
-
-	"encoding/json"
 
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
@@ -46,9 +45,8 @@ func statusFailure(what string, status int, header http.Header, body []byte, err
 	message := fmt.Sprintf("%s HTTP %d %s", what, status, http.StatusText(status))
 	effect := tool.EffectNone
 	switch {
-	case status >= 200 && status < 300:
-		out := failed(protocolFailure(body, err, "%s, without an answer to the request", message))
-		return out
+	case status < 300:
+		return failed(protocolFailure(body, err, "%s, without an answer to the request", message))
 	case status >= 300 && status < 400:
 		// 302 and 303 may follow something that was done; the others ask
 		// for the same request elsewhere.

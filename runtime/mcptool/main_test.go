@@ -77,7 +77,11 @@ func eras() map[string]*mcp.StreamableHTTPOptions {
 // serve serves an SDK server and closes its sessions at the end.
 func serve(t testing.TB, server *mcp.Server, options *mcp.StreamableHTTPOptions) *httptest.Server {
 	t.Helper()
-	handler := mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server }, options)
+	return serveHandler(t, server, mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server }, options))
+}
+
+func serveHandler(t testing.TB, server *mcp.Server, handler http.Handler) *httptest.Server {
+	t.Helper()
 	h := httptest.NewServer(handler)
 	t.Cleanup(func() {
 		for session := range server.Sessions() {

@@ -1,0 +1,242 @@
+package mcptool_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/holdpoint/holdpoint/runtime/mcptool"
+	"github.com/holdpoint/holdpoint/runtime/tool"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// events starts a stream and returns what writes to it.
+func events(w http.ResponseWriter) func(string) {
+	w.Header().Set("Content-Type", "text/event-stream")
+	w.WriteHeader(http.StatusOK)
+	flush := http.NewResponseController(w)
+	_ = flush.Flush()
+	return func(text string) {
+		_, _ = fmt.Fprint(w, text)
+		_ = flush.Flush()
+	}
+}
+
+// TestServerTalksBeforeItAnswers: notifications, a ping, a request that is not
+// offered, events of other names, comments; then the answer.
+func TestServerTalksBeforeItAnswers(t *testing.T) {
+	t.Parallel()
+	pinged, refused := make(chan message, 1), make(chan message, 1)
+	upstream := &script{session: "s1", at: map[string]act{
+		"tools/call": func(w http.ResponseWriter, r *http.Request, m message) {
+			write := events(w)
+			write(": comment\nretry: 10\n\nid: 7\ndata:\n\nevent: endpoint\ndata: /other\n\n")
+			write("data: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/progress\",\"params\":{\"progress\":1}}\n\n")
+			write("data: {\"jsonrpc\":\"2.0\",\"id\":999,\"result\":{}}\n\n")
+			write("data: {\"jsonrpc\":\"2.0\",\"id\":\"p-1\",\"method\":\"ping\"}\n\n")
+			got := <-pinged
+			if string(got.Result) != "{}" || got.header.Get("Mcp-Session-Id") != "s1" || got.header.Get("Mcp-Protocol-Version") != "2025-11-25" {
+				t.Errorf("pong %s %v", got.body, got.header)
+			}
+			write("data: {\"jsonrpc\":\"2.0\",\"id\":2,\"method\":\"sampling/createMessage\",\"params\":{}}\n\n")
+			if got := <-refused; !strings.Contains(string(got.Error), "-32601") {
+				t.Errorf("refusal %s", got.body)
+			}
+			write("event: message\ndata: {\"jsonrpc\":\"2.0\",\ndata: \"id\":" + string(m.ID) + ",\"result\":{\"content\":[]}}\n\n")
+			<-r.Context().Done() // the server keeps the stream open
+		},
+		"answer": func(w http.ResponseWriter, _ *http.Request, m message) {
+			if string(m.ID) == `"p-1"` {
+				pinged <- m
+			} else {
+				refused <- m
+			}
+			w.WriteHeader(http.StatusAccepted)
+		},
+	}}
+	s := newSource(t, mcptool.Config{})
+	got := call(t, s, httpSkill(upstream.serve(t).URL), "echo", `{}`)
+	if string(got.Raw) != `{"content":[]}` {
+		t.Errorf("got %s", got.Raw)
+	}
+}
+
+func TestInterruptedStreamIsResumed(t *testing.T) {
+	t.Parallel()
+	var id atomic.Pointer[string]
+	upstream := &script{session: "s1", at: map[string]act{
+		"tools/call": func(w http.ResponseWriter, _ *http.Request, m message) {
+			text := string(m.ID)
+			id.Store(&text)
+			events(w)("id: a_1\nretry: 10\ndata:\n\n")
+		},
+		"GET": func(w http.ResponseWriter, r *http.Request, _ message) {
+			write := events(w)
+			switch r.Header.Get("Last-Event-ID") {
+			case "a_1":
+				write("id: a_2\nretry: 10\ndata: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/message\",\"params\":{}}\n\n")
+			case "a_2":
+				write("data: {\"jsonrpc\":\"2.0\",\"id\":" + *id.Load() + ",\"result\":{\"content\":[1]}}\n\n")
+			}
+		},
+	}}
+	s := newSource(t, mcptool.Config{})
+	got := call(t, s, httpSkill(upstream.serve(t).URL), "echo", `{}`)
+	if string(got.Raw) != `{"content":[1]}` {
+		t.Errorf("got %s", got.Raw)
+	}
+	if n := upstream.count("tools/call"); n != 1 {
+		t.Errorf("%d calls arrived", n)
+	}
+}
+
+func TestStreamThatCannotBeResumed(t *testing.T) {
+	t.Parallel()
+	for name, get := range map[string]act{
+		"refused":     status(405, "", ""),
+		"never moves": func(w http.ResponseWriter, _ *http.Request, _ message) { events(w)("retry: 1\n\n") },
+		"closes":      hangUp,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			upstream := &script{session: "s1", at: map[string]act{
+				"tools/call": func(w http.ResponseWriter, _ *http.Request, _ message) { events(w)("id: 1\nretry: 1\ndata:\n\n") },
+				"GET":        get,
+			}}
+			s := newSource(t, mcptool.Config{})
+			f := failCall(t, within(t, 20*time.Second), s, httpSkill(upstream.serve(t).URL))
+			if f.Kind != tool.TransportFailure || f.Effect != tool.EffectPossible {
+				t.Errorf("got %s, effect %s: %s", f.Kind, f.Effect, f.Message)
+			}
+			if n := upstream.count("tools/call"); n != 1 {
+				t.Errorf("%d calls arrived", n)
+			}
+		})
+	}
+}
+
+// TestListChangedIsPassedOn: in both eras, and over stdio.
+func TestListChangedIsPassedOn(t *testing.T) {
+	t.Parallel()
+	changed := make(chan uuid.UUID, 16)
+	s := newSource(t, mcptool.Config{DataDir: t.TempDir(), ListChanged: func(id uuid.UUID) { changed <- id }})
+	for name, options := range eras() {
+		server := echoServer()
+		skill := httpSkill(serve(t, server, options).URL)
+		call(t, s, skill, "echo", `{}`)
+		n := 0
+		// The stream is opened in the background, so add until it is heard.
+		eventually(t, name, func() bool {
+			n++
+			addEcho(server, fmt.Sprint("other", n))
+			select {
+			case id := <-changed:
+				return id == skill.SkillID
+			case <-time.After(50 * time.Millisecond):
+				return false
+			}
+		})
+		for len(changed) > 0 {
+			<-changed
+		}
+	}
+	for _, mode := range []string{"mirror", "changing"} {
+		skill := childSkill(t, mode)
+		call(t, s, skill, "change", `{}`)
+		eventually(t, mode, func() bool { return <-changed == skill.SkillID })
+	}
+}
+
+// TestListenerHarmsNothing: whatever the server does with the stream that it
+// was asked for, connecting and calling go on.
+func TestListenerHarmsNothing(t *testing.T) {
+	t.Parallel()
+	for name, get := range map[string]act{
+		"hangs":  hang,
+		"405":    status(405, "", ""),
+		"404":    status(404, "text/plain", "no session"),
+		"500":    status(500, "", ""),
+		"HTML":   status(200, "text/html", "<html>"),
+		"closes": hangUp,
+		"ends":   func(w http.ResponseWriter, _ *http.Request, _ message) { events(w)(": bye\n\n") },
+		"floods": func(w http.ResponseWriter, r *http.Request, _ message) {
+			write := events(w)
+			for r.Context().Err() == nil {
+				write("data: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/tools/list_changed\"}\n\ndata: {\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}\n\n")
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			upstream := &script{session: "s1", at: map[string]act{"GET": get}}
+			s := newSource(t, mcptool.Config{ListChanged: func(uuid.UUID) {}})
+			skill := httpSkill(upstream.serve(t).URL)
+			call(t, s, skill, "echo", `{}`)
+			eventually(t, "the stream is asked for", func() bool { return upstream.count("GET") > 0 })
+			for range 5 {
+				call(t, s, skill, "echo", `{}`)
+			}
+			if n := upstream.count("initialize"); n != 1 {
+				t.Errorf("%d sessions", n)
+			}
+		})
+	}
+}
+
+// TestNothingIsOffered: no roots, sampling, elicitation or tasks, in any era.
+func TestNothingIsOffered(t *testing.T) {
+	t.Parallel()
+	upstream := &script{}
+	s := newSource(t, mcptool.Config{})
+	call(t, s, httpSkill(upstream.serve(t).URL), "echo", `{}`)
+	var initialize struct {
+		Capabilities json.RawMessage `json:"capabilities"`
+		ClientInfo   mcp.Implementation
+	}
+	if err := json.Unmarshal(upstream.last("initialize").Params, &initialize); err != nil {
+		t.Fatal(err)
+	}
+	if string(initialize.Capabilities) != "{}" || initialize.ClientInfo.Name != "holdpoint" {
+		t.Errorf("initialize %s", upstream.last("initialize").Params)
+	}
+	if discover := string(upstream.last("server/discover").Params); !strings.Contains(discover, `clientCapabilities":{}`) {
+		t.Errorf("discover %s", discover)
+	}
+}
+
+// TestConnectionsAreKept: calls one after another use one connection, also
+// when answers are streams.
+func TestConnectionsAreKept(t *testing.T) {
+	t.Parallel()
+	for name, options := range eras() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var mu sync.Mutex
+			peers := map[string]bool{}
+			server := echoServer()
+			inner := mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server }, options)
+			h := serveHandler(t, server, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				mu.Lock()
+				peers[r.RemoteAddr] = true
+				mu.Unlock()
+				inner.ServeHTTP(w, r)
+			}))
+			s := newSource(t, mcptool.Config{})
+			skill := httpSkill(h.URL)
+			for range 50 {
+				call(t, s, skill, "echo", `{}`)
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			if len(peers) > 10 {
+				t.Errorf("%d connections for 50 calls", len(peers))
+			}
+		})
+	}
+}
