@@ -6,8 +6,11 @@ import (
 	"encoding/json"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/http/httptest"
+	"runtime"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -154,5 +157,46 @@ func BenchmarkHTTP(b *testing.B) {
 				send(request())
 			}
 		})
+	}
+}
+
+// BenchmarkParked measures the memory of one client that waits, connection and all.
+func BenchmarkParked(b *testing.B) {
+	bench := newBench(b)
+	bench.calls.arrived = make(chan uuid.UUID, 1)
+	headers := bench.session()
+	memory := func() uint64 {
+		runtime.GC()
+		runtime.GC()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return m.HeapInuse + m.StackInuse
+	}
+	const clients = 2000
+	arguments := `{"text":"` + strings.Repeat("x", 190) + `","n":`
+	for b.Loop() {
+		before := memory()
+		conns := make([]net.Conn, clients)
+		status := make([]byte, len("HTTP/1.1 200 OK"))
+		for i := range conns {
+			conn, err := bench.listener.dial(b.Context(), "", "")
+			if err != nil {
+				b.Fatal(err)
+			}
+			conns[i] = conn
+			body := callBody("1", "gated", arguments+strconv.Itoa(i)+"}")
+			if err := bench.request(b.Context(), body, headers...).Write(conn); err != nil {
+				b.Fatal(err)
+			}
+			<-bench.calls.arrived
+			if _, err := io.ReadFull(conn, status); err != nil {
+				b.Fatal(err)
+			}
+			go io.Copy(io.Discard, conn) //nolint:errcheck // it ends with the connection
+		}
+		b.ReportMetric(float64(memory()-before)/clients/1024, "KiB/client")
+		for _, conn := range conns {
+			conn.Close()
+		}
 	}
 }

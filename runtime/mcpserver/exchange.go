@@ -27,8 +27,9 @@ type exchange struct {
 	msg     message
 	modern  bool // of MCP 2026-07-28 or later
 
-	answered  bool // the response has begun
-	streaming bool // as text/event-stream
+	answered  bool  // the response has begun
+	streaming bool  // as text/event-stream
+	broken    error // the first write that failed
 }
 
 // get and the server's own stream: there is none yet.
@@ -98,14 +99,13 @@ func (x *exchange) post() {
 
 // read takes the body in, whole: only then does the server notice a client that leaves.
 func (x *exchange) read() ([]byte, bool) {
-	limited := http.MaxBytesReader(x.w, x.r.Body, x.MaxBody)
 	var body []byte
 	var err error
 	if n := x.r.ContentLength; 0 < n && n <= x.MaxBody {
 		body = make([]byte, n)
-		_, err = io.ReadFull(limited, body)
+		_, err = io.ReadFull(x.r.Body, body)
 	} else {
-		body, err = io.ReadAll(limited)
+		body, err = io.ReadAll(http.MaxBytesReader(x.w, x.r.Body, x.MaxBody))
 	}
 	var tooLarge *http.MaxBytesError
 	switch {

@@ -63,7 +63,7 @@ type parser struct {
 	decoder *jsontext.Decoder
 	body    []byte
 	msg     message
-	version string // the member jsonrpc
+	version bool // the member jsonrpc is right
 	wrong   *jsonrpc.Error
 }
 
@@ -98,7 +98,7 @@ func (p *parser) read() error {
 		return err
 	}
 	switch {
-	case p.version != "2.0":
+	case !p.version:
 		p.fault(jsonrpc.CodeInvalidRequest, `/jsonrpc: want "2.0"`)
 	case p.msg.method == "" && !p.msg.reply:
 		p.fault(jsonrpc.CodeInvalidRequest, "/method: missing")
@@ -148,9 +148,11 @@ func unquote(raw []byte) []byte {
 func (p *parser) member(name []byte) error {
 	switch string(name) {
 	case "jsonrpc":
-		return p.text(&p.version, jsonrpc.CodeInvalidRequest, "/jsonrpc")
+		raw, err := p.value()
+		p.version = string(raw) == `"2.0"`
+		return err
 	case "method":
-		return p.text(&p.msg.method, jsonrpc.CodeInvalidRequest, "/method")
+		return p.method()
 	case "id":
 		raw, err := p.value()
 		if err == nil && !validID(raw) {
@@ -171,13 +173,13 @@ func (p *parser) param(name []byte) (err error) {
 	m := &p.msg
 	switch string(name) {
 	case "name":
-		return p.text(&m.name, jsonrpc.CodeInvalidParams, "/params/name")
+		return p.text(&m.name, "/params/name")
 	case "arguments":
 		m.arguments, err = p.value()
 	case "cursor":
-		return p.text(&m.cursor, jsonrpc.CodeInvalidParams, "/params/cursor")
+		return p.text(&m.cursor, "/params/cursor")
 	case "protocolVersion":
-		return p.text(&m.version, jsonrpc.CodeInvalidParams, "/params/protocolVersion")
+		return p.text(&m.version, "/params/protocolVersion")
 	case "clientInfo":
 		m.clientInfo, err = p.value()
 	case "capabilities":
@@ -196,7 +198,7 @@ func (p *parser) metaMember(name []byte) (err error) {
 	m := &p.msg.meta
 	switch string(name) {
 	case mcp.MetaKeyProtocolVersion:
-		return p.text(&m.version, jsonrpc.CodeInvalidParams, "/params/_meta: "+mcp.MetaKeyProtocolVersion)
+		return p.text(&m.version, "/params/_meta: "+mcp.MetaKeyProtocolVersion)
 	case mcp.MetaKeyClientInfo:
 		m.clientInfo, err = p.value()
 	case mcp.MetaKeyClientCapabilities:
@@ -231,23 +233,37 @@ func (p *parser) optionalObject(read func(p *parser, name []byte) error, where s
 	return p.decoder.SkipValue()
 }
 
-func (p *parser) text(into *string, code int64, where string) error {
+func (p *parser) text(into *string, where string) error {
 	raw, err := p.value()
 	if err != nil {
 		return err
 	}
 	if raw[0] != '"' {
-		p.fault(code, where+": want a string")
+		p.fault(jsonrpc.CodeInvalidParams, where+": want a string")
 		return nil
 	}
 	*into = string(unquote(raw))
 	return nil
 }
 
+func (p *parser) method() error {
+	raw, err := p.value()
+	if string(raw) == `"tools/call"` { // nearly always
+		p.msg.method = "tools/call"
+		return err
+	}
+	if err == nil && raw[0] != '"' {
+		p.fault(jsonrpc.CodeInvalidRequest, "/method: want a string")
+		return nil
+	}
+	p.msg.method = string(unquote(raw))
+	return err
+}
+
 // bounded reads a string that is stored: it has no control characters.
 func (p *parser) bounded(into *string, limit int, key string) error {
 	where := "/params/_meta: " + key
-	if err := p.text(into, jsonrpc.CodeInvalidParams, where); err != nil {
+	if err := p.text(into, where); err != nil {
 		return err
 	}
 	if len(*into) > limit || strings.ContainsFunc(*into, func(r rune) bool { return r < ' ' || r == 0x7f }) {

@@ -3,6 +3,7 @@ package mcpserver
 import (
 	"bytes"
 	"errors"
+	"io"
 	"net/http"
 	"strconv"
 	"time"
@@ -36,27 +37,28 @@ func (x *exchange) left(err error) {
 	x.Logger.Debug("client left before its answer", "agent", x.r.PathValue("agent"), "error", err)
 }
 
+const answerOpen = `{"jsonrpc":"2.0","id":`
+
 // answer writes the one response to a request, member being its result or its error.
 func (x *exchange) answer(status int, member string, pieces [][]byte) error {
-	id := x.msg.id
-	if id == nil {
-		id = []byte("null")
+	if x.msg.id == nil {
+		x.msg.id = []byte("null")
 	}
-	const open = `{"jsonrpc":"2.0","id":`
-	all := make([][]byte, 0, len(pieces)+3)
-	all = append(all, append(append(append(make([]byte, 0, len(open)+len(id)+len(member)), open...), id...), member...))
-	all = append(append(all, pieces...), []byte("}"))
 	if !x.streaming && (x.json || status != http.StatusOK) {
-		return x.writeJSON(status, all)
+		return x.writeJSON(status, member, pieces)
 	}
 	if err := x.beginStream(); err != nil {
 		return err
 	}
-	return x.writeEvent(all)
+	x.extendDeadline()
+	x.put("event: message\ndata: ")
+	x.putAnswer(member, pieces, true)
+	x.put("\n\n")
+	return x.flush()
 }
 
-func (x *exchange) writeJSON(status int, pieces [][]byte) error {
-	length := 0
+func (x *exchange) writeJSON(status int, member string, pieces [][]byte) error {
+	length := len(answerOpen) + len(x.msg.id) + len(member) + len("}")
 	for _, piece := range pieces {
 		length += len(piece)
 	}
@@ -66,16 +68,49 @@ func (x *exchange) writeJSON(status int, pieces [][]byte) error {
 	x.answered = true
 	x.extendDeadline()
 	x.w.WriteHeader(status)
-	return x.write(pieces)
+	x.putAnswer(member, pieces, false)
+	return x.broken
 }
 
-func (x *exchange) write(pieces [][]byte) error {
+func (x *exchange) putAnswer(member string, pieces [][]byte, oneLine bool) {
+	x.put(answerOpen)
+	x.putBytes(x.msg.id)
+	x.put(member)
 	for _, piece := range pieces {
-		if _, err := x.w.Write(piece); err != nil {
-			return err
+		if oneLine {
+			x.putLine(piece)
+		} else {
+			x.putBytes(piece)
 		}
 	}
-	return nil
+	x.put("}")
+}
+
+// put and its like write until the first write that fails; flush and writeJSON tell.
+func (x *exchange) put(text string) {
+	if x.broken == nil {
+		_, x.broken = io.WriteString(x.w, text)
+	}
+}
+
+func (x *exchange) putBytes(text []byte) {
+	if x.broken == nil && len(text) > 0 {
+		_, x.broken = x.w.Write(text)
+	}
+}
+
+// putLine writes JSON whose white space must not end a line.
+func (x *exchange) putLine(text []byte) {
+	for len(text) > 0 {
+		end := bytes.IndexAny(text, "\r\n")
+		if end < 0 {
+			x.putBytes(text)
+			return
+		}
+		x.putBytes(text[:end])
+		x.put(" ")
+		text = text[end+1:]
+	}
 }
 
 // beginStream makes the response a stream of events, once.
@@ -95,39 +130,7 @@ func (x *exchange) beginStream() error {
 // comment is a sign of life that no client takes for a message.
 func (x *exchange) comment() error {
 	x.extendDeadline()
-	if err := x.write([][]byte{[]byte(": keepalive\n\n")}); err != nil {
-		return err
-	}
-	return x.flush()
-}
-
-// writeEvent sends one message. White space between its tokens must not end a line.
-func (x *exchange) writeEvent(pieces [][]byte) error {
-	x.extendDeadline()
-	if err := x.write([][]byte{[]byte("event: message\ndata: ")}); err != nil {
-		return err
-	}
-	for _, piece := range pieces {
-		for len(piece) > 0 {
-			line := piece
-			if i := bytes.IndexAny(piece, "\r\n"); i >= 0 {
-				line = piece[:i]
-			}
-			if err := x.write([][]byte{line}); err != nil {
-				return err
-			}
-			piece = piece[len(line):]
-			if len(piece) > 0 {
-				if err := x.write([][]byte{[]byte(" ")}); err != nil {
-					return err
-				}
-				piece = piece[1:]
-			}
-		}
-	}
-	if err := x.write([][]byte{[]byte("\n\n")}); err != nil {
-		return err
-	}
+	x.put(": keepalive\n\n")
 	return x.flush()
 }
 
@@ -142,18 +145,21 @@ func (x *exchange) extendDeadline() {
 
 // flush hands what was written to the network.
 func (x *exchange) flush() error {
-	if err := x.control.Flush(); err != nil && !errors.Is(err, http.ErrNotSupported) {
-		return err
+	if x.broken == nil {
+		if err := x.control.Flush(); !errors.Is(err, http.ErrNotSupported) {
+			x.broken = err
+		}
 	}
-	return nil
+	return x.broken
 }
 
-// notify sends progress, if the client asked for it.
+// progress notifies a client that asked for it.
 func (x *exchange) progress(token []byte, waited time.Duration, message string) error {
-	event := append([]byte(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":`), token...)
+	event := append([]byte(`event: message`+"\n"+`data: {"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":`), token...)
 	event = append(event, `,"progress":`...)
 	event = strconv.AppendFloat(event, waited.Seconds(), 'f', -1, 64)
-	event = append(event, `,"message":`...)
-	event = appendString(event, message)
-	return x.writeEvent([][]byte{append(event, "}}"...)})
+	event = appendString(append(event, `,"message":`...), message)
+	x.extendDeadline()
+	x.putBytes(append(event, "}}\n\n"...))
+	return x.flush()
 }
