@@ -57,6 +57,6 @@ func (rt *Runtime) caughtUp() {
 
 func (rt *Runtime) forget() {
 	rt.Identity.Invalidate()
-	rt.Discovery.Forget()
+	rt.Discovery.Invalidate()
 	rt.Agents.Invalidate()
 }

@@ -95,11 +95,11 @@ func (rt *Runtime) makeRegistry() error {
 		Logger: log, Version: rt.Version, DataDir: rt.DataDir, StdioOff: rt.StdioOff, Now: rt.Now,
 		Path: os.Getenv("PATH"),
 		ListChanged: func(skill uuid.UUID) {
-			rt.Discovery.Invalidate(skill)
+			rt.Discovery.ListChanged(skill)
 		},
 	})
 	rt.Discovery, err = tool.NewDiscovery(tool.DiscoveryConfig{
-		Pool: pool, Logger: log, Now: rt.Now,
+		Pool: pool, Logger: log, Now: rt.Now, Listed: agent.RecordListing,
 		Sources: map[tool.Transport]tool.Source{tool.HTTP: rt.source, tool.Stdio: rt.source},
 	})
 	if err != nil {
@@ -114,7 +114,7 @@ func (rt *Runtime) makeRegistry() error {
 func (rt *Runtime) makeCalls() error {
 	var err error
 	rt.Calls, err = call.New(call.Config{
-		Pool: rt.DB.Pool(), Agents: rt.Agents, Discovery: rt.Discovery, Logger: rt.Logger,
+		Pool: rt.DB.Pool(), Agents: rt.Agents, Discovery: rt.Discovery, Logger: rt.Logger, Now: rt.Now,
 		Instance: rt.Instance, AllowSelfApproval: rt.AllowSelfApproval,
 	})
 	if err != nil {

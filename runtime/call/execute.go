@@ -48,7 +48,7 @@ func (w *executeWorker) Timeout(*river.Job[executeArgs]) time.Duration { return 
 
 // NextRetry: what fails here is the database, which should be back soon.
 func (w *executeWorker) NextRetry(job *river.Job[executeArgs]) time.Time {
-	return time.Now().Add(min(time.Duration(job.Attempt)*time.Second, 30*time.Second))
+	return w.service.Now().Add(min(time.Duration(job.Attempt)*time.Second, 30*time.Second))
 }
 
 func (w *executeWorker) Work(ctx context.Context, job *river.Job[executeArgs]) error {
@@ -118,33 +118,27 @@ func (s *Service) recheck(ctx context.Context, c *Call) (*agent.Skill, tool.Serv
 	if len(approvals) != 1 || approvals[0].Status != approval.Approved || subtle.ConstantTimeCompare(digest[:], approvals[0].Digest[:]) != 1 {
 		return none(denied(CodeEnvelopeChanged, "the call is not what was approved"), nil)
 	}
-	_, server, err := s.Agents.FreshSkill(ctx, c.SkillID)
-	if errors.Is(err, agent.ErrNotFound) {
-		return none(denied(CodeSkillChanged, "the skill was removed"), nil)
+	skill, server, r, err := s.recheckSkill(ctx, c)
+	if r != nil || err != nil {
+		return none(r, err)
 	}
-	if err != nil {
-		return none(nil, err)
-	}
-	if server.Revision != c.SkillRevision {
-		return none(denied(CodeSkillChanged, "the skill was changed after this call was made"), nil)
-	}
-	if r, err := s.recheckPin(ctx, c, server); r != nil || err != nil {
+	if r, err := s.recheckPin(ctx, c, server, skill.TrustNewTools); r != nil || err != nil {
 		return none(r, err)
 	}
 	definition, err := s.Discovery.Definition(ctx, c.Pin)
 	if err != nil {
 		return none(nil, err)
 	}
-	return s.recheckRights(ctx, c, definition)
+	// Once more, right before the claim: listing may have taken long.
+	if skill, server, r, err = s.recheckSkill(ctx, c); r != nil || err != nil {
+		return none(r, err)
+	}
+	return skill, server, definition, nil, nil
 }
 
 // recheckPin asks the server when what is known of it is too old.
-func (s *Service) recheckPin(ctx context.Context, c *Call, server tool.Server) (*refusal, error) {
-	skill, _, err := s.Agents.Skill(ctx, c.SkillID)
-	if err != nil {
-		return nil, err
-	}
-	pins, err := s.Discovery.Recheck(ctx, server, skill.TrustNewTools, c.Tool)
+func (s *Service) recheckPin(ctx context.Context, c *Call, server tool.Server, trustNewTools bool) (*refusal, error) {
+	pins, err := s.Discovery.Recheck(ctx, server, trustNewTools, c.Tool)
 	var failure *tool.Failure
 	if errors.As(err, &failure) {
 		return &refusal{
@@ -164,25 +158,25 @@ func (s *Service) recheckPin(ctx context.Context, c *Call, server tool.Server) (
 	return nil, nil
 }
 
-// recheckRights comes last, right before the claim: listing may have taken long.
-func (s *Service) recheckRights(ctx context.Context, c *Call, definition tool.Definition) (*agent.Skill, tool.Server, tool.Definition, *refusal, error) {
+// recheckSkill reads, from the database, the skill as it is now and whether the agent may still use the tool.
+func (s *Service) recheckSkill(ctx context.Context, c *Call) (*agent.Skill, tool.Server, *refusal, error) {
 	skill, server, err := s.Agents.FreshSkill(ctx, c.SkillID)
 	switch {
 	case errors.Is(err, agent.ErrNotFound):
-		return nil, server, definition, denied(CodeSkillChanged, "the skill was removed"), nil
+		return nil, server, denied(CodeSkillChanged, "the skill was removed"), nil
 	case err != nil:
-		return nil, server, definition, nil, err
+		return nil, server, nil, err
 	case skill.Revision != c.SkillRevision:
-		return nil, server, definition, denied(CodeSkillChanged, "the skill was changed after this call was made"), nil
+		return nil, server, denied(CodeSkillChanged, "the skill was changed after this call was made"), nil
 	}
 	assigned, err := s.Agents.Assigned(ctx, c.AgentID, c.SkillID, c.Tool)
 	if err != nil {
-		return nil, server, definition, nil, err
+		return nil, server, nil, err
 	}
 	if !assigned {
-		return nil, server, definition, denied(CodeAssignmentRevoked, "the agent may no longer use this tool"), nil
+		return nil, server, denied(CodeAssignmentRevoked, "the agent may no longer use this tool"), nil
 	}
-	return skill, server, definition, nil, nil
+	return skill, server, nil, nil
 }
 
 func denied(code, message string) *refusal {

@@ -47,12 +47,17 @@ func (s *Service) flushOutcomes(ctx context.Context, items []*finishItem) {
 		if !pause(ctx, retryDelay) {
 			return // the process ends; another will mark the calls unknown
 		}
-		if len(items) > 1 && !retryable(err) {
+		if retryable(err) {
+			continue
+		}
+		if len(items) > 1 {
 			for _, item := range items {
 				s.flushOutcomes(ctx, []*finishItem{item})
 			}
 			return
 		}
+		// What the database refuses must not keep the rest of the outcome from it.
+		items[0].outcome.result, items[0].outcome.message = nil, "the result could not be stored"
 	}
 }
 

@@ -39,7 +39,7 @@ func (s *Service) keepBeating() {
 	ticker := time.NewTicker(beatInterval)
 	defer ticker.Stop()
 	steady := 1
-	last := time.Now()
+	last := s.Now()
 	for {
 		select {
 		case <-s.running.Done():
@@ -48,14 +48,14 @@ func (s *Service) keepBeating() {
 		}
 		ctx, cancel := context.WithTimeout(s.running, silence/2)
 		err := s.beat(ctx)
-		now := time.Now()
+		now := s.Now()
 		if err != nil || now.Sub(last) > 3*beatInterval {
 			steady = 0 // the database, or this process, was away
 		}
 		last = now
 		if err == nil {
 			if steady++; steady >= steadyBeats {
-				err = s.takeOver(ctx)
+				err = errors.Join(s.takeOver(ctx), s.reconcile(ctx))
 			}
 		}
 		cancel()
@@ -120,6 +120,58 @@ func (s *Service) markUnknown(ctx context.Context, tx pgx.Tx, dead []uuid.UUID) 
 		}
 	}
 	return lost, nil
+}
+
+// reconcile takes care of claims of this instance that it is not sending: their
+// commit was never confirmed, so they were never sent. A call is in flight from before
+// its claim until after its outcome is written, so what is not in flight here is truly idle.
+func (s *Service) reconcile(ctx context.Context) error {
+	rows, err := s.Pool.Query(ctx, `SELECT id FROM calls WHERE claimed_by = $1 AND status = 'executing'`, s.Instance)
+	if err != nil {
+		return fmt.Errorf("find claims of instance %s: %w", s.Instance, err)
+	}
+	claimed, err := pgx.CollectRows(rows, pgx.RowTo[uuid.UUID])
+	if err != nil {
+		return fmt.Errorf("find claims of instance %s: %w", s.Instance, err)
+	}
+	for _, id := range claimed {
+		if !s.flights.add(id) {
+			continue
+		}
+		err := s.giveBack(ctx, id)
+		s.flights.done(id)
+		if err != nil {
+			return err
+		}
+		s.hub.wake(id, nil)
+	}
+	return nil
+}
+
+// giveBack lets an approved call be claimed again, and ends an auto-approved one unsent.
+func (s *Service) giveBack(ctx context.Context, id uuid.UUID) error {
+	c, err := s.load(ctx, id)
+	if err != nil {
+		return err
+	}
+	if c.Status != Executing || c.claimedBy != s.Instance {
+		return nil
+	}
+	s.Logger.Warn("a call was claimed and never sent", "call", id, "gated", c.Gated)
+	if !c.Gated {
+		return s.deny(ctx, c, &refusal{
+			status: Failed, code: string(tool.TransportFailure), failure: tool.TransportFailure,
+			message: "the call was recorded but never sent",
+		})
+	}
+	return postgres.InTx(ctx, s.Pool, func(tx pgx.Tx) error {
+		_, err := tx.Exec(ctx, `UPDATE calls SET status = 'approved', claimed_by = NULL, claimed_at = NULL
+			WHERE id = $1 AND status = 'executing' AND claimed_by = $2`, id, s.Instance)
+		if err != nil {
+			return fmt.Errorf("give back call %s: %w", id, err)
+		}
+		return s.enqueueApproved(ctx, tx)
+	})
 }
 
 // enqueueApproved gives every approved call that nobody claimed a job. Jobs beyond the first find the call claimed.

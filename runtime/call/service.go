@@ -34,6 +34,7 @@ type Config struct {
 	Agents    *agent.Service
 	Discovery *tool.Discovery
 	Logger    *slog.Logger
+	Now       func() time.Time // times retries and this process's own pulse, nothing that decides
 
 	// Instance identifies this process; its claims carry it. It must be new
 	// with every start.
@@ -69,8 +70,8 @@ type Service struct {
 
 // New makes a service. It does nothing before [Service.Start].
 func New(cfg Config) (*Service, error) {
-	if cfg.Pool == nil || cfg.Agents == nil || cfg.Discovery == nil || cfg.Logger == nil || cfg.Instance == uuid.Nil {
-		return nil, errors.New("make call service: Pool, Agents, Discovery, Logger and Instance are required")
+	if cfg.Pool == nil || cfg.Agents == nil || cfg.Discovery == nil || cfg.Logger == nil || cfg.Now == nil || cfg.Instance == uuid.Nil {
+		return nil, errors.New("make call service: Pool, Agents, Discovery, Logger, Now and Instance are required")
 	}
 	if cfg.SkillConcurrency == 0 {
 		cfg.SkillConcurrency = DefaultSkillConcurrency

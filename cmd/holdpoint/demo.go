@@ -1,0 +1,254 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	goruntime "runtime"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/spf13/cobra"
+
+	"github.com/holdpoint/holdpoint/cmd/holdpoint/internal/demo"
+	"github.com/holdpoint/holdpoint/internal/audit"
+	"github.com/holdpoint/holdpoint/internal/identity"
+	"github.com/holdpoint/holdpoint/internal/postgres"
+	"github.com/holdpoint/holdpoint/runtime/agent"
+	"github.com/holdpoint/holdpoint/runtime/tool"
+)
+
+const (
+	demoAgent       = "demo"
+	demoPerson      = "demo"
+	demoTimeout     = 30 * time.Minute // for newcomers, who read before they decide
+	demoLinkTTL     = 24 * time.Hour
+	demoPoll        = 200 * time.Millisecond
+	demoFilesFolder = "files"
+)
+
+func newDemoCmd(e *env) *cobra.Command {
+	settings := serverSettings{}
+	var open bool
+	cmd := &cobra.Command{
+		Use:   "demo",
+		Short: "Show Holdpoint at work, in one process",
+		Long: `Start everything in one process on a private database: two small skills, and an agent that
+reads an inbox (auto-approved) and wants to save what it finds (parked until you decide).
+
+The link that is printed signs you in, once. Ctrl-C stops all of it; the next start goes on with
+the same data.`,
+		Example: "  holdpoint demo --open",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
+			defer stop()
+			settings.AllowSelfApproval, settings.Stdio = true, true
+			if settings.DataDir == "" {
+				dir, err := postgres.DefaultDataDir(e.getenv)
+				if err != nil {
+					return err
+				}
+				settings.DataDir = filepath.Join(dir, "demo")
+			}
+			return runDemo(ctx, e, settings, open)
+		},
+	}
+	settings.bindFlags(cmd)
+	cmd.Flags().BoolVar(&open, "open", false, "open the dashboard in the browser")
+	return cmd
+}
+
+// show writes lines to the terminal, each whole.
+type show struct {
+	mu  sync.Mutex
+	out io.Writer
+}
+
+func (s *show) line(text string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_, _ = fmt.Fprintf(s.out, "%s  %s\n", time.Now().Format("15:04:05"), text) // a terminal that is gone is no reason to stop
+}
+
+func runDemo(ctx context.Context, e *env, settings serverSettings, open bool) error {
+	log := newLogger(e.stderr, true, slog.LevelWarn)
+	_, _ = fmt.Fprintf(e.stdout, "Starting Holdpoint in %s …\n", settings.DataDir)
+	s, err := openServer(ctx, settings, log)
+	if err != nil {
+		return err
+	}
+	skills := &demo.Skills{Dir: filepath.Join(settings.DataDir, demoFilesFolder), Version: version()}
+	skills.Mount(s.mux)
+	terminal := &show{out: e.stdout}
+	ctx, stop := context.WithCancel(ctx)
+	var background sync.WaitGroup
+	served := make(chan error, 1)
+	go func() { served <- s.serve(ctx) }()
+	if err := startDemo(ctx, s, skills, terminal, &background, open); err != nil {
+		log.Error("the demo cannot go on", "error", err)
+		stop()
+	}
+	err = <-served
+	stop()
+	background.Wait()
+	_, _ = fmt.Fprintln(e.stdout, "Stopped. Start it again to go on.")
+	return err
+}
+
+// startDemo registers the agent and its skills, shows the link, and lets the agent begin.
+func startDemo(ctx context.Context, s *server, skills *demo.Skills, terminal *show, background *sync.WaitGroup, open bool) error {
+	base := "http://" + s.listener.Addr().String()
+	key, err := registerDemo(ctx, s, base)
+	if err != nil {
+		return err
+	}
+	secret, err := s.runtime.Identity.CreateSignInLink(ctx, demoPerson,
+		[]identity.Role{identity.Reviewer, identity.Operator}, demoLinkTTL)
+	if err != nil {
+		return err
+	}
+	link := strings.TrimSuffix(s.settings.PublicURL, "/") + "/sign-in?token=" + secret
+	_, _ = fmt.Fprintf(terminal.out, "\n  Open the dashboard:  %s\n  CSV files appear in: %s\n\n", link, skills.Dir)
+	if open {
+		if err := openBrowser(ctx, link); err != nil {
+			terminal.line("demo     no browser could be opened: " + err.Error())
+		}
+	}
+	last, err := lastEvent(ctx, s)
+	if err != nil {
+		return err
+	}
+	background.Go(func() { watchEvents(ctx, s, terminal, last) })
+	background.Go(func() {
+		scripted := &demo.Agent{
+			Endpoint: base + "/agents/" + demoAgent + "/mcp", Key: key, Version: version(),
+			Skills: skills, Dash: s.settings.PublicURL, Say: terminal.line,
+		}
+		if err := scripted.Run(ctx); err != nil && !demo.Ended(err) && ctx.Err() == nil {
+			terminal.line("agent    stopped: " + err.Error())
+		}
+	})
+	return nil
+}
+
+// registerDemo declares the demo's skills and agent, and gives the agent a fresh key.
+func registerDemo(ctx context.Context, s *server, base string) (string, error) {
+	timeout := agent.Duration(demoTimeout)
+	agents := s.runtime.Agents
+	_, err := agents.Apply(ctx, audit.System(), agent.Spec{
+		Skills: []agent.SkillSpec{
+			{Name: demo.InboxSkill, Transport: tool.HTTP, URL: base + demo.InboxPath, AutoApprove: true},
+			{Name: demo.DriveSkill, Transport: tool.HTTP, URL: base + demo.DrivePath, ApprovalTimeout: &timeout},
+		},
+		Agents: []agent.AgentSpec{{
+			Name: demoAgent, Instructions: "You file invoices.",
+			Skills: &[]agent.AssignmentSpec{{Skill: demo.InboxSkill}, {Skill: demo.DriveSkill}},
+		}},
+	}, false)
+	if err != nil {
+		return "", fmt.Errorf("register the demo: %w", err)
+	}
+	a, err := agents.AgentByName(ctx, demoAgent)
+	if err != nil {
+		return "", fmt.Errorf("register the demo: %w", err)
+	}
+	keys, err := agents.Keys(ctx, a.ID)
+	if err != nil {
+		return "", fmt.Errorf("register the demo: %w", err)
+	}
+	for _, old := range keys {
+		if old.RevokedAt != nil {
+			continue
+		}
+		if err := agents.RevokeKey(ctx, audit.System(), old.ID); err != nil {
+			return "", fmt.Errorf("register the demo: %w", err)
+		}
+	}
+	_, key, err := agents.CreateKey(ctx, audit.System(), a.ID)
+	if err != nil {
+		return "", fmt.Errorf("register the demo: %w", err)
+	}
+	return key, nil
+}
+
+func lastEvent(ctx context.Context, s *server) (int64, error) {
+	events, err := audit.List(ctx, s.db.Pool(), audit.Filter{Limit: 1})
+	if err != nil || len(events) == 0 {
+		return 0, err
+	}
+	return events[0].ID, nil
+}
+
+// watchEvents shows what happens to calls, as the audit has it.
+func watchEvents(ctx context.Context, s *server, terminal *show, last int64) {
+	ticker := time.NewTicker(demoPoll)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+		events, err := audit.List(ctx, s.db.Pool(), audit.Filter{Limit: 100})
+		if err != nil {
+			continue // the database is stopping, or will answer next time
+		}
+		for i := len(events) - 1; i >= 0; i-- {
+			if e := events[i]; e.ID > last {
+				last = e.ID
+				if text := eventLine(e); text != "" {
+					terminal.line(text)
+				}
+			}
+		}
+	}
+}
+
+var eventTexts = map[string]string{
+	"call.parked":        "gate     parked the call %s",
+	"call.allowed":       "gate     let the call %s through (auto-approved)",
+	"approval.approved":  "reviewer approved the call %s",
+	"approval.rejected":  "reviewer rejected the call %s",
+	"approval.expired":   "gate     the call %s expired: nobody decided",
+	"approval.cancelled": "gate     the call %s was cancelled",
+	"call.executing":     "gate     claimed the call %s and sends it",
+	"call.succeeded":     "gate     the call %s succeeded",
+	"call.failed":        "gate     the call %s failed",
+	"call.denied":        "gate     the call %s was not sent: something changed since the decision",
+	"call.unknown":       "gate     the outcome of the call %s is unknown",
+}
+
+func eventLine(e audit.Event) string {
+	text, ok := eventTexts[e.Action]
+	if !ok {
+		return ""
+	}
+	return fmt.Sprintf(text, shortID(e.Subject))
+}
+
+// shortID is the end of an id: its beginning is the time.
+func shortID(id uuid.UUID) string {
+	text := id.String()
+	return "…" + text[len(text)-6:]
+}
+
+func openBrowser(ctx context.Context, link string) error {
+	program := "xdg-open"
+	if goruntime.GOOS == "darwin" {
+		program = "open"
+	}
+	path, err := exec.LookPath(program)
+	if err != nil {
+		return errors.New("no " + program + " on this machine")
+	}
+	return exec.CommandContext(ctx, path, link).Start()
+}

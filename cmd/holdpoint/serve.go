@@ -1,0 +1,85 @@
+package main
+
+import (
+	"fmt"
+	"log/slog"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/holdpoint/holdpoint/internal/postgres"
+)
+
+func newServeCmd(e *env) *cobra.Command {
+	settings := serverSettings{}
+	stdio, level := "on", "info"
+	cmd := &cobra.Command{
+		Use:   "serve",
+		Short: "Run the server: agents' endpoints, JSON API, dashboard, workers",
+		Long: `Run the server: agents' MCP endpoints, the JSON API, the dashboard and the workers.
+
+DATABASE_URL names a PostgreSQL 14 or newer; without it Holdpoint runs one of its own in the data
+directory. Any number of servers run on one database; they need the same encryption key.`,
+		Example: `  holdpoint serve
+  DATABASE_URL=postgres://holdpoint@db/holdpoint holdpoint serve --addr :8080 --public-url https://gate.example.com`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
+			defer stop()
+			if err := settings.complete(e, stdio); err != nil {
+				return err
+			}
+			var lowest slog.Level
+			if err := lowest.UnmarshalText([]byte(level)); err != nil {
+				return fmt.Errorf("--log-level %q: want debug, info, warn or error", level)
+			}
+			log := newLogger(e.stderr, false, lowest)
+			s, err := openServer(ctx, settings, log)
+			if err != nil {
+				return err
+			}
+			log.Info("serving", "addr", s.listener.Addr().String(), "public_url", s.settings.PublicURL,
+				"version", version(), "embedded_database", s.db.Embedded())
+			return s.serve(ctx)
+		},
+	}
+	settings.bindFlags(cmd)
+	flags := cmd.Flags()
+	flags.BoolVar(&settings.AllowSelfApproval, "allow-self-approval", false, "let people decide calls made on their own behalf")
+	flags.StringVar(&stdio, "stdio", stdio, `"off" refuses skills that run a command on this server`)
+	flags.BoolVar(&settings.StdioFromDashboard, "stdio-from-dashboard", false, "let operators set commands in the dashboard")
+	flags.IntVar(&settings.MaxConns, "max-conns", postgres.DefaultMaxConns, "connections to the database")
+	flags.StringVar(&settings.EncryptionKeyFile, "encryption-key-file", "", "file of the key for secrets (default secret.keyset.json in the data directory)")
+	flags.StringVar(&level, "log-level", level, "debug, info, warn or error")
+	return cmd
+}
+
+// bindFlags adds the flags that serve and demo share.
+func (s *serverSettings) bindFlags(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.StringVar(&s.Addr, "addr", defaultAddr, "address to listen on")
+	flags.StringVar(&s.DataDir, "data-dir", "", "directory for the embedded database, keys and homes of skills")
+	flags.StringVar(&s.PublicURL, "public-url", "", "where people and agents reach this server (default http:// and the address)")
+	flags.StringVar(&s.BootstrapToken, "bootstrap-token", "", `credential of the person "bootstrap", operator and reviewer`)
+}
+
+// complete fills in what comes from the environment, and the data directory.
+func (s *serverSettings) complete(e *env, stdio string) error {
+	switch stdio {
+	case "on", "off":
+		s.Stdio = stdio == "on"
+	default:
+		return fmt.Errorf("--stdio %q: want on or off", stdio)
+	}
+	s.DatabaseURL = e.getenv("DATABASE_URL")
+	s.EncryptionKey = e.getenv("HOLDPOINT_ENCRYPTION_KEY")
+	if s.DataDir == "" {
+		dir, err := postgres.DefaultDataDir(e.getenv)
+		if err != nil {
+			return err
+		}
+		s.DataDir = dir
+	}
+	return nil
+}

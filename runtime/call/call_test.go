@@ -1,0 +1,476 @@
+package call_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/holdpoint/holdpoint/approval"
+	"github.com/holdpoint/holdpoint/internal/audit"
+	"github.com/holdpoint/holdpoint/runtime/agent"
+	"github.com/holdpoint/holdpoint/runtime/call"
+	"github.com/holdpoint/holdpoint/runtime/tool"
+)
+
+func TestAutoApprovedCallIsSentAtOnce(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	ticket := w.submit("open__echo", `{ "big" : 9007199254740993, "e": 1e400, "z": -0 }`)
+	if ticket.Gated || ticket.Status != call.Executing {
+		t.Fatalf("ticket %+v, want an executing, ungated call", ticket)
+	}
+	c := w.wait(ticket.ID)
+	if c.Status != call.Succeeded || string(c.Result) != `{"content":[{"type":"text","text":"ok"}]}` {
+		t.Fatalf("call ended as %s with %s", c.Status, c.Result)
+	}
+	if got := w.source.arrivals(); len(got) != 1 || got[0] != `{"big":9007199254740993,"e":1e400,"z":-0}` {
+		t.Fatalf("arrived: %q", got)
+	}
+	if got := w.actions(ticket.ID); got != "call.allowed call.succeeded " {
+		t.Errorf("audit: %s", got)
+	}
+}
+
+func TestApprovedCallRunsOnce(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	ticket := w.submit("files__write", `{"n":1}`)
+	if ticket.Status != call.Parked || ticket.Deadline.IsZero() {
+		t.Fatalf("ticket %+v, want a parked call with a deadline", ticket)
+	}
+	if n := len(w.source.arrivals()); n != 0 {
+		t.Fatalf("%d calls arrived before the decision", n)
+	}
+	check(t, w.decide(ticket.ID, true))
+	if c := w.wait(ticket.ID); c.Status != call.Succeeded {
+		t.Fatalf("call ended as %s: %s", c.Status, c.Message)
+	}
+	if n := len(w.source.arrivals()); n != 1 {
+		t.Fatalf("%d calls arrived, want 1", n)
+	}
+	if got := w.actions(ticket.ID); got != "call.parked approval.approved call.executing call.succeeded " {
+		t.Errorf("audit: %s", got)
+	}
+}
+
+func TestRejectedCallIsNeverSent(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	ticket := w.submit("files__write", `{"n":1}`)
+	check(t, w.decide(ticket.ID, false))
+	c := w.wait(ticket.ID)
+	if c.Status != call.Rejected || c.Code != call.CodeRejected || c.Message != "because" {
+		t.Fatalf("call ended as %s, %s, %q", c.Status, c.Code, c.Message)
+	}
+	var conflict *approval.ConflictError
+	if err := w.decide(ticket.ID, true); !errors.As(err, &conflict) || conflict.Approval.DecidedBy != w.reviewer {
+		t.Fatalf("a second decision: %v, want a conflict that names the first", err)
+	}
+	if n := len(w.source.arrivals()); n != 0 {
+		t.Fatalf("%d calls arrived", n)
+	}
+}
+
+func TestDeadline(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	ticket := w.submit("files__write", `{"n":1}`)
+	waiting, err := w.calls.Approval(t.Context(), ticket.ID)
+	check(t, err)
+	w.moveClock("61 seconds")
+	_, err = w.calls.Decide(t.Context(), call.Decision{
+		CallID: ticket.ID, Approve: true, Digest: waiting.Approval.Digest.String(), By: w.reviewer,
+	})
+	var conflict *approval.ConflictError
+	if !errors.As(err, &conflict) || conflict.Approval.Status != approval.Expired {
+		t.Fatalf("approving after the deadline: %v, want a conflict with the expiry", err)
+	}
+	if c := w.wait(ticket.ID); c.Status != call.Expired {
+		t.Fatalf("call ended as %s", c.Status)
+	}
+	if n := len(w.source.arrivals()); n != 0 {
+		t.Fatalf("%d calls arrived", n)
+	}
+}
+
+func TestWaiterMeetsTheDeadlineWithoutAJob(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	ticket := w.submit("files__write", `{"n":1}`)
+	w.setStatus(`DELETE FROM river_job`)
+	w.setStatus(`UPDATE approvals SET deadline = holdpoint_now() + interval '200 milliseconds'`)
+	if c := w.wait(ticket.ID); c.Status != call.Expired {
+		t.Fatalf("call ended as %s", c.Status)
+	}
+}
+
+func TestDecisionCarriesTheDigest(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	ticket := w.submit("files__write", `{"n":1}`)
+	other := w.submit("files__write", `{"n":2}`)
+	theirs, err := w.calls.Approval(t.Context(), other.ID)
+	check(t, err)
+	for _, digest := range []string{"", "x", theirs.Approval.Digest.String(), strings.ToUpper(theirs.Approval.Digest.String())} {
+		_, err := w.calls.Decide(t.Context(), call.Decision{CallID: ticket.ID, Approve: true, Digest: digest, By: w.reviewer})
+		if !errors.Is(err, approval.ErrDigestMismatch) {
+			t.Errorf("digest %q: %v, want a mismatch", digest, err)
+		}
+	}
+	w.setStatus(`UPDATE calls SET arguments = '{"n":3}' WHERE id = $1`, ticket.ID)
+	check(t, w.decide(ticket.ID, true))
+	if c := w.wait(ticket.ID); c.Status != call.Denied || c.Code != call.CodeEnvelopeChanged {
+		t.Fatalf("a call changed underneath ended as %s, %s", c.Status, c.Code)
+	}
+	if n := len(w.source.arrivals()); n != 0 {
+		t.Fatalf("%d calls arrived", n)
+	}
+}
+
+func TestPrincipalDoesNotDecide(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	sub := w.submission("files__write", `{"n":1}`)
+	sub.PrincipalID = w.reviewer
+	ticket, err := w.calls.Submit(t.Context(), sub)
+	check(t, err)
+	if err := w.decide(ticket.ID, true); !errors.Is(err, approval.ErrSelfApproval) {
+		t.Fatalf("deciding one's own call: %v", err)
+	}
+}
+
+func TestDispatchChecksAgain(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		change func(w *world)
+		code   string
+	}{
+		"definition": {func(w *world) {
+			w.source.setTools(strings.Replace(writeTool, "Write", "Write and delete", 1), echoTool)
+			skill, err := w.agents.SkillByName(w.t.Context(), "files")
+			check(w.t, err)
+			w.discovery.ListChanged(skill.ID)
+		}, call.CodeDefinitionChanged},
+		"assignment": {func(w *world) { w.apply(`{"agents":[{"name":"billing","skills":[{"skill":"open"}]}]}`) }, call.CodeAssignmentRevoked},
+		"tool list": {func(w *world) {
+			w.apply(`{"agents":[{"name":"billing","skills":[{"skill":"files","tools":["echo"]}]}]}`)
+		}, call.CodeAssignmentRevoked},
+		"skill": {func(w *world) {
+			w.apply(`{"skills":[{"name":"files","transport":"http","url":"http://127.0.0.1:1/other"}]}`)
+		}, call.CodeSkillChanged},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			ticket := w.submit("files__write", `{"n":1}`)
+			tc.change(w)
+			check(t, w.decide(ticket.ID, true))
+			if c := w.wait(ticket.ID); c.Status != call.Denied || c.Code != tc.code {
+				t.Fatalf("call ended as %s, %s (%s), want denied, %s", c.Status, c.Code, c.Message, tc.code)
+			}
+			if n := len(w.source.arrivals()); n != 0 {
+				t.Fatalf("%d calls arrived", n)
+			}
+		})
+	}
+}
+
+func (w *world) apply(spec string) {
+	w.t.Helper()
+	var s agent.Spec
+	check(w.t, json.Unmarshal([]byte(spec), &s))
+	_, err := w.agents.Apply(w.t.Context(), audit.System(), s, false)
+	check(w.t, err)
+}
+
+func TestUnacceptedDefinitionParksAutoApproved(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	sub := w.submission("open__echo", `{}`)
+	changed := strings.Replace(echoTool, `"name"`, `"description":"now different","name"`, 1)
+	w.source.setTools(writeTool, changed)
+	w.discovery.ListChanged(sub.Entry.SkillID)
+	later := w.submission("open__echo", `{}`)
+	for _, s := range []call.Submission{sub, later} { // made by an old catalogue, and by a new one
+		ticket, err := w.calls.Submit(t.Context(), s)
+		check(t, err)
+		if ticket.Status != call.Parked {
+			t.Fatalf("a call of a changed tool is %s", ticket.Status)
+		}
+		waiting, err := w.calls.Approval(t.Context(), ticket.ID)
+		check(t, err)
+		if waiting.Approval.Rule != approval.RuleDefinitionChanged {
+			t.Errorf("parked by rule %s", waiting.Approval.Rule)
+		}
+	}
+	check(t, w.agents.AcceptTool(t.Context(), audit.Person(w.reviewer), sub.Entry.SkillID, "echo", later.Entry.Tool.Pin()))
+	if ticket := w.submit("open__echo", `{"again":true}`); ticket.Status != call.Executing {
+		t.Fatalf("after the change was accepted a call is %s", ticket.Status)
+	}
+}
+
+func TestInvalidArguments(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	ticket := w.submit("files__write", `{"n":"one"}`)
+	c := w.wait(ticket.ID)
+	if c.Status != call.Invalid || c.Code != call.CodeInvalidArguments || !strings.Contains(c.Message, "/n: ") {
+		t.Fatalf("call ended as %s, %s: %q", c.Status, c.Code, c.Message)
+	}
+	if got := w.actions(ticket.ID); got != "call.invalid " {
+		t.Errorf("audit: %s", got)
+	}
+}
+
+func TestRepeatAttaches(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	sub := w.submission("files__write", `{"n":1}`)
+	var wg sync.WaitGroup
+	tickets := make([]call.Ticket, 20)
+	for i := range tickets {
+		wg.Go(func() {
+			var err error
+			if tickets[i], err = w.calls.Submit(context.Background(), sub); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	fresh := 0
+	for _, ticket := range tickets {
+		if !ticket.Attached {
+			fresh++
+		}
+		if ticket.ID != tickets[0].ID {
+			t.Errorf("two calls: %s and %s", ticket.ID, tickets[0].ID)
+		}
+	}
+	if fresh != 1 {
+		t.Errorf("%d tickets say they are the first", fresh)
+	}
+	keyed := sub
+	keyed.IdempotencyKey = "twin"
+	if twin, err := w.calls.Submit(t.Context(), keyed); err != nil || twin.ID == tickets[0].ID {
+		t.Errorf("another idempotency key attached: %v", err)
+	}
+	check(t, w.decide(tickets[0].ID, true))
+	w.wait(tickets[0].ID)
+	if again, err := w.calls.Submit(t.Context(), sub); err != nil || again.ID != tickets[0].ID || !again.Attached {
+		t.Fatalf("a repeat before delivery: %+v, %v", again, err)
+	}
+	check(t, w.calls.Delivered(t.Context(), tickets[0].ID))
+	if again, err := w.calls.Submit(t.Context(), sub); err != nil || again.ID == tickets[0].ID || again.Attached {
+		t.Fatalf("a repeat after delivery: %+v, %v", again, err)
+	}
+}
+
+func TestCancel(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	ticket := w.submit("files__write", `{"n":1}`)
+	stranger := call.Viewer{AgentID: uuid.New()}
+	if _, err := w.calls.Cancel(t.Context(), stranger, uuid.Nil, ticket.ID); !errors.Is(err, call.ErrNotFound) {
+		t.Fatalf("another agent cancels: %v", err)
+	}
+	own := call.Viewer{AgentID: w.agent.ID}
+	c, err := w.calls.Cancel(t.Context(), own, uuid.Nil, ticket.ID)
+	check(t, err)
+	if c.Status != call.Cancelled {
+		t.Fatalf("call is %s", c.Status)
+	}
+	if _, err := w.calls.Cancel(t.Context(), own, uuid.Nil, ticket.ID); !errors.Is(err, call.ErrState) {
+		t.Fatalf("cancelling twice: %v", err)
+	}
+}
+
+func TestFailures(t *testing.T) {
+	t.Parallel()
+	for _, failure := range []tool.Failure{
+		{Kind: tool.JSONRPCError, Effect: tool.EffectNone, Message: "no", RPC: json.RawMessage(`{"code":-32000,"message":"no"}`)},
+		{Kind: tool.TransportFailure, Effect: tool.EffectPossible, Message: "timeout"},
+		{Kind: tool.ProtocolFailure, Effect: tool.EffectPossible, Message: "HTML", Raw: json.RawMessage(`"<html>"`)},
+		{Kind: tool.SessionInvalid, Effect: tool.EffectNone, Message: "gone"},
+	} {
+		t.Run(string(failure.Kind), func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			w.source.reply = func(tool.CallRequest) (tool.Result, error) { return tool.Result{}, &failure }
+			c := w.wait(w.submit("open__echo", `{}`).ID)
+			if c.Status != call.Failed || c.Failure != failure.Kind || c.Effect != failure.Effect || c.Code != string(failure.Kind) {
+				t.Fatalf("call ended as %s, %s, %s, %s", c.Status, c.Failure, c.Effect, c.Code)
+			}
+			if n := len(w.source.arrivals()); n != 1 {
+				t.Errorf("sent %d times", n)
+			}
+		})
+	}
+}
+
+func TestOutputSchema(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.source.setTools(writeTool, strings.Replace(echoTool, `"inputSchema"`,
+		`"outputSchema":{"type":"object","properties":{"n":{"type":"integer"}},"required":["n"]},"inputSchema"`, 1))
+	w.source.reply = func(r tool.CallRequest) (tool.Result, error) {
+		return tool.Result{Raw: json.RawMessage(`{"content":[],"structuredContent":` + string(r.Arguments) + `}`)}, nil
+	}
+	if c := w.wait(w.submit("open__echo", `{"n":9007199254740993}`).ID); c.Status != call.Succeeded {
+		t.Fatalf("a fitting result: %s, %s", c.Status, c.Message)
+	}
+	c := w.wait(w.submit("open__echo", `{"n":"x"}`).ID)
+	if c.Failure != tool.ProtocolFailure || c.Effect != tool.EffectPossible || len(c.Result) == 0 {
+		t.Fatalf("a result that breaks the schema: %s, %s, %s, result %s", c.Status, c.Failure, c.Effect, c.Result)
+	}
+}
+
+func TestIdempotentToolIsSentAgain(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.apply(`{"skills":[{"name":"open","transport":"http","url":"http://127.0.0.1:1/open","auto_approve":true,"tools":{"echo":{"idempotent":true}}}]}`)
+	failures := 2
+	w.source.reply = func(tool.CallRequest) (tool.Result, error) {
+		w.source.mu.Lock()
+		defer w.source.mu.Unlock()
+		if failures--; failures >= 0 {
+			return tool.Result{}, &tool.Failure{Kind: tool.TransportFailure, Effect: tool.EffectPossible, Message: "reset"}
+		}
+		return tool.Result{Raw: json.RawMessage(`{"content":[]}`)}, nil
+	}
+	if c := w.wait(w.submit("open__echo", `{}`).ID); c.Status != call.Succeeded {
+		t.Fatalf("call ended as %s: %s", c.Status, c.Message)
+	}
+	if n := len(w.source.arrivals()); n != 3 {
+		t.Errorf("sent %d times, want 3", n)
+	}
+}
+
+// TestTakeOver: an instance fell silent with one call in flight, one approved
+// and not claimed, one parked.
+func TestTakeOver(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	silent := uuid.New()
+	inFlight, approved, parked := w.submit("files__write", `{"n":1}`), w.submit("files__write", `{"n":2}`), w.submit("files__write", `{"n":3}`)
+	w.setStatus(`UPDATE approvals SET status = 'approved', decided_at = holdpoint_now() WHERE call_id = ANY($1)`, []uuid.UUID{inFlight.ID, approved.ID})
+	w.setStatus(`UPDATE calls SET status = 'executing', claimed_by = $2 WHERE id = $1`, inFlight.ID, silent)
+	w.setStatus(`UPDATE calls SET status = 'approved' WHERE id = $1`, approved.ID)
+	w.setStatus(`INSERT INTO instances (id, heartbeat_at) VALUES ($1, holdpoint_now() - interval '20 seconds')`, silent)
+	if c := w.wait(inFlight.ID); c.Status != call.Unknown || c.Effect != tool.EffectPossible || c.Code != call.CodeOutcomeUnknown {
+		t.Fatalf("the call in flight is %s, %s, %s", c.Status, c.Code, c.Effect)
+	}
+	if c := w.wait(approved.ID); c.Status != call.Succeeded {
+		t.Fatalf("the approved call is %s: %s", c.Status, c.Message)
+	}
+	if c, err := w.calls.Get(t.Context(), call.Viewer{}, parked.ID); err != nil || c.Status != call.Parked {
+		t.Fatalf("the parked call is %s, %v", c.Status, err)
+	}
+	if got := w.source.arrivals(); len(got) != 1 || got[0] != `{"n":2}` {
+		t.Fatalf("arrived: %q", got)
+	}
+	resolution := call.Resolution{Outcome: call.ResolvedSucceeded, Note: "seen in the log", By: w.reviewer}
+	c, err := w.calls.Resolve(t.Context(), inFlight.ID, resolution)
+	check(t, err)
+	if c.Resolution == nil || c.Resolution.Outcome != call.ResolvedSucceeded || c.Resolution.By != w.reviewer {
+		t.Fatalf("resolution %+v", c.Resolution)
+	}
+	if _, err := w.calls.Resolve(t.Context(), inFlight.ID, resolution); !errors.Is(err, call.ErrState) {
+		t.Fatalf("resolving twice: %v", err)
+	}
+}
+
+// TestManyDeciders: approvals, rejections and expiries race; each call gets one outcome.
+func TestManyDeciders(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	const calls, deciders = 12, 6
+	tickets := make([]call.Ticket, calls)
+	for i := range tickets {
+		tickets[i] = w.submit("files__write", `{"n":`+string(rune('0'+i%10))+`.`+string(rune('1'+i/10))+`}`)
+	}
+	for i, ticket := range tickets {
+		if i%3 == 0 {
+			w.setStatus(`UPDATE approvals SET deadline = holdpoint_now() + interval '5 milliseconds' WHERE call_id = $1`, ticket.ID)
+		}
+	}
+	won := make([]map[bool]int, calls)
+	var mu sync.Mutex
+	var wg sync.WaitGroup
+	for i, ticket := range tickets {
+		won[i] = map[bool]int{}
+		for d := range deciders {
+			wg.Go(func() {
+				err := w.decide(ticket.ID, d%2 == 0)
+				var conflict *approval.ConflictError
+				if err != nil && !errors.As(err, &conflict) {
+					t.Errorf("decide: %v", err)
+				}
+				if err == nil {
+					mu.Lock()
+					won[i][d%2 == 0]++
+					mu.Unlock()
+				}
+			})
+		}
+	}
+	wg.Wait()
+	sent := 0
+	for i, ticket := range tickets {
+		c := w.wait(ticket.ID)
+		approved, rejected := won[i][true], won[i][false]
+		want := map[call.Status]bool{
+			call.Succeeded: approved == 1 && rejected == 0,
+			call.Rejected:  approved == 0 && rejected == 1,
+			call.Expired:   approved == 0 && rejected == 0,
+		}
+		if !want[c.Status] {
+			t.Errorf("call %d is %s after %d approvals and %d rejections", i, c.Status, approved, rejected)
+		}
+		sent += approved
+	}
+	if n := len(w.source.arrivals()); n != sent {
+		t.Errorf("%d calls arrived, %d were approved", n, sent)
+	}
+}
+
+func TestViewers(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	ticket := w.submit("files__write", `{"n":1}`)
+	for name, viewer := range map[string]call.Viewer{
+		"another agent":                {AgentID: uuid.New()},
+		"same agent, with a principal": {AgentID: w.agent.ID, PrincipalID: uuid.New()},
+	} {
+		if _, err := w.calls.Get(t.Context(), viewer, ticket.ID); !errors.Is(err, call.ErrNotFound) {
+			t.Errorf("%s sees the call: %v", name, err)
+		}
+		if list, _, err := w.calls.List(t.Context(), call.Filter{Viewer: viewer}); err != nil || len(list) != 0 {
+			t.Errorf("%s lists %d calls, %v", name, len(list), err)
+		}
+	}
+	list, _, err := w.calls.List(t.Context(), call.Filter{Viewer: call.Viewer{AgentID: w.agent.ID}})
+	check(t, err)
+	if len(list) != 1 || list[0].Agent != "billing" || list[0].Skill != "files" {
+		t.Errorf("its own agent lists %+v", list)
+	}
+}
+
+func TestWaitEndsWithItsContext(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	ticket := w.submit("files__write", `{"n":1}`)
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if _, err := w.calls.Wait(ctx, ticket.ID); !errors.Is(err, context.DeadlineExceeded) {
+		t.Fatalf("wait: %v", err)
+	}
+	if c, err := w.calls.Get(t.Context(), call.Viewer{}, ticket.ID); err != nil || c.Status != call.Parked {
+		t.Fatalf("after the waiter left the call is %s, %v", c.Status, err)
+	}
+}

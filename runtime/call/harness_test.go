@@ -1,0 +1,238 @@
+package call_test
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/riverqueue/river"
+	"github.com/riverqueue/river/riverdriver/riverpgxv5"
+	"go.uber.org/goleak"
+
+	"github.com/holdpoint/holdpoint/internal/audit"
+	"github.com/holdpoint/holdpoint/internal/postgres"
+	"github.com/holdpoint/holdpoint/internal/postgrestest"
+	"github.com/holdpoint/holdpoint/internal/registry"
+	"github.com/holdpoint/holdpoint/internal/secret"
+	"github.com/holdpoint/holdpoint/runtime/agent"
+	"github.com/holdpoint/holdpoint/runtime/call"
+	"github.com/holdpoint/holdpoint/runtime/tool"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// fakeSource is a skill server at the seam: the tests are about what is sent, and how often.
+type fakeSource struct {
+	mu    sync.Mutex
+	tools []string // definitions
+	sent  []string // arguments of calls, as they arrived
+	reply func(r tool.CallRequest) (tool.Result, error)
+}
+
+func (f *fakeSource) List(context.Context, tool.Server) (tool.Listing, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var l tool.Listing
+	for _, text := range f.tools {
+		d, err := tool.ParseDefinition(json.RawMessage(text))
+		if err != nil {
+			return l, &tool.Failure{Kind: tool.ProtocolFailure, Message: err.Error()}
+		}
+		l.Tools = append(l.Tools, d)
+	}
+	return l, nil
+}
+
+func (f *fakeSource) Call(_ context.Context, _ tool.Server, r tool.CallRequest) (tool.Result, error) {
+	f.mu.Lock()
+	f.sent = append(f.sent, string(r.Arguments))
+	reply := f.reply
+	f.mu.Unlock()
+	if reply != nil {
+		return reply(r)
+	}
+	return tool.Result{Raw: json.RawMessage(`{"content":[{"type":"text","text":"ok"}]}`)}, nil
+}
+
+func (*fakeSource) Probe(context.Context, tool.Server, func(tool.Step)) error { return nil }
+func (*fakeSource) Forget(uuid.UUID)                                          {}
+
+func (f *fakeSource) setTools(definitions ...string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.tools = definitions
+}
+
+func (f *fakeSource) arrivals() []string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return append([]string(nil), f.sent...)
+}
+
+const (
+	writeTool = `{"name":"write","description":"Write","inputSchema":{"type":"object","properties":{"n":{"type":"number"}},"required":["n"]}}`
+	echoTool  = `{"name":"echo","inputSchema":{"type":"object"}}`
+)
+
+// world is a running gate with one agent, a gated skill "files" and an
+// auto-approved skill "open", both on one fake server.
+type world struct {
+	t         *testing.T
+	db        *postgres.DB
+	source    *fakeSource
+	discovery *tool.Discovery
+	agents    *agent.Service
+	calls     *call.Service
+	agent     *agent.Agent
+	reviewer  uuid.UUID
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	w := &world{t: t, db: postgrestest.New(t), source: &fakeSource{tools: []string{writeTool, echoTool}}, reviewer: uuid.New()}
+	box, err := secret.Open(secret.Config{File: filepath.Join(t.TempDir(), "key.json")})
+	check(t, err)
+	log := slog.New(slog.DiscardHandler)
+	w.discovery, err = tool.NewDiscovery(tool.DiscoveryConfig{
+		Pool: w.db.Pool(), Sources: map[tool.Transport]tool.Source{tool.HTTP: w.source},
+		Listed: agent.RecordListing, Logger: log, Now: time.Now,
+	})
+	check(t, err)
+	w.agents, err = agent.New(agent.Config{Pool: w.db.Pool(), Discovery: w.discovery, Box: box, Logger: log, Now: time.Now})
+	check(t, err)
+	w.calls = w.start(log)
+	t.Cleanup(func() {
+		w.agents.Close()
+		w.discovery.Close()
+	})
+	w.register()
+	return w
+}
+
+// start runs a call service with its job queue and notifications.
+func (w *world) start(log *slog.Logger) *call.Service {
+	w.t.Helper()
+	calls, err := call.New(call.Config{
+		Pool: w.db.Pool(), Agents: w.agents, Discovery: w.discovery, Logger: log, Now: time.Now, Instance: uuid.New(),
+	})
+	check(w.t, err)
+	workers := river.NewWorkers()
+	calls.AddWorkers(workers)
+	client, err := river.NewClient(riverpgxv5.New(w.db.Pool()), &river.Config{
+		Logger: log, Workers: workers, FetchCooldown: time.Millisecond, FetchPollInterval: 50 * time.Millisecond,
+		Queues: map[string]river.QueueConfig{river.QueueDefault: {MaxWorkers: 5}, call.ExecuteQueue: {MaxWorkers: 20}},
+	})
+	check(w.t, err)
+	ctx, stop := context.WithCancel(context.Background())
+	check(w.t, calls.Start(ctx, client))
+	check(w.t, client.Start(ctx))
+	var listening sync.WaitGroup
+	listening.Go(func() {
+		w.db.Listen(ctx, []string{call.Channel, registry.Channel}, func(channel, payload string) {
+			if channel == call.Channel {
+				calls.HandleNotification(payload)
+				return
+			}
+			w.discovery.Invalidate()
+			w.agents.Invalidate()
+		}, calls.CatchUp)
+	})
+	w.t.Cleanup(func() {
+		check(w.t, client.Stop(context.Background()))
+		check(w.t, calls.Stop(context.Background()))
+		stop()
+		listening.Wait()
+	})
+	return calls
+}
+
+func (w *world) register() {
+	w.t.Helper()
+	minute := agent.Duration(time.Minute)
+	_, err := w.agents.Apply(w.t.Context(), audit.System(), agent.Spec{
+		Skills: []agent.SkillSpec{
+			{Name: "files", Transport: tool.HTTP, URL: "http://127.0.0.1:1/files", ApprovalTimeout: &minute},
+			{Name: "open", Transport: tool.HTTP, URL: "http://127.0.0.1:1/open", AutoApprove: true},
+		},
+		Agents: []agent.AgentSpec{{Name: "billing", Skills: &[]agent.AssignmentSpec{{Skill: "files"}, {Skill: "open"}}}},
+	}, false)
+	check(w.t, err)
+	w.agent, err = w.agents.AgentByName(w.t.Context(), "billing")
+	check(w.t, err)
+}
+
+// submission is a call of a tool as a fresh conversation would make it.
+func (w *world) submission(name, arguments string) call.Submission {
+	w.t.Helper()
+	c, err := w.agents.StartConversation(w.t.Context(), w.agent, uuid.Nil, "2025-11-25", nil)
+	check(w.t, err)
+	entry, ok := c.Catalogue.Lookup(name)
+	if !ok {
+		w.t.Fatalf("no tool %s in the catalogue; problems: %v", name, c.Problems)
+	}
+	clean, err := call.CleanArguments([]byte(arguments))
+	check(w.t, err)
+	return call.Submission{Agent: w.agent, ConversationID: c.ID, Entry: entry, Arguments: clean}
+}
+
+func (w *world) submit(name, arguments string) call.Ticket {
+	w.t.Helper()
+	ticket, err := w.calls.Submit(w.t.Context(), w.submission(name, arguments))
+	check(w.t, err)
+	return ticket
+}
+
+func (w *world) decide(id uuid.UUID, approve bool) error {
+	w.t.Helper()
+	waiting, err := w.calls.Approval(w.t.Context(), id)
+	check(w.t, err)
+	_, err = w.calls.Decide(w.t.Context(), call.Decision{
+		CallID: id, Approve: approve, Digest: waiting.Approval.Digest.String(), Note: "because", By: w.reviewer,
+	})
+	return err
+}
+
+func (w *world) wait(id uuid.UUID) call.Call {
+	w.t.Helper()
+	ctx, cancel := context.WithTimeout(w.t.Context(), time.Minute)
+	defer cancel()
+	c, err := w.calls.Wait(ctx, id)
+	check(w.t, err)
+	return c
+}
+
+// moveClock adds to the database's clock.
+func (w *world) moveClock(by string) {
+	w.t.Helper()
+	_, err := w.db.Pool().Exec(w.t.Context(), `UPDATE clock_offset SET value = $1::text::interval`, by)
+	check(w.t, err)
+}
+
+func (w *world) actions(id uuid.UUID) string {
+	w.t.Helper()
+	events, err := audit.List(w.t.Context(), w.db.Pool(), audit.Filter{Subject: id})
+	check(w.t, err)
+	text := ""
+	for i := len(events) - 1; i >= 0; i-- {
+		text += events[i].Action + " "
+	}
+	return text
+}
+
+func (w *world) setStatus(sql string, args ...any) {
+	w.t.Helper()
+	_, err := w.db.Pool().Exec(w.t.Context(), sql, args...)
+	check(w.t, err)
+}
+
+func check(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
