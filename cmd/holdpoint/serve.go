@@ -35,6 +35,11 @@ directory. Any number of servers run on one database; they need the same encrypt
 				return fmt.Errorf("--log-level %q: want debug, info, warn or error", level)
 			}
 			log := newLogger(e.stderr, false, lowest)
+			if addr := e.getenv("HOLDPOINT_PPROF"); addr != "" {
+				if err := startPprof(ctx, addr, log); err != nil {
+					return err
+				}
+			}
 			s, err := openServer(ctx, settings, log)
 			if err != nil {
 				return err
