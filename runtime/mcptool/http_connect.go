@@ -22,8 +22,8 @@ type connectWatch struct {
 
 	mu     sync.Mutex
 	done   bool   // connected, or given up: from now on only carry
-	first  string // method of the first request
-	dialed bool   // the first request got a connection
+	dialed bool   // a request got a connection
+	first  string // method of the latest request before that
 
 	err    error // of the last request
 	status int   // of its answer
@@ -69,11 +69,14 @@ func (w *connectWatch) begin(r *http.Request, ctx context.Context, release func(
 		return ctx, release
 	}
 	method := methodOf(r)
-	if w.first == "" {
-		w.first = method
-		w.handshake.begin("connect", "")
-	} else {
+	switch {
+	case w.dialed:
 		w.handshake.beginMethod(method)
+	case w.first == "":
+		w.handshake.begin("connect", "")
+		fallthrough
+	default:
+		w.first = method
 	}
 	if method != "server/discover" {
 		return ctx, release
