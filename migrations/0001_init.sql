@@ -124,7 +124,7 @@ CREATE TABLE conversations (
 );
 CREATE UNIQUE INDEX conversations_name
     ON conversations (agent_id, coalesce(principal_id, '00000000-0000-0000-0000-000000000000'), name)
-    WHERE name IS NOT NULL;
+    WHERE name IS NOT NULL AND ended_at IS NULL;
 CREATE INDEX conversations_agent ON conversations (agent_id, id);
 
 -- tool: what skill servers offer.

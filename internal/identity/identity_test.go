@@ -1,0 +1,300 @@
+package identity_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"go.uber.org/goleak"
+
+	"github.com/holdpoint/holdpoint/internal/audit"
+	"github.com/holdpoint/holdpoint/internal/identity"
+	"github.com/holdpoint/holdpoint/internal/postgres"
+	"github.com/holdpoint/holdpoint/internal/postgrestest"
+	"github.com/holdpoint/holdpoint/internal/registry"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func service(t *testing.T, db *postgres.DB, bootstrap string) *identity.Service {
+	t.Helper()
+	s, err := identity.New(identity.Config{
+		Pool: db.Pool(), BootstrapToken: bootstrap, Logger: slog.New(slog.DiscardHandler), Now: time.Now,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
+	return s
+}
+
+func roles(list ...identity.Role) []identity.Role { return list }
+
+func check(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestToken(t *testing.T) {
+	t.Parallel()
+	db := postgrestest.New(t)
+	s := service(t, db, "")
+	ctx := t.Context()
+	id, token, err := s.CreateToken(ctx, uuid.Nil, "Vera", roles(identity.Reviewer), []string{"billing"})
+	check(t, err)
+	access, err := s.Authenticate(ctx, token)
+	check(t, err)
+	switch {
+	case access.Person.Name != "Vera" || access.Person.Issuer != identity.LocalIssuer:
+		t.Errorf("person %+v", access.Person)
+	case !access.Has(identity.Reviewer) || access.Has(identity.Operator):
+		t.Errorf("roles %v", access.Roles)
+	case !access.MayActAs("billing") || access.MayActAs("other"):
+		t.Errorf("agents %v", access.Agents)
+	}
+	_, second, err := s.CreateToken(ctx, access.Person.ID, "Vera", roles(identity.Operator), nil)
+	check(t, err)
+	other, err := s.Authenticate(ctx, second)
+	check(t, err)
+	if other.Person.ID != access.Person.ID {
+		t.Error("a second token made a second person")
+	}
+	check(t, s.RevokeToken(ctx, access.Person.ID, id))
+	if _, err := s.Authenticate(ctx, token); !errors.Is(err, identity.ErrUnauthenticated) {
+		t.Errorf("revoked: %v", err)
+	}
+	if err := s.RevokeToken(ctx, access.Person.ID, id); !errors.Is(err, identity.ErrNotFound) {
+		t.Errorf("revoked twice: %v", err)
+	}
+	actions := auditOf(t, db, access.Person.ID)
+	if want := []string{"token.revoked", "token.created", "token.created", "person.created"}; !slices.Equal(actions, want) {
+		t.Errorf("audit %v, want %v", actions, want)
+	}
+	stored := dump(t, db, "person_tokens") + dump(t, db, "audit_events")
+	if strings.Contains(stored, token[8:]) {
+		t.Error("the token is stored")
+	}
+}
+
+func auditOf(t *testing.T, db *postgres.DB, subject uuid.UUID) []string {
+	t.Helper()
+	events, err := audit.List(t.Context(), db.Pool(), audit.Filter{Subject: subject})
+	check(t, err)
+	var actions []string
+	for _, e := range events {
+		actions = append(actions, e.Action)
+	}
+	return actions
+}
+
+func dump(t *testing.T, db *postgres.DB, table string) string {
+	t.Helper()
+	var text string
+	check(t, db.Pool().QueryRow(t.Context(), `SELECT coalesce(string_agg(x::text, ' '), '') FROM `+table+` x`).Scan(&text))
+	return text
+}
+
+func TestAgentsOfToken(t *testing.T) {
+	t.Parallel()
+	s := service(t, postgrestest.New(t), "")
+	for name, tc := range map[string]struct {
+		roles  []identity.Role
+		agents []string
+		may    bool
+	}{
+		"operator":       {roles(identity.Operator), nil, true},
+		"both":           {roles(identity.Reviewer, identity.Operator), nil, true},
+		"reviewer":       {roles(identity.Reviewer), nil, false},
+		"other agent":    {roles(identity.Operator), []string{"other"}, false},
+		"reviewer named": {roles(identity.Reviewer), []string{"billing"}, true},
+	} {
+		_, token, err := s.CreateToken(t.Context(), uuid.Nil, "p", tc.roles, tc.agents)
+		check(t, err)
+		access, err := s.Authenticate(t.Context(), token)
+		check(t, err)
+		if access.MayActAs("billing") != tc.may {
+			t.Errorf("%s: agents %v", name, access.Agents)
+		}
+	}
+}
+
+func TestInvalidTokensAreRefused(t *testing.T) {
+	t.Parallel()
+	s := service(t, postgrestest.New(t), "")
+	for field, create := range map[string]func() error{
+		"name": func() error {
+			_, _, err := s.CreateToken(t.Context(), uuid.Nil, " Vera", roles(identity.Operator), nil)
+			return err
+		},
+		"roles": func() error {
+			_, _, err := s.CreateToken(t.Context(), uuid.Nil, "Vera", roles("root"), nil)
+			return err
+		},
+		"agents": func() error {
+			_, _, err := s.CreateToken(t.Context(), uuid.Nil, "Vera", roles(identity.Operator), []string{""})
+			return err
+		},
+		"ttl": func() error {
+			_, err := s.CreateSignInLink(t.Context(), "Vera", roles(identity.Operator), 0)
+			return err
+		},
+	} {
+		var invalid *identity.InvalidError
+		if err := create(); !errors.As(err, &invalid) || invalid.Field != field {
+			t.Errorf("%s: %v", field, err)
+		}
+	}
+	_, _, err := s.CreateToken(t.Context(), uuid.Nil, identity.Bootstrap, roles(identity.Operator), nil)
+	var invalid *identity.InvalidError
+	if !errors.As(err, &invalid) {
+		t.Errorf("a token for bootstrap: %v", err)
+	}
+}
+
+func TestBootstrap(t *testing.T) {
+	t.Parallel()
+	db := postgrestest.New(t)
+	var log bytes.Buffer
+	s, err := identity.New(identity.Config{
+		Pool: db.Pool(), BootstrapToken: "x", Logger: slog.New(slog.NewTextHandler(&log, nil)), Now: time.Now,
+	})
+	check(t, err)
+	t.Cleanup(s.Close)
+	if !strings.Contains(log.String(), "WARN") || strings.Contains(log.String(), "=x") {
+		t.Errorf("log: %s", log.String())
+	}
+	access, err := s.Authenticate(t.Context(), "x")
+	check(t, err)
+	if access.Person.Subject != identity.Bootstrap || !access.Has(identity.Operator) || !access.Has(identity.Reviewer) ||
+		!access.MayActAs("whatever") {
+		t.Errorf("access %+v", access)
+	}
+	again, err := s.Authenticate(t.Context(), "x")
+	if err != nil || again.Person.ID != access.Person.ID {
+		t.Errorf("again: %+v, %v", again, err)
+	}
+	for _, wrong := range []string{"", "y", "xx", "hpp_x"} {
+		if _, err := s.Authenticate(t.Context(), wrong); !errors.Is(err, identity.ErrUnauthenticated) {
+			t.Errorf("%q: %v", wrong, err)
+		}
+	}
+	without := service(t, db, "")
+	if _, err := without.Authenticate(t.Context(), "x"); !errors.Is(err, identity.ErrUnauthenticated) {
+		t.Errorf("no longer configured: %v", err)
+	}
+	if _, err := without.Authenticate(t.Context(), ""); !errors.Is(err, identity.ErrUnauthenticated) {
+		t.Errorf("empty: %v", err)
+	}
+}
+
+func TestRevocationReachesOtherProcesses(t *testing.T) {
+	t.Parallel()
+	db := postgrestest.New(t)
+	here, there := service(t, db, ""), service(t, db, "")
+	id, token, err := here.CreateToken(t.Context(), uuid.Nil, "Vera", roles(identity.Operator), nil)
+	check(t, err)
+	dropped := listen(t, db, there.Invalidate)
+	_, err = there.Authenticate(t.Context(), token)
+	check(t, err)
+	check(t, here.RevokeToken(t.Context(), uuid.Nil, id))
+	<-dropped
+	if _, err := there.Authenticate(t.Context(), token); !errors.Is(err, identity.ErrUnauthenticated) {
+		t.Errorf("after the notice: %v", err)
+	}
+}
+
+// listen does what a process does with notices. The channel gets one value a notice.
+func listen(t *testing.T, db *postgres.DB, invalidate func()) <-chan struct{} {
+	t.Helper()
+	ctx, stop := context.WithCancel(t.Context())
+	connected, dropped := make(chan struct{}, 1), make(chan struct{}, 100)
+	var listening sync.WaitGroup
+	listening.Go(func() {
+		db.Listen(ctx, []string{registry.Channel}, func(string, string) {
+			invalidate()
+			dropped <- struct{}{}
+		}, func() { connected <- struct{}{} })
+	})
+	t.Cleanup(func() {
+		stop()
+		listening.Wait()
+	})
+	<-connected
+	return dropped
+}
+
+func TestSignInLink(t *testing.T) {
+	t.Parallel()
+	db := postgrestest.New(t)
+	s := service(t, db, "")
+	link, err := s.CreateSignInLink(t.Context(), "Vera", roles(identity.Reviewer), time.Minute)
+	check(t, err)
+	const rivals = 8
+	won := make(chan identity.Access, rivals)
+	var all sync.WaitGroup
+	for range rivals {
+		all.Go(func() {
+			access, err := s.UseSignInLink(t.Context(), link)
+			switch {
+			case err == nil:
+				won <- access
+			case !errors.Is(err, identity.ErrUnauthenticated):
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	if len(won) != 1 {
+		t.Fatalf("the link worked %d times", len(won))
+	}
+	if access := <-won; access.Person.Name != "Vera" || !access.Has(identity.Reviewer) || access.Has(identity.Operator) {
+		t.Errorf("access %+v", access)
+	}
+	late, err := s.CreateSignInLink(t.Context(), "Vera", roles(identity.Reviewer), time.Minute)
+	check(t, err)
+	_, err = db.Pool().Exec(t.Context(), `UPDATE clock_offset SET value = '61 seconds'`)
+	check(t, err)
+	if _, err := s.UseSignInLink(t.Context(), late); !errors.Is(err, identity.ErrUnauthenticated) {
+		t.Errorf("expired: %v", err)
+	}
+}
+
+func TestLists(t *testing.T) {
+	t.Parallel()
+	s := service(t, postgrestest.New(t), "")
+	var ids []uuid.UUID
+	for _, name := range []string{"a", "b", "c"} {
+		id, _, err := s.CreateToken(t.Context(), uuid.Nil, name, roles(identity.Operator), nil)
+		check(t, err)
+		ids = append(ids, id)
+	}
+	first, next, err := s.Tokens(t.Context(), uuid.Nil, 2)
+	check(t, err)
+	rest, end, err := s.Tokens(t.Context(), next, 2)
+	check(t, err)
+	var got []uuid.UUID
+	for _, token := range append(first, rest...) {
+		got = append(got, token.ID)
+	}
+	slices.Reverse(got)
+	if !slices.Equal(got, ids) || end != uuid.Nil {
+		t.Errorf("tokens %v, end %v", got, end)
+	}
+	people, next, err := s.ListPeople(t.Context(), uuid.Nil, 0)
+	if err != nil || len(people) != 3 || people[0].Name != "c" || next != uuid.Nil {
+		t.Errorf("people %v, %v, %v", people, next, err)
+	}
+	byID, err := s.People(t.Context(), []uuid.UUID{people[1].ID, uuid.New()})
+	if err != nil || len(byID) != 1 || byID[people[1].ID].Name != "b" {
+		t.Errorf("by id: %v, %v", byID, err)
+	}
+}

@@ -1,0 +1,190 @@
+package registry_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/holdpoint/holdpoint/internal/registry"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// clock is moved by hand.
+type clock struct{ at atomic.Int64 }
+
+func (c *clock) now() time.Time          { return time.Unix(0, c.at.Load()) }
+func (c *clock) forward(d time.Duration) { c.at.Add(int64(d)) }
+
+func memory(t *testing.T, cfg registry.Config[int]) (*registry.Memory[string, int], *clock) {
+	t.Helper()
+	c := &clock{}
+	cfg.Now = c.now
+	m := registry.NewMemory[string](cfg)
+	t.Cleanup(m.Close)
+	return m, c
+}
+
+func value(v int) func(context.Context) (int, error) {
+	return func(context.Context) (int, error) { return v, nil }
+}
+
+func expect(t *testing.T, m *registry.Memory[string, int], load func(context.Context) (int, error), want int) {
+	t.Helper()
+	if got, err := m.Get(t.Context(), "k", load); err != nil || got != want {
+		t.Fatalf("got %d, %v, want %d", got, err, want)
+	}
+}
+
+func TestRemembersUntilDroppedOrOld(t *testing.T) {
+	t.Parallel()
+	m, c := memory(t, registry.Config[int]{TTL: time.Second})
+	expect(t, m, value(1), 1)
+	expect(t, m, value(2), 1)
+	m.Drop()
+	expect(t, m, value(3), 3)
+	c.forward(time.Second)
+	expect(t, m, value(4), 4)
+	m.DropIf(func(key string) bool { return key != "k" })
+	expect(t, m, value(5), 4)
+	m.DropIf(func(key string) bool { return key == "k" })
+	expect(t, m, value(6), 6)
+}
+
+func TestErrorsAreNotRemembered(t *testing.T) {
+	t.Parallel()
+	m, _ := memory(t, registry.Config[int]{})
+	broken := errors.New("broken")
+	if _, err := m.Get(t.Context(), "k", func(context.Context) (int, error) { return 0, broken }); !errors.Is(err, broken) {
+		t.Fatal(err)
+	}
+	expect(t, m, value(1), 1)
+}
+
+func TestLoadsOnceForAll(t *testing.T) {
+	t.Parallel()
+	m, _ := memory(t, registry.Config[int]{})
+	entered, release := make(chan struct{}), make(chan struct{})
+	var loads atomic.Int32
+	load := func(context.Context) (int, error) {
+		if loads.Add(1) == 1 {
+			close(entered)
+		}
+		<-release
+		return 7, nil
+	}
+	// The first leaves; those who came after it still get the value.
+	first, leave := context.WithCancel(t.Context())
+	left := make(chan error, 1)
+	go func() {
+		_, err := m.Get(first, "k", load)
+		left <- err
+	}()
+	<-entered
+	leave()
+	if err := <-left; !errors.Is(err, context.Canceled) {
+		t.Fatalf("who left got %v", err)
+	}
+	var others sync.WaitGroup
+	for range 10 {
+		others.Go(func() { expect(t, m, load, 7) })
+	}
+	close(release)
+	others.Wait()
+	if n := loads.Load(); n != 1 {
+		t.Errorf("%d loads", n)
+	}
+}
+
+func TestLoadBegunBeforeDropIsNotRemembered(t *testing.T) {
+	t.Parallel()
+	for name, drop := range map[string]func(m *registry.Memory[string, int]){
+		"all": (*registry.Memory[string, int]).Drop,
+		"one": func(m *registry.Memory[string, int]) { m.DropIf(func(string) bool { return true }) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			m, _ := memory(t, registry.Config[int]{})
+			entered, release := make(chan struct{}), make(chan struct{})
+			old := make(chan int, 1)
+			go func() {
+				v, _ := m.Get(context.Background(), "k", func(context.Context) (int, error) {
+					close(entered)
+					<-release
+					return 1, nil
+				})
+				old <- v
+			}()
+			<-entered
+			drop(m)
+			expect(t, m, value(2), 2) // it does not wait for the old one
+			close(release)
+			if v := <-old; v != 1 {
+				t.Errorf("who asked before the drop got %d", v)
+			}
+			expect(t, m, value(3), 2)
+		})
+	}
+}
+
+func TestGetIfJudgesAge(t *testing.T) {
+	t.Parallel()
+	m, c := memory(t, registry.Config[int]{})
+	young := func(_ int, age time.Duration) bool { return age < time.Minute }
+	expect(t, m, value(1), 1)
+	c.forward(59 * time.Second)
+	if v, err := m.GetIf(t.Context(), "k", young, value(2)); v != 1 || err != nil {
+		t.Errorf("young: %d, %v", v, err)
+	}
+	c.forward(time.Second)
+	if v, err := m.GetIf(t.Context(), "k", young, value(2)); v != 2 || err != nil {
+		t.Errorf("old: %d, %v", v, err)
+	}
+	expect(t, m, value(3), 2)
+}
+
+func TestIsBounded(t *testing.T) {
+	t.Parallel()
+	m, _ := memory(t, registry.Config[int]{MaxSize: 10, Size: func(v int) int { return v }})
+	for _, key := range []string{"a", "b", "c"} {
+		m.Put(key, 4)
+	}
+	_, a := m.Peek("a")
+	_, c := m.Peek("c")
+	if a || !c {
+		t.Errorf("remembered a: %v, c: %v", a, c)
+	}
+}
+
+func TestStartLoadsInTheBackground(t *testing.T) {
+	t.Parallel()
+	m, _ := memory(t, registry.Config[int]{})
+	release := make(chan struct{})
+	m.Start(t.Context(), "k", func(context.Context) (int, error) {
+		<-release
+		return 1, nil
+	})
+	if _, ok := m.Peek("k"); ok {
+		t.Error("known before it was loaded")
+	}
+	close(release)
+	expect(t, m, value(2), 1)
+}
+
+func TestCloseEndsLoads(t *testing.T) {
+	t.Parallel()
+	m, _ := memory(t, registry.Config[int]{})
+	m.Start(t.Context(), "k", func(ctx context.Context) (int, error) {
+		<-ctx.Done()
+		return 0, ctx.Err()
+	})
+	m.Close()
+	if _, err := m.Get(t.Context(), "k", value(1)); !errors.Is(err, registry.ErrClosed) {
+		t.Errorf("after Close: %v", err)
+	}
+}
