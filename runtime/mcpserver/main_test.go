@@ -4,9 +4,21 @@ import (
 	"testing"
 
 	"go.uber.org/goleak"
+
+	"github.com/holdpoint/holdpoint/internal/identity"
+	"github.com/holdpoint/holdpoint/runtime/agent"
+	"github.com/holdpoint/holdpoint/runtime/call"
+	"github.com/holdpoint/holdpoint/runtime/mcpserver"
 )
 
 func TestMain(m *testing.M) {
 	// After a body that is too large, net/http lingers for half a second.
 	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("net/http.(*conn).closeWriteAndWait"))
 }
+
+// The services are what the endpoint asks for.
+var (
+	_ mcpserver.Calls    = (*call.Service)(nil)
+	_ mcpserver.Agents   = (*agent.Service)(nil)
+	_ mcpserver.Identity = (*identity.Service)(nil)
+)
