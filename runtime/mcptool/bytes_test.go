@@ -25,7 +25,7 @@ func awkward() map[string]string {
 		"unicode":        `{"s":"ﬁ é 😀 ‮"}`,
 		"deep":           `{"d":` + strings.Repeat("[", 900) + strings.Repeat("]", 900) + `}`,
 		"empty":          `{}`,
-		"long":           `{"s":"` + strings.Repeat("x", 1<<20) + `"}`,
+		"long":           `{"s":"` + strings.Repeat("x", 200_000) + `"}`,
 	}
 }
 

@@ -6,10 +6,13 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"os/exec"
+	"os/signal"
+	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/google/uuid"
-	"github.com/holdpoint/holdpoint/runtime/mcptool"
 	"github.com/holdpoint/holdpoint/runtime/tool"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
@@ -27,12 +30,95 @@ func runChild(mode string) {
 				return &mcp.CallToolResult{}, nil
 			})
 		_ = server.Run(context.Background(), &mcp.StdioTransport{})
-	case "mirror":
-		(&rawChild{at: map[string]func(message, toolParams){"change": func(m message, _ toolParams) {
+	case "dies":
+		fmt.Fprintln(os.Stderr, "cannot find \u202e the configuration, key", os.Getenv("API_KEY"))
+		os.Exit(3)
+	case "prints": // like a program that is no server at all
+		for range 3 {
+			say("Welcome to the program!")
+		}
+		select {}
+	case "mute":
+		select {}
+	case "parent":
+		runParent()
+	default:
+		(&rawChild{at: rawActs(mode)}).run()
+	}
+}
+
+type rawAct = func(m message, params toolParams)
+
+// rawActs is what a raw child does besides the usual.
+func rawActs(mode string) map[string]rawAct {
+	acts := map[string]rawAct{
+		"change": func(m message, _ toolParams) {
 			say(`{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`)
 			say(answerText(m, `{}`))
-		}}}).run()
+		},
+		"crash": func(message, toolParams) {
+			fmt.Fprintln(os.Stderr, "panic: out of cheese")
+			os.Exit(2)
+		},
+		"hang":    func(message, toolParams) {},
+		"babbles": func(message, toolParams) { say("<html>not what was asked for") },
+		"noisy": func(m message, _ toolParams) {
+			say("debug: called")
+			say("[1,2,3]")
+			say(`{"jsonrpc":"2.0","id":4711,"result":{}}`)
+			say(answerText(m, `{"content":[]}`))
+		},
+		"huge": func(m message, _ toolParams) {
+			_, _ = os.Stdout.WriteString(`{"result":{"id":1,"a":["`)
+			piece := strings.Repeat("x", 1<<20)
+			for range 100 {
+				_, _ = os.Stdout.WriteString(piece)
+			}
+			say(`"]},"jsonrpc":"2.0","id":` + string(m.ID) + `}`)
+		},
+		"ping": func(m message, _ toolParams) {
+			say(`{"jsonrpc":"2.0","id":"p","method":"ping"}`)
+			say(`{"jsonrpc":"2.0","id":2,"method":"roots/list"}`)
+			pongs = append(pongs, m)
+		},
+		"deaf": func(m message, _ toolParams) { // reads nothing any more
+			say(answerText(m, `{}`))
+			select {}
+		},
+		"shut": func(m message, _ toolParams) { // closes its input and lives on
+			_ = os.Stdin.Close()
+			say(answerText(m, `{}`))
+			select {}
+		},
+		"about": func(m message, _ toolParams) { say(answerText(m, about())) },
+		"spawn": func(m message, _ toolParams) {
+			child := exec.Command("sleep", "1000")
+			if err := child.Start(); err != nil {
+				panic(err)
+			}
+			say(answerText(m, fmt.Sprintf(`{"pid":%d}`, child.Process.Pid)))
+		},
 	}
+	if mode == "silent" { // ignores what it does not know
+		acts["server/discover"] = func(message, toolParams) {}
+	}
+	if mode == "stubborn" { // ends only when it is made to
+		signal.Ignore(syscall.SIGTERM)
+		acts["EOF"] = func(message, toolParams) { select {} }
+	}
+	return acts
+}
+
+// pongs are the calls that wait for the client's answers.
+var pongs []message
+
+// about is what a child sees of the world.
+func about() string {
+	dir, _ := os.Getwd()
+	text, _ := json.Marshal(map[string]any{
+		"env": os.Environ(), "dir": dir, "pid": os.Getpid(), "group": syscall.Getpgrp(),
+	})
+	return string(text)
 }
 
 // childSkill is a skill whose server is this test binary.
@@ -48,27 +134,11 @@ func childSkill(t testing.TB, mode string) tool.Server {
 	}
 }
 
-func TestListAndCallOverStdio(t *testing.T) {
-	t.Parallel()
-	s := newSource(t, mcptool.Config{DataDir: t.TempDir()})
-	server := childSkill(t, "echo")
-	listing, err := s.List(t.Context(), server)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(listing.Tools) != 1 {
-		t.Errorf("tools %v", listing.Tools)
-	}
-	t.Log(listing.ProtocolVersion)
-	if got := textOf(t, call(t, s, server, "echo", `{"a":1}`)); got != `{"a":1}` {
-		t.Errorf("echo %s", got)
-	}
-}
-
 // rawChild is a server of 2025-11-25 without an SDK.
 type rawChild struct {
 	// at are the methods, and the tools, that it does not answer as usual.
-	at map[string]func(m message, params toolParams)
+	at   map[string]rawAct
+	seen []string
 }
 
 type toolParams struct {
@@ -81,6 +151,9 @@ func (c *rawChild) run() {
 	for {
 		line, err := lines.ReadBytes('\n')
 		if err != nil {
+			if last := c.at["EOF"]; last != nil {
+				last(message{}, toolParams{})
+			}
 			return
 		}
 		var m message
@@ -92,6 +165,12 @@ func (c *rawChild) run() {
 		_ = json.Unmarshal(m.Params, &params)
 		m.body = line
 		switch {
+		case m.Method == "" && len(pongs) > 0: // the client's answers, of which the last is told
+			c.seen = append(c.seen, string(line))
+			if len(c.seen) == 2 {
+				text, _ := json.Marshal(strings.Join(c.seen, ""))
+				say(answerText(pongs[0], `{"content":[{"type":"text","text":`+string(text)+`}]}`))
+			}
 		case c.at[m.Method] != nil:
 			c.at[m.Method](m, params)
 		case m.Method == "tools/call" && c.at[params.Name] != nil:

@@ -93,6 +93,7 @@ func TestUnusableToolsAreSkipped(t *testing.T) {
 func TestListsBeyondTheirBounds(t *testing.T) {
 	t.Parallel()
 	var n atomic.Int64
+	small := mcptool.Limits{ListBytes: 8 << 16}
 	tests := map[string]struct {
 		at     map[string]act
 		limits mcptool.Limits
@@ -102,8 +103,8 @@ func TestListsBeyondTheirBounds(t *testing.T) {
 		"10,000 tools":  {pages(func(string) string { return `{` + tools(0, 10_000) + `}` }), mcptool.Limits{}, tool.ProtocolFailure, "more than 1000 tools"},
 		"same cursor":   {pages(func(string) string { return `{"tools":[],"nextCursor":"again"}` }), mcptool.Limits{}, tool.ProtocolFailure, `the same cursor twice, "again"`},
 		"endless pages": {pages(func(string) string { return fmt.Sprintf(`{"tools":[],"nextCursor":"%d"}`, n.Add(1)) }), mcptool.Limits{}, tool.ProtocolFailure, "more than 100 pages"},
-		"9 MiB":         {pages(func(string) string { return `{"tools":[],"x":"` + strings.Repeat("x", 9<<20) + `"}` }), mcptool.Limits{}, tool.ProtocolFailure, "more than 8388608 bytes"},
-		"9 MiB by and by": {pages(func(string) string {
+		"too long":      {pages(func(string) string { return `{"tools":[],"x":"` + strings.Repeat("x", 9<<16) + `"}` }), small, tool.ProtocolFailure, "more than 524288 bytes"},
+		"too long by and by": {pages(func(string) string {
 			return fmt.Sprintf(`{"tools":[],"nextCursor":"%d","x":"%s"}`, n.Add(1), strings.Repeat("x", 3<<20))
 		}), mcptool.Limits{}, tool.ProtocolFailure, "more than 8388608 bytes"},
 		"hangs":            {map[string]act{"tools/list": hang}, mcptool.Limits{List: 300 * time.Millisecond}, tool.TransportFailure, "time"},

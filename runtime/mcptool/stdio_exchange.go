@@ -72,18 +72,28 @@ func (m *message) unsent() bool {
 	}
 }
 
+// failure is why writing a message failed, if it did.
+func (m *message) failure() error {
+	select {
+	case <-m.done:
+		return m.err
+	default:
+		return nil
+	}
+}
+
 // lost is the outcome of a request whose server went away.
 func (p *stdioPeer) lost(m *message, r *request, noise int64) outcome {
+	if m.unsent() {
+		out := failed(transportFailure(tool.EffectNone, m.failure(), "%s: not sent, for the server's process takes no more input%s", r.what, p.child.lastWords()))
+		out.unsent = true
+		return out
+	}
 	how := errPeerClosed.Error()
 	if !p.closing.Load() {
 		how = p.child.ending()
 	}
-	if m.unsent() {
-		out := failed(transportFailure(tool.EffectNone, nil, "%s: not sent: %s", r.what, how))
-		out.unsent = true
-		return out
-	}
-	return failed(transportFailure(tool.EffectPossible, nil, "%s: no answer came: %s%s", r.what, how, p.noiseSince(noise)))
+	return failed(transportFailure(tool.EffectPossible, m.failure(), "%s: no answer came: %s%s", r.what, how, p.noiseSince(noise)))
 }
 
 // gaveUp is the outcome of a request that was waited for no longer.

@@ -80,37 +80,60 @@ type idScanner struct {
 }
 
 func (s *idScanner) feed(p []byte) {
-	for _, b := range p {
+	for len(p) > 0 {
+		if s.inString && !s.slash && s.depth > 1 {
+			p = p[plainText(p):]
+			if len(p) == 0 {
+				return
+			}
+		}
 		if s.inString {
-			s.stringByte(b)
-			continue
+			s.stringByte(p[0])
+		} else {
+			s.tokenByte(p[0])
 		}
-		switch b {
-		case '"':
-			s.inString = true
-			if s.depth == 1 && !s.value {
-				s.text = s.text[:0]
-			}
-			s.keep(b)
-		case '{', '[':
-			s.depth++
-		case '}', ']':
-			if s.depth == 1 {
-				s.member()
-			}
-			s.depth--
-		case ':':
-			if s.depth == 1 {
-				s.name, s.text, s.value = append(s.name[:0], s.text...), s.text[:0], true
-			}
-		case ',':
-			if s.depth == 1 {
-				s.member()
-			}
-		case ' ', '\t', '\r', '\n':
-		default:
-			s.keep(b)
+		p = p[1:]
+	}
+}
+
+// plainText is the number of bytes before the first that matters in a string.
+func plainText(p []byte) int {
+	n := len(p)
+	if quote := bytes.IndexByte(p, '"'); quote >= 0 {
+		n = quote
+	}
+	if slash := bytes.IndexByte(p[:n], '\\'); slash >= 0 {
+		n = slash
+	}
+	return n
+}
+
+func (s *idScanner) tokenByte(b byte) {
+	switch b {
+	case '"':
+		s.inString = true
+		if s.depth == 1 && !s.value {
+			s.text = s.text[:0]
 		}
+		s.keep(b)
+	case '{', '[':
+		s.depth++
+	case '}', ']':
+		if s.depth == 1 {
+			s.member()
+		}
+		s.depth--
+	case ':':
+		if s.depth == 1 {
+			s.name, s.text, s.value = append(s.name[:0], s.text...), s.text[:0], true
+		}
+	case ',':
+		if s.depth == 1 {
+			s.member()
+		}
+	case ' ', '\t', '\r', '\n':
+	default:
+		s.keep(b)
 	}
 }
 

@@ -1,0 +1,71 @@
+package mcptool_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"runtime"
+	"strconv"
+	"testing"
+
+	"github.com/google/uuid"
+	"github.com/holdpoint/holdpoint/runtime/mcptool"
+	"github.com/holdpoint/holdpoint/runtime/tool"
+)
+
+func itoa(n int) string { return strconv.Itoa(n) }
+
+// runParent keeps a child like a server process would, and waits to be killed.
+func runParent() {
+	s := mcptool.New(mcptool.Config{DataDir: os.Getenv("MCPTOOL_TEST_DIR")})
+	self, err := os.Executable()
+	if err != nil {
+		panic(err)
+	}
+	result, err := s.Call(context.Background(), tool.Server{
+		SkillID: uuid.New(), Skill: "raw", Revision: 1, Transport: tool.Stdio,
+		Command: []string{self}, Env: map[string]string{"MCPTOOL_TEST_SERVER": "stubborn"},
+	}, tool.CallRequest{Tool: "about", Arguments: json.RawMessage(`{}`)})
+	if err != nil {
+		panic(err)
+	}
+	say(string(result.Raw))
+	select {}
+}
+
+// TestChildrenDieWithTheirParent: also when it is killed with SIGKILL, and a
+// child minds neither the end of its input nor SIGTERM.
+func TestChildrenDieWithTheirParent(t *testing.T) {
+	t.Parallel()
+	if runtime.GOOS != "linux" {
+		t.Skip("elsewhere a child has to mind the end of its input")
+	}
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	parent := exec.Command(self)
+	parent.Env = []string{"MCPTOOL_TEST_SERVER=parent", "MCPTOOL_TEST_DIR=" + t.TempDir()}
+	parent.Stderr = os.Stderr
+	out, err := parent.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := parent.Start(); err != nil {
+		t.Fatal(err)
+	}
+	line, err := bufio.NewReader(out).ReadBytes('\n')
+	var child aboutText
+	if err != nil || json.Unmarshal(line, &child) != nil {
+		_ = parent.Process.Kill()
+		t.Fatal(string(line), err)
+	}
+	if !alive(child.PID) {
+		t.Fatal("the child does not run")
+	}
+	_ = parent.Process.Kill()
+	_ = parent.Wait()
+	eventually(t, "the child is gone", func() bool { return !alive(child.PID) || zombie(child.PID) })
+}

@@ -1,0 +1,335 @@
+package mcptool_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/holdpoint/holdpoint/runtime/mcptool"
+	"github.com/holdpoint/holdpoint/runtime/tool"
+)
+
+func TestListAndCallOverStdio(t *testing.T) {
+	t.Parallel()
+	s := newSource(t, mcptool.Config{DataDir: t.TempDir()})
+	server := childSkill(t, "echo")
+	listing, err := s.List(t.Context(), server)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(listing.Tools) != 1 {
+		t.Errorf("tools %v", listing.Tools)
+	}
+	t.Log(listing.ProtocolVersion)
+	if got := textOf(t, call(t, s, server, "echo", `{"a":1}`)); got != `{"a":1}` {
+		t.Errorf("echo %s", got)
+	}
+}
+
+// callChild calls a tool of a child and wants a failure.
+func failTool(t *testing.T, s *mcptool.Source, skill tool.Server, name string, patience time.Duration) *tool.Failure {
+	t.Helper()
+	result, err := s.Call(within(t, patience), skill, tool.CallRequest{CallID: uuid.New(), Tool: name, Arguments: json.RawMessage(`{}`)})
+	if err == nil {
+		t.Fatalf("call %s succeeded: %.200s", name, result.Raw)
+	}
+	return asFailure(t, err)
+}
+
+func TestSilenceAboutDiscoverMeansInitialize(t *testing.T) {
+	t.Parallel()
+	s := newSource(t, mcptool.Config{DataDir: t.TempDir(), Limits: mcptool.Limits{DiscoverProbe: 200 * time.Millisecond}})
+	skill := childSkill(t, "silent")
+	listing, err := s.List(t.Context(), skill)
+	if err != nil || listing.ProtocolVersion != "2025-11-25" {
+		t.Fatal(listing, err)
+	}
+	call(t, s, skill, "mirror", `{}`)
+}
+
+func TestChildThatCannotBegin(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		kind tool.FailureKind
+		says []string
+	}{
+		"dies":   {tool.TransportFailure, []string{"exit status 3", `cannot find \u202e the configuration, key [hidden]`}},
+		"mute":   {tool.TransportFailure, []string{"time"}},
+		"prints": {tool.ProtocolFailure, []string{"time", "Welcome to the program!"}},
+	}
+	for mode, test := range tests {
+		t.Run(mode, func(t *testing.T) {
+			t.Parallel()
+			s := newSource(t, mcptool.Config{DataDir: t.TempDir(), Limits: mcptool.Limits{Start: 2 * time.Second, DiscoverProbe: 100 * time.Millisecond}})
+			skill := childSkill(t, mode)
+			skill.Env["API_KEY"] = "sk-1234567890"
+			f := failTool(t, s, skill, "mirror", 20*time.Second)
+			if f.Kind != test.kind || f.Effect != tool.EffectNone {
+				t.Errorf("got %s, effect %s: %s", f.Kind, f.Effect, f.Message)
+			}
+			for _, says := range test.says {
+				if !strings.Contains(f.Message, says) {
+					t.Errorf("message %q lacks %q", f.Message, says)
+				}
+			}
+		})
+	}
+}
+
+// TestChildThatKeepsDyingRests: it is started again at once after its first
+// death, and then not for a while.
+func TestChildThatKeepsDyingRests(t *testing.T) {
+	t.Parallel()
+	var mu sync.Mutex
+	now := time.Now()
+	clock := func() time.Time {
+		mu.Lock()
+		defer mu.Unlock()
+		return now
+	}
+	s := newSource(t, mcptool.Config{DataDir: t.TempDir(), Now: clock})
+	skill := childSkill(t, "dies")
+	for i, want := range []bool{false, false, true, true} {
+		f := failTool(t, s, skill, "mirror", 20*time.Second)
+		if got := strings.Contains(f.Message, "started again in"); got != want || f.Effect != tool.EffectNone {
+			t.Errorf("call %d: %s", i, f.Message)
+		}
+	}
+	mu.Lock()
+	now = now.Add(time.Minute)
+	mu.Unlock()
+	if f := failTool(t, s, skill, "mirror", 20*time.Second); strings.Contains(f.Message, "started again in") {
+		t.Errorf("after a minute: %s", f.Message)
+	}
+}
+
+func TestHostileChildAtACall(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		kind     tool.FailureKind
+		patience time.Duration
+		says     string
+	}{
+		"crash":   {tool.TransportFailure, 20 * time.Second, "exit status 2); it said: panic: out of cheese"},
+		"hang":    {tool.TransportFailure, 500 * time.Millisecond, "time"},
+		"babbles": {tool.ProtocolFailure, 500 * time.Millisecond, "<html>not what was asked for"},
+		"huge":    {tool.ProtocolFailure, 20 * time.Second, "larger than"},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newSource(t, mcptool.Config{DataDir: t.TempDir(), Limits: mcptool.Limits{ResultBytes: 1 << 20, ListBytes: 1 << 20}})
+			skill := childSkill(t, "raw")
+			first := aboutChild(t, s, skill)
+			f := failTool(t, s, skill, name, test.patience)
+			if f.Kind != test.kind || f.Effect != tool.EffectPossible || !strings.Contains(f.Message, test.says) {
+				t.Errorf("got %s, effect %s: %s", f.Kind, f.Effect, f.Message)
+			}
+			second := aboutChild(t, s, skill) // the next call is served
+			if same := first.PID == second.PID; same == (name == "crash") {
+				t.Errorf("same child: %t", same)
+			}
+		})
+	}
+}
+
+func TestNoiseHarmsNoCall(t *testing.T) {
+	t.Parallel()
+	s := newSource(t, mcptool.Config{DataDir: t.TempDir()})
+	skill := childSkill(t, "raw")
+	var all sync.WaitGroup
+	for range 20 {
+		all.Go(func() {
+			for _, name := range []string{"noisy", "mirror"} {
+				if _, err := s.Call(t.Context(), skill, tool.CallRequest{Tool: name}); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	all.Wait()
+}
+
+func TestChildMayAsk(t *testing.T) {
+	t.Parallel()
+	s := newSource(t, mcptool.Config{DataDir: t.TempDir()})
+	got := textOf(t, call(t, s, childSkill(t, "raw"), "ping", `{}`))
+	want := `{"jsonrpc":"2.0","id":"p","result":{}}` + "\n" +
+		`{"jsonrpc":"2.0","id":2,"error":{"code":-32601,"message":"not offered by this client: roots/list"}}` + "\n"
+	if got != want {
+		t.Errorf("got %s", got)
+	}
+}
+
+// TestChildThatReadsNothing: what it was not given has no effect.
+func TestChildThatReadsNothing(t *testing.T) {
+	t.Parallel()
+	s := newSource(t, mcptool.Config{DataDir: t.TempDir(), Limits: mcptool.Limits{Stop: 100 * time.Millisecond}})
+	skill := childSkill(t, "raw")
+	call(t, s, skill, "deaf", `{}`)
+	big := json.RawMessage(`{"s":"` + strings.Repeat("x", 1<<20) + `"}`)
+	ctx := within(t, 500*time.Millisecond)
+	begun := make(chan *tool.Failure, 1)
+	go func() {
+		_, err := s.Call(ctx, skill, tool.CallRequest{Tool: "mirror", Arguments: big})
+		begun <- asFailure(t, err)
+	}()
+	f := failTool(t, s, skill, "mirror", 300*time.Millisecond)
+	first := <-begun
+	effects := map[tool.Effect]int{f.Effect: 1}
+	effects[first.Effect]++
+	// One of the two fills the pipe; the other waits behind it, or fitted.
+	if effects[tool.EffectPossible] == 0 {
+		t.Errorf("%s and %s", f, first)
+	}
+}
+
+// TestChildThatClosedItsInput: nothing could be written, so the call goes to a
+// fresh child.
+func TestChildThatClosedItsInput(t *testing.T) {
+	t.Parallel()
+	s := newSource(t, mcptool.Config{DataDir: t.TempDir(), Limits: mcptool.Limits{Stop: 100 * time.Millisecond}})
+	skill := childSkill(t, "raw")
+	call(t, s, skill, "shut", `{}`)
+	if got := textOf(t, call(t, s, skill, "mirror", `{"again":1}`)); got != `{"again":1}` {
+		t.Errorf("got %s", got)
+	}
+}
+
+type aboutText struct {
+	Env        []string
+	Dir        string
+	PID, Group int
+}
+
+func aboutChild(t *testing.T, s *mcptool.Source, skill tool.Server) aboutText {
+	t.Helper()
+	var a aboutText
+	if err := json.Unmarshal(call(t, s, skill, "about", `{}`).Raw, &a); err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+func TestChildSeesOnlyItsOwnEnvironment(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	s := newSource(t, mcptool.Config{DataDir: dir, Path: "/usr/bin:/bin", Lang: "de_CH.UTF-8"})
+	skill := childSkill(t, "raw")
+	skill.Env["EXTRA"] = "a b"
+	a := aboutChild(t, s, skill)
+	home := filepath.Join(dir, "homes", skill.SkillID.String())
+	want := map[string]bool{
+		"PATH=/usr/bin:/bin": true, "LANG=de_CH.UTF-8": true, "HOME=" + home: true, "PWD=" + home: true,
+		"MCPTOOL_TEST_SERVER=raw": true, "EXTRA=a b": true,
+	}
+	for _, entry := range a.Env {
+		if !want[entry] {
+			t.Errorf("the child sees %q", entry)
+		}
+		delete(want, entry)
+	}
+	delete(want, "PWD="+home)
+	if len(want) > 0 {
+		t.Errorf("the child lacks %v", want)
+	}
+	if info, err := os.Stat(home); err != nil || info.Mode().Perm() != 0o700 {
+		t.Errorf("home: %v %v", info, err)
+	}
+	if a.Dir != home {
+		t.Errorf("works in %s", a.Dir)
+	}
+	if a.Group != a.PID || a.Group == syscall.Getpgrp() {
+		t.Errorf("process %d in group %d", a.PID, a.Group)
+	}
+}
+
+func TestStderrGoesToTheLog(t *testing.T) {
+	t.Parallel()
+	log := &safeBuffer{}
+	s := newSource(t, mcptool.Config{DataDir: t.TempDir(), Logger: slog.New(slog.NewTextHandler(log, nil))})
+	failTool(t, s, childSkill(t, "raw"), "crash", 20*time.Second)
+	eventually(t, "the line is logged", func() bool {
+		return strings.Contains(log.String(), `level=INFO msg="skill server says" skill=raw stderr="panic: out of cheese"`)
+	})
+}
+
+type safeBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (b *safeBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.Write(p)
+}
+
+func (b *safeBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.String()
+}
+
+// alive reports whether a process exists, also as a zombie.
+func alive(pid int) bool { return syscall.Kill(pid, 0) == nil }
+
+// TestNoProcessIsLeftBehind: not the child, not what it started, no zombie.
+func TestNoProcessIsLeftBehind(t *testing.T) {
+	t.Parallel()
+	for _, mode := range []string{"raw", "stubborn"} {
+		for _, end := range []string{"Forget", "Close", "crash"} {
+			t.Run(mode+"/"+end, func(t *testing.T) {
+				t.Parallel()
+				s := newSource(t, mcptool.Config{DataDir: t.TempDir(), Limits: mcptool.Limits{Stop: 50 * time.Millisecond}})
+				skill := childSkill(t, mode)
+				child := aboutChild(t, s, skill).PID
+				var spawned struct{ PID int }
+				if err := json.Unmarshal(call(t, s, skill, "spawn", `{}`).Raw, &spawned); err != nil {
+					t.Fatal(err)
+				}
+				switch end {
+				case "Forget":
+					s.Forget(skill.SkillID)
+				case "Close":
+					if err := s.Close(within(t, 20*time.Second)); err != nil {
+						t.Error(err)
+					}
+				case "crash":
+					failTool(t, s, skill, "crash", 20*time.Second)
+				}
+				eventually(t, "the child is gone", func() bool { return !alive(child) })
+				// init reaps what the child started, where there is one that does
+				eventually(t, "its child is gone", func() bool { return !alive(spawned.PID) || zombie(spawned.PID) })
+			})
+		}
+	}
+}
+
+// zombie reports whether a process only waits to be reaped.
+func zombie(pid int) bool {
+	text, err := os.ReadFile(filepath.Join("/proc", itoa(pid), "stat"))
+	return err == nil && strings.Contains(string(text), ") Z ")
+}
+
+func TestStdioMayBeOff(t *testing.T) {
+	t.Parallel()
+	for name, config := range map[string]mcptool.Config{
+		"switched off":   {StdioOff: true, DataDir: t.TempDir()},
+		"data directory": {},
+	} {
+		s := newSource(t, config)
+		f := failTool(t, s, childSkill(t, "raw"), "mirror", 20*time.Second)
+		if f.Kind != tool.TransportFailure || f.Effect != tool.EffectNone || !strings.Contains(f.Message, name) {
+			t.Errorf("got %s, effect %s: %s", f.Kind, f.Effect, f.Message)
+		}
+	}
+}
