@@ -1,0 +1,235 @@
+package tool_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/holdpoint/holdpoint/internal/audit"
+	"github.com/holdpoint/holdpoint/runtime/agent"
+	"github.com/holdpoint/holdpoint/runtime/tool"
+)
+
+// asked lists and tells how often the server has been asked so far.
+func (w *world) asked() int32 {
+	w.t.Helper()
+	_, err := w.discovery.List(w.t.Context(), w.skill, false)
+	var failure *tool.Failure
+	if err != nil && !errors.As(err, &failure) {
+		w.t.Fatal(err)
+	}
+	return w.source.lists.Load()
+}
+
+func TestListingIsFreshForAWhile(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		ttl, fresh time.Duration
+		err        error
+	}{
+		"default":      {0, 5 * time.Minute, nil},
+		"the server's": {time.Second, time.Second, nil},
+		"a day":        {1000 * time.Hour, 24 * time.Hour, nil},
+		"failure":      {0, 10 * time.Second, &tool.Failure{Kind: tool.ProtocolFailure, Message: "HTML"}},
+		"other error":  {0, 10 * time.Second, errors.New("refused")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			w.source.offer(read1)
+			w.source.ttl = tc.ttl
+			w.source.fail(tc.err)
+			w.asked()
+			w.clock.forward(tc.fresh - time.Nanosecond)
+			if n := w.asked(); n != 1 {
+				t.Errorf("asked %d times while the listing was fresh", n)
+			}
+			w.clock.forward(time.Nanosecond)
+			if n := w.asked(); n != 2 {
+				t.Errorf("asked %d times when it no longer was", n)
+			}
+		})
+	}
+}
+
+func TestListChangedIsListedAnew(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.asked()
+	w.discovery.ListChanged(uuid.New())
+	if n := w.asked(); n != 1 {
+		t.Errorf("another skill's notice: asked %d times", n)
+	}
+	w.discovery.Invalidate()
+	if n := w.asked(); n != 1 {
+		t.Errorf("a change of the registry: asked %d times", n)
+	}
+	w.discovery.ListChanged(w.skill.SkillID)
+	if n := w.asked(); n != 2 {
+		t.Errorf("asked %d times", n)
+	}
+}
+
+func TestFailureIsRecordedAndRecovered(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.source.fail(&tool.Failure{Kind: tool.TransportFailure, Message: "connection \x00refused " + strings.Repeat("x", 1000)})
+	_, err := w.discovery.List(t.Context(), w.skill, false)
+	var failure *tool.Failure
+	if !errors.As(err, &failure) || failure.Kind != tool.TransportFailure {
+		t.Fatalf("error %v", err)
+	}
+	skill, err := w.agents.SkillByName(t.Context(), "files")
+	check(t, err)
+	if h := skill.Health; h.ErrorKind != "transport" || !strings.HasPrefix(h.Error, "connection \uFFFDrefused") ||
+		len(h.Error) > 600 || h.DiscoveredAt != nil || h.ListedAt == nil {
+		t.Errorf("health %+v", h)
+	}
+	w.source.fail(nil)
+	w.source.offer(read1)
+	w.list(false)
+	if skill, err = w.agents.SkillByName(t.Context(), "files"); err != nil || skill.Health.ErrorKind != "" ||
+		skill.Health.Error != "" || skill.Health.DiscoveredAt == nil {
+		t.Errorf("health %+v, %v", skill.Health, err)
+	}
+	if s := w.status("read"); !s.IsAccepted() {
+		t.Errorf("first discovery after failures: %+v", s)
+	}
+}
+
+func TestCancelledWaiterDoesNotFailOthers(t *testing.T) {
+	t.Parallel()
+	w := worldWith(t, gated(read1))
+	first, leave := context.WithCancel(t.Context())
+	left := make(chan error, 1)
+	go func() {
+		_, err := w.discovery.List(first, w.skill, false)
+		left <- err
+	}()
+	<-w.source.entered
+	leave()
+	if err := <-left; !errors.Is(err, context.Canceled) {
+		t.Errorf("who left got %v", err)
+	}
+	var others sync.WaitGroup
+	for range 5 {
+		others.Go(func() {
+			listing, err := w.discovery.List(t.Context(), w.skill, false)
+			if err != nil || len(listing.Tools) != 1 {
+				t.Errorf("%+v, %v", listing, err)
+			}
+		})
+	}
+	close(w.source.gate)
+	others.Wait()
+	if n := w.source.lists.Load(); n != 1 {
+		t.Errorf("asked %d times", n)
+	}
+}
+
+func TestRecheck(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	recheck := func(name string) (tool.PinStatus, error) {
+		return w.discovery.Recheck(t.Context(), w.skill, false, name)
+	}
+	w.source.offer(read1)
+	w.asked()
+	w.source.offer(read2)
+	w.clock.forward(59 * time.Second)
+	if s, err := recheck("read"); err != nil || !s.IsAccepted() || w.source.lists.Load() != 1 {
+		t.Errorf("within a minute: %+v, %v", s, err)
+	}
+	w.clock.forward(time.Second)
+	if s, err := recheck("read"); err != nil || s.IsAccepted() || s.Current != pin(t, read2) {
+		t.Errorf("after a minute: %+v, %v", s, err)
+	}
+	// Another process accepts: the database knows at once.
+	other := newProcess(t, w.db, w.source)
+	check(t, other.agents.AcceptTool(t.Context(), audit.System(), w.skill.SkillID, "read", pin(t, read2)))
+	if s, err := recheck("read"); err != nil || !s.IsAccepted() {
+		t.Errorf("accepted elsewhere: %+v, %v", s, err)
+	}
+	// A remembered failure does not stop a call whose server is back.
+	w.source.fail(&tool.Failure{Kind: tool.TransportFailure, Message: "down"})
+	w.clock.forward(time.Minute)
+	if _, err := recheck("read"); err == nil {
+		t.Error("the server is down, and the check passed")
+	}
+	w.source.fail(nil)
+	if s, err := recheck("read"); err != nil || !s.IsAccepted() {
+		t.Errorf("server is back: %+v, %v", s, err)
+	}
+	if s, err := recheck("delete"); err != nil || s.Known {
+		t.Errorf("no such tool: %+v, %v", s, err)
+	}
+}
+
+func TestHostileNamesAreLeftOut(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.source.offer(read1, definition("read", "another"), `{"name":"a\u0000b","inputSchema":{}}`, write1)
+	listing, err := w.discovery.List(t.Context(), w.skill, false)
+	check(t, err)
+	if len(listing.Tools) != 2 || len(listing.Skipped) != 2 {
+		t.Errorf("tools %v, skipped %v", listing.Tools, listing.Skipped)
+	}
+	if s := w.status("read"); s.Current != pin(t, read1) {
+		t.Errorf("the second of one name counts: %+v", s)
+	}
+}
+
+func TestChangedSkillIsSuperseded(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.source.offer(read1)
+	yes := true
+	_, err := w.agents.UpdateSkill(t.Context(), audit.System(), w.skill.SkillID, agent.SkillPatch{AutoApprove: &yes})
+	check(t, err)
+	if _, err := w.discovery.List(t.Context(), w.skill, false); !errors.Is(err, tool.ErrSuperseded) {
+		t.Errorf("an older revision was listed: %v", err)
+	}
+	if s := w.status("read"); s.Known {
+		t.Errorf("and stored: %+v", s)
+	}
+}
+
+func TestDefinitions(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	const strange = `{"name":"read","x-big":9007199254740993,"inputSchema":{"type":"object","maximum":1e400}}`
+	w.source.offer(strange, write1)
+	w.list(false)
+	other := newProcess(t, w.db, w.source)
+	d, err := other.discovery.Definition(t.Context(), pin(t, strange))
+	if err != nil || string(d.Raw()) != strange || d.Pin() != pin(t, strange) {
+		t.Errorf("%s, %v", d.Raw(), err)
+	}
+	both, err := other.discovery.Definitions(t.Context(), []tool.Pin{pin(t, strange), pin(t, write1)})
+	if err != nil || len(both) != 2 {
+		t.Errorf("%v, %v", both, err)
+	}
+	if _, err := other.discovery.Definition(t.Context(), pin(t, write2)); !errors.Is(err, tool.ErrNotFound) {
+		t.Errorf("never stored: %v", err)
+	}
+}
+
+func TestUnknownTransport(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	if _, err := w.discovery.Source(tool.Stdio); !errors.Is(err, tool.ErrNoSource) {
+		t.Errorf("source: %v", err)
+	}
+	skill := w.skill
+	skill.Transport = tool.Stdio
+	_, err := w.discovery.List(t.Context(), skill, false)
+	var failure *tool.Failure
+	if !errors.As(err, &failure) {
+		t.Errorf("list: %v", err)
+	}
+}

@@ -1,0 +1,219 @@
+package tool_test
+
+import (
+	"errors"
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/google/uuid"
+
+	"github.com/holdpoint/holdpoint/internal/audit"
+	"github.com/holdpoint/holdpoint/runtime/tool"
+)
+
+var (
+	read1, read2   = definition("read", "reads"), definition("read", "reads and sends it away")
+	write1, write2 = definition("write", "writes"), definition("write", "writes elsewhere")
+)
+
+func TestFirstDiscoveryIsAccepted(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.source.offer(read1, write1)
+	w.list(false)
+	for name, want := range map[string]tool.Pin{"read": pin(t, read1), "write": pin(t, write1)} {
+		if s := w.status(name); !s.IsAccepted() || s.Accepted != want || s.Current != want {
+			t.Errorf("%s: %+v", name, s)
+		}
+	}
+	if s := w.status("delete"); s != (tool.PinStatus{}) {
+		t.Errorf("a tool that never was: %+v", s)
+	}
+	if got, want := w.actions(), []string{"tools.accepted"}; !slices.Equal(got, want) {
+		t.Errorf("audit %v, want %v", got, want)
+	}
+	events, err := audit.List(t.Context(), w.db.Pool(), audit.Filter{Subject: w.skill.SkillID, Limit: 1})
+	check(t, err)
+	tools, _ := events[0].Data["tools"].(map[string]any)
+	if tools["read"] != pin(t, read1).String() || len(tools) != 2 {
+		t.Errorf("the event names %v", tools)
+	}
+	w.list(false)
+	if got := w.actions(); len(got) != 1 {
+		t.Errorf("listed again: %v", got)
+	}
+}
+
+func TestChangedDefinitionIsNotAccepted(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.source.offer(read1, write1)
+	w.list(false)
+	w.source.offer(read2, write1)
+	w.list(false)
+	if s := w.status("read"); s.IsAccepted() || s.Current != pin(t, read2) || s.Accepted != pin(t, read1) || !s.Known {
+		t.Errorf("changed: %+v", s)
+	}
+	if s := w.status("write"); !s.IsAccepted() {
+		t.Errorf("unchanged: %+v", s)
+	}
+	w.source.offer(read1, write1)
+	w.list(false)
+	if s := w.status("read"); !s.IsAccepted() {
+		t.Errorf("as it was: %+v", s)
+	}
+	want := []string{"tools.accepted", "tool.changed read", "tool.restored read"}
+	if got := w.actions(); !slices.Equal(got, want) {
+		t.Errorf("audit %v, want %v", got, want)
+	}
+}
+
+func TestRemovedToolComesBack(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.source.offer(read1, write1)
+	w.list(false)
+	w.source.offer(write1)
+	w.list(true)
+	if s := w.status("read"); s.Known || s.IsAccepted() {
+		t.Errorf("removed: %+v", s)
+	}
+	w.source.offer(read2, write1)
+	w.list(true) // trusting new tools does not trust a known one that changed
+	if s := w.status("read"); !s.Known || s.IsAccepted() || s.Accepted != pin(t, read1) {
+		t.Errorf("back with another definition: %+v", s)
+	}
+	w.source.offer(write1)
+	w.list(false)
+	w.source.offer(read1, write1)
+	w.list(false)
+	if s := w.status("read"); !s.IsAccepted() {
+		t.Errorf("back as it was: %+v", s)
+	}
+	want := []string{
+		"tools.accepted", "tool.removed read", "tool.added read", "tool.removed read", "tool.restored read",
+	}
+	if got := w.actions(); !slices.Equal(got, want) {
+		t.Errorf("audit %v, want %v", got, want)
+	}
+}
+
+func TestNewTool(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.source.offer(read1)
+	w.list(false)
+	w.source.offer(read1, write1)
+	w.list(false)
+	if s := w.status("write"); s.IsAccepted() || !s.Accepted.IsZero() || !s.Known {
+		t.Errorf("new: %+v", s)
+	}
+	w.list(true)
+	if s := w.status("write"); !s.IsAccepted() {
+		t.Errorf("new tools are trusted: %+v", s)
+	}
+	w.source.offer(read2, write2)
+	w.list(true)
+	if r, s := w.status("read"), w.status("write"); r.IsAccepted() || s.IsAccepted() {
+		t.Errorf("changed, though new tools are trusted: %+v, %+v", r, s)
+	}
+}
+
+func TestEmptyFirstDiscoveryCounts(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.list(false)
+	w.source.offer(read1)
+	w.list(false)
+	if s := w.status("read"); s.IsAccepted() {
+		t.Errorf("a tool that came later: %+v", s)
+	}
+}
+
+func TestAccept(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.source.offer(read1)
+	w.list(false)
+	w.source.offer(read2, write1)
+	w.list(false)
+	operator := uuid.New()
+	accept := func(name string, p tool.Pin) error {
+		return w.agents.AcceptTool(t.Context(), audit.Person(operator), w.skill.SkillID, name, p)
+	}
+	if err := accept("read", pin(t, read1)); !errors.Is(err, tool.ErrNotCurrent) {
+		t.Errorf("what is not offered: %v", err)
+	}
+	if err := accept("delete", pin(t, read1)); !errors.Is(err, tool.ErrNotFound) {
+		t.Errorf("no such tool: %v", err)
+	}
+	check(t, accept("read", pin(t, read2)))
+	check(t, accept("write", pin(t, write1)))
+	check(t, accept("write", pin(t, write1))) // does nothing
+	if r, s := w.status("read"), w.status("write"); !r.IsAccepted() || !s.IsAccepted() {
+		t.Errorf("accepted: %+v, %+v", r, s)
+	}
+	want := []string{
+		"tools.accepted", "tool.added write", "tool.changed read", "tool.accepted read", "tool.accepted write",
+	}
+	if got := w.actions(); !slices.Equal(got, want) {
+		t.Errorf("audit %v, want %v", got, want)
+	}
+	events, err := audit.List(t.Context(), w.db.Pool(), audit.Filter{Subject: w.skill.SkillID, Limit: 1})
+	check(t, err)
+	if events[0].Actor != audit.Person(operator) {
+		t.Errorf("accepted by %+v", events[0].Actor)
+	}
+}
+
+func TestTwoProcessesDiscoverAtOnce(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.source.offer(read1, write1)
+	processes := []*process{w.process}
+	for range 3 {
+		processes = append(processes, newProcess(t, w.db, w.source))
+	}
+	var all sync.WaitGroup
+	for _, p := range processes {
+		all.Go(func() {
+			if _, err := p.discovery.List(t.Context(), w.skill, false); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	if got, want := w.actions(), []string{"tools.accepted"}; !slices.Equal(got, want) {
+		t.Errorf("audit %v, want %v", got, want)
+	}
+	for _, p := range processes {
+		status, err := p.discovery.Status(t.Context(), w.skill.SkillID, "read")
+		if err != nil || !status.IsAccepted() {
+			t.Errorf("%+v, %v", status, err)
+		}
+	}
+}
+
+// An older listing that is stored after a newer one does not move the pins back.
+func TestSlowListingDoesNotUndoALaterOne(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.source.offer(read1)
+	w.list(false)
+	slow := gated(read1)
+	other := newProcess(t, w.db, slow)
+	done := make(chan error, 1)
+	go func() {
+		_, err := other.discovery.List(t.Context(), w.skill, false)
+		done <- err
+	}()
+	<-slow.entered
+	w.source.offer(read2)
+	w.list(false)
+	close(slow.gate)
+	check(t, <-done)
+	if s := w.status("read"); s.Current != pin(t, read2) {
+		t.Errorf("moved back: %+v", s)
+	}
+}
