@@ -1,0 +1,171 @@
+package api
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"net/http"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/google/uuid"
+
+	"github.com/holdpoint/holdpoint/approval"
+	"github.com/holdpoint/holdpoint/runtime/call"
+)
+
+// maxNote bounds what a reviewer writes, in characters.
+const maxNote = 4000
+
+// Approval is the request to decide about one parked call.
+type Approval struct {
+	ID              uuid.UUID       `json:"id" format:"uuid" doc:"The call's id too."`
+	CallID          uuid.UUID       `json:"call_id" format:"uuid"`
+	Status          approval.Status `json:"status" enum:"pending,approved,rejected,expired,cancelled"`
+	Agent           string          `json:"agent"`
+	Skill           string          `json:"skill"`
+	Tool            string          `json:"tool" doc:"The skill's own name of the tool."`
+	Arguments       json.RawMessage `json:"arguments" doc:"Byte for byte as they will be sent."`
+	Digest          string          `json:"digest" doc:"Of everything that the decision is about; hand it back with the decision."`
+	ArgumentsDigest string          `json:"arguments_digest" doc:"SHA-256 of the argument bytes, in hex."`
+	ToolPin         string          `json:"tool_pin" doc:"Digest of the tool's definition, in hex."`
+	Principal       *string         `json:"principal" doc:"The person on whose behalf the agent acts; null with a bare agent key."`
+	CreatedAt       time.Time       `json:"created_at"`
+	Deadline        time.Time       `json:"deadline"`
+	Decision        *Decision       `json:"decision" doc:"Null while it is pending."`
+	Rule            string          `json:"rule" enum:"gated,high_risk,definition_changed,new_tool" doc:"Why the call was parked."`
+}
+
+func newApproval(w call.Waiting, names map[uuid.UUID]string) Approval {
+	sum := sha256.Sum256(w.Call.Arguments)
+	return Approval{
+		ID: w.Approval.CallID, CallID: w.Approval.CallID, Status: w.Approval.Status,
+		Agent: w.Call.Agent, Skill: w.Call.Skill, Tool: w.Call.Tool, Arguments: w.Call.Arguments,
+		Digest: w.Approval.Digest.String(), ArgumentsDigest: hex.EncodeToString(sum[:]), ToolPin: w.Call.Pin.String(),
+		Principal: orNull(names[w.Call.PrincipalID]), CreatedAt: w.Approval.CreatedAt.UTC(), Deadline: w.Approval.Deadline.UTC(),
+		Decision: newDecision(w.Approval, names[w.Approval.DecidedBy]), Rule: w.Approval.Rule,
+	}
+}
+
+// approvalViews adds the names of people.
+func (a *API) approvalViews(ctx context.Context, waiting ...call.Waiting) (func(call.Waiting) Approval, error) {
+	var people []uuid.UUID
+	for _, w := range waiting {
+		people = append(people, w.Call.PrincipalID, w.Approval.DecidedBy)
+	}
+	names, err := a.people(ctx, people...)
+	return func(w call.Waiting) Approval { return newApproval(w, names) }, err
+}
+
+func (a *API) approvalView(ctx context.Context, w call.Waiting) (*bodyOutput[Approval], error) {
+	view, err := a.approvalViews(ctx, w)
+	if err != nil {
+		return nil, err
+	}
+	return output(view(w)), nil
+}
+
+type listApprovalsInput struct {
+	Page
+	Status string `query:"status" enum:"pending,approved,rejected,expired,cancelled"`
+}
+
+func (a *API) listApprovals(ctx context.Context, input *listApprovalsInput) (*listOutput[Approval], error) {
+	before, err := input.idCursor()
+	if err != nil {
+		return nil, err
+	}
+	waiting, next, err := a.calls.Approvals(ctx, call.QueueFilter{
+		Status: approval.Status(input.Status), Before: before, Limit: input.Limit,
+	})
+	if err != nil {
+		return nil, err
+	}
+	view, err := a.approvalViews(ctx, waiting...)
+	if err != nil {
+		return nil, err
+	}
+	return listOf(waiting, cursorOf(next), view), nil
+}
+
+func (a *API) getApproval(ctx context.Context, input *ByID) (*bodyOutput[Approval], error) {
+	id, err := idOf("approval", input.ID)
+	if err != nil {
+		return nil, err
+	}
+	waiting, err := a.calls.Approval(ctx, id)
+	if err != nil {
+		return nil, named(err, "approval", input.ID)
+	}
+	return a.approvalView(ctx, waiting)
+}
+
+// looseDigest is a digest as somebody sent it. What is no string is no
+// digest, so it differs from every one: a mismatch, not a malformed request.
+type looseDigest string
+
+func (d *looseDigest) UnmarshalJSON(text []byte) error {
+	var s string
+	if err := json.Unmarshal(text, &s); err == nil {
+		*d = looseDigest(s)
+	}
+	return nil
+}
+
+type approveInput struct {
+	ByID
+	Body *struct {
+		Digest    looseDigest     `json:"digest" doc:"As it was shown with the approval."`
+		Note      string          `json:"note,omitempty" maxLength:"4000"`
+		Arguments json.RawMessage `json:"arguments,omitempty" doc:"Other arguments than those shown. Not available yet."`
+	}
+}
+
+func (a *API) approve(ctx context.Context, input *approveInput) (*bodyOutput[Approval], error) {
+	decision := call.Decision{Approve: true}
+	if body := input.Body; body != nil {
+		if body.Arguments != nil {
+			return nil, problem(http.StatusUnprocessableEntity, CodeNotAvailable,
+				"body.arguments: approving with other arguments is not available yet; reject, and say what to change")
+		}
+		decision.Digest, decision.Note = string(body.Digest), body.Note
+	}
+	return a.decide(ctx, input.ID, decision, "body.note")
+}
+
+type rejectInput struct {
+	ByID
+	Body *struct {
+		Digest looseDigest `json:"digest" doc:"As it was shown with the approval."`
+		Reason string      `json:"reason" minLength:"1" maxLength:"4000" doc:"For the agent: why, and what to do instead."`
+	}
+}
+
+func (a *API) reject(ctx context.Context, input *rejectInput) (*bodyOutput[Approval], error) {
+	decision := call.Decision{}
+	if body := input.Body; body != nil {
+		decision.Digest, decision.Note = string(body.Digest), body.Reason
+	}
+	if strings.TrimSpace(decision.Note) == "" {
+		return nil, invalid("body.reason", "expected a reason that is not empty")
+	}
+	return a.decide(ctx, input.ID, decision, "body.reason")
+}
+
+func (a *API) decide(ctx context.Context, id string, d call.Decision, note string) (*bodyOutput[Approval], error) {
+	if n := utf8.RuneCountInString(d.Note); n > maxNote {
+		return nil, invalid(note, "expected at most %d characters, not %d", maxNote, n)
+	}
+	var err error
+	if d.CallID, err = idOf("approval", id); err != nil {
+		return nil, err
+	}
+	d.By = callerOf(ctx).personID()
+	decided, err := a.calls.Decide(ctx, d)
+	if err != nil {
+		return nil, named(err, "approval", id)
+	}
+	return a.approvalView(ctx, decided)
+}

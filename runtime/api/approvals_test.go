@@ -1,0 +1,245 @@
+package api_test
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/holdpoint/holdpoint/internal/identity"
+)
+
+// hostile arguments: what a careless encoder would change.
+const hostile = `{"big":9007199254740993,"huge":1e400,"zero":-0,"html":"<b>&amp;","sep":"` + "\u2028" + `","esc":"\u003c\u202e"}`
+
+func (w *world) digest(id uuid.UUID) string {
+	w.t.Helper()
+	digest, _ := w.get("approvals/"+id.String(), w.reviewer).want(w.t, 200)["digest"].(string)
+	return digest
+}
+
+func TestApprovalShape(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	id := w.park(hostile)
+	answer := w.get("approvals/"+id.String(), w.reviewer)
+	v := answer.want(t, 200)
+	if !strings.Contains(answer.body, `"arguments":`+hostile+`,`) {
+		t.Errorf("arguments are not as they were sent: %s", answer.body)
+	}
+	sum := sha256.Sum256([]byte(hostile))
+	for name, want := range map[string]any{
+		"id": id.String(), "call_id": id.String(), "status": "pending", "agent": "billing", "skill": "files", "tool": "write",
+		"arguments_digest": hex.EncodeToString(sum[:]), "principal": nil, "decision": nil, "rule": "gated",
+	} {
+		if got, ok := v[name]; !ok || got != want {
+			t.Errorf("%s is %v, want %v", name, got, want)
+		}
+	}
+	for _, name := range []string{"digest", "tool_pin"} {
+		if text, _ := v[name].(string); len(text) != 64 {
+			t.Errorf("%s is %v", name, v[name])
+		}
+	}
+	for _, name := range []string{"created_at", "deadline"} {
+		text, _ := v[name].(string)
+		if _, err := time.Parse(time.RFC3339, text); err != nil || !strings.HasSuffix(text, "Z") {
+			t.Errorf("%s is %v", name, v[name])
+		}
+	}
+	list := items(t, w.get("approvals?status=pending", w.reviewer).want(t, 200))
+	if len(list) != 1 {
+		t.Fatalf("%d approvals", len(list))
+	}
+	if got := items(t, w.get("approvals?status=rejected", w.reviewer).want(t, 200)); len(got) != 0 {
+		t.Errorf("rejected: %v", got)
+	}
+}
+
+func TestApprove(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	id := w.park(hostile)
+	digest := w.digest(id)
+	v := w.post("approvals/"+id.String()+"/approve", w.reviewer, fmt.Sprintf(`{"digest":%q,"note":"fine"}`, digest)).want(t, 200)
+	decision, _ := v["decision"].(map[string]any)
+	if v["status"] != "approved" || decision["by"] != "rita" || decision["outcome"] != "approved" || decision["note"] != "fine" || decision["at"] == "" {
+		t.Errorf("got %v", v)
+	}
+	w.wait(id)
+	answer := w.get("calls/"+id.String(), w.reviewer)
+	if got := answer.want(t, 200)["status"]; got != "succeeded" {
+		t.Errorf("call is %v", got)
+	}
+	if !strings.Contains(answer.body, `"result":{"content":[{"type":"text","text":"<ok> \u003c 9007199254740993"}]}`) {
+		t.Errorf("the result is not as it came: %s", answer.body)
+	}
+	for _, late := range []string{"approve", "reject"} {
+		v := w.post("approvals/"+id.String()+"/"+late, w.both, fmt.Sprintf(`{"digest":%q,"%s":"x"}`, digest, reasonField(late))).
+			problem(t, 409, "already_decided")
+		decision, _ := v["decision"].(map[string]any)
+		if v["approval_status"] != "approved" || decision["by"] != "rita" || decision["outcome"] != "approved" {
+			t.Errorf("late %s: %v", late, v)
+		}
+	}
+}
+
+func reasonField(action string) string {
+	if action == "approve" {
+		return "note"
+	}
+	return "reason"
+}
+
+func TestReject(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	id := w.park(`{"n":1}`)
+	path, digest := "approvals/"+id.String()+"/reject", w.digest(id)
+	for _, body := range []string{
+		fmt.Sprintf(`{"digest":%q}`, digest), fmt.Sprintf(`{"digest":%q,"reason":""}`, digest),
+		fmt.Sprintf(`{"digest":%q,"reason":"  \n"}`, digest), `{}`,
+	} {
+		v := w.post(path, w.reviewer, body).problem(t, 422, "invalid_request")
+		if !strings.Contains(v["detail"].(string), "body.reason") {
+			t.Errorf("%s: %v", body, v)
+		}
+	}
+	v := w.post(path, w.reviewer, fmt.Sprintf(`{"digest":%q,"reason":"not now"}`, digest)).want(t, 200)
+	if v["status"] != "rejected" {
+		t.Errorf("got %v", v)
+	}
+	v = w.get("calls/"+id.String(), w.key).want(t, 200)
+	if v["status"] != "rejected" || v["code"] != "rejected" || v["message"] != "not now" || v["finished_at"] == nil {
+		t.Errorf("got %v", v)
+	}
+}
+
+func TestDigestMismatch(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	id := w.park(`{"n":1}`)
+	digest := w.digest(id)
+	digests := []string{
+		`""`, `"x"`, `null`, `5`, `true`, `[]`, `{}`, `["` + digest + `"]`, `"` + digest[:63] + `"`, `"` + digest + `0"`,
+		`"` + strings.ToUpper(digest) + `"`, `" ` + digest + `"`, `"` + strings.Repeat("0", 64) + `"`,
+	}
+	for _, action := range []string{"approve", "reject"} {
+		path := "approvals/" + id.String() + "/" + action
+		for _, wrong := range digests {
+			body := fmt.Sprintf(`{"digest":%s,"%s":"x"}`, wrong, reasonField(action))
+			w.post(path, w.reviewer, body).problem(t, 409, "digest_mismatch")
+		}
+	}
+	path := "approvals/" + id.String() + "/approve"
+	w.post(path, w.reviewer, `{}`).problem(t, 409, "digest_mismatch")
+	w.post(path, w.reviewer, ``).problem(t, 409, "digest_mismatch")
+	w.post("approvals/"+id.String()+"/reject", w.reviewer, `{"reason":"x"}`).problem(t, 409, "digest_mismatch")
+	if got := w.get("approvals/"+id.String(), w.reviewer).want(t, 200)["status"]; got != "pending" {
+		t.Errorf("approval is %v", got)
+	}
+	other := w.park(`{"n":2}`)
+	body := fmt.Sprintf(`{"digest":%q}`, digest)
+	w.post("approvals/"+other.String()+"/approve", w.reviewer, body).problem(t, 409, "digest_mismatch")
+}
+
+func TestApproveBodies(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	id := w.park(`{"n":1}`)
+	path, digest := "approvals/"+id.String()+"/approve", w.digest(id)
+	tests := []struct {
+		name, body, code string
+		status           int
+	}{
+		{"other arguments", `{"digest":"%s","arguments":{"n":1e400}}`, "not_available", 422},
+		{"no other arguments", `{"digest":"%s","arguments":null}`, "not_available", 422},
+		{"unknown member", `{"digest":"%s","force":true}`, "invalid_request", 422},
+		{"name in another case", `{"digest":"%s","Note":"x"}`, "invalid_request", 422},
+		{"duplicate name", `{"digest":"%s","digest":"x"}`, "invalid_request", 422},
+		{"note of another type", `{"digest":"%s","note":5}`, "invalid_request", 422},
+		{"long note", `{"digest":"%s","note":"` + strings.Repeat("x", 4001) + `"}`, "invalid_request", 422},
+		{"not JSON", `{"digest":"%s"`, "invalid_request", 422},
+		{"invalid UTF-8", `{"digest":"%s","note":"` + "\xff" + `"}`, "invalid_request", 422},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			w.post(path, w.reviewer, strings.Replace(test.body, "%s", digest, 1)).problem(t, test.status, test.code)
+		})
+	}
+	t.Run("too large", func(t *testing.T) {
+		body := `{"digest":"` + digest + `","note":"` + strings.Repeat("x", 1<<20) + `"}`
+		w.post(path, w.reviewer, body).problem(t, 413, "invalid_request")
+	})
+	if got := w.get("approvals/"+id.String(), w.reviewer).want(t, 200)["status"]; got != "pending" {
+		t.Errorf("approval is %v", got)
+	}
+}
+
+func TestExpired(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	id := w.park(`{"n":1}`)
+	digest := w.digest(id)
+	_, err := w.db.Pool().Exec(t.Context(), `UPDATE clock_offset SET value = '1 hour'`)
+	check(t, err)
+	v := w.post("approvals/"+id.String()+"/approve", w.reviewer, fmt.Sprintf(`{"digest":%q}`, digest)).problem(t, 409, "expired")
+	decision, _ := v["decision"].(map[string]any)
+	if v["approval_status"] != "expired" || decision["outcome"] != "expired" || decision["by"] != nil || decision["at"] == nil {
+		t.Errorf("got %v", v)
+	}
+	if got := w.get("approvals/"+id.String(), w.reviewer).want(t, 200)["status"]; got != "expired" {
+		t.Errorf("approval is %v", got)
+	}
+	if got := w.get("calls/"+id.String(), w.key).want(t, 200)["status"]; got != "expired" {
+		t.Errorf("call is %v", got)
+	}
+}
+
+func TestSelfApproval(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.reviewer = w.token("paula", identity.Reviewer)
+	id := w.submit("files__write", `{"n":1}`, w.personID(w.reviewer))
+	digest := w.digest(id)
+	v := w.get("approvals/"+id.String(), w.reviewer).want(t, 200)
+	if v["principal"] != "paula" {
+		t.Errorf("principal is %v", v["principal"])
+	}
+	body := fmt.Sprintf(`{"digest":%q,"reason":"x"}`, digest)
+	w.post("approvals/"+id.String()+"/reject", w.reviewer, body).problem(t, 403, "self_approval")
+	w.post("approvals/"+id.String()+"/approve", w.reviewer, fmt.Sprintf(`{"digest":%q}`, digest)).problem(t, 403, "self_approval")
+	w.post("approvals/"+id.String()+"/approve", w.both, fmt.Sprintf(`{"digest":%q}`, digest)).want(t, 200)
+	w.wait(id)
+}
+
+func TestApprovalPages(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	var want []string
+	for i := range 5 {
+		want = append([]string{w.park(fmt.Sprintf(`{"n":%d}`, i)).String()}, want...)
+	}
+	var got []string
+	path := "approvals?status=pending&limit=2"
+	for range 4 {
+		v := w.get(path, w.reviewer).want(t, 200)
+		for _, item := range items(t, v) {
+			got = append(got, item.(map[string]any)["id"].(string))
+		}
+		if v["next_cursor"] == nil {
+			break
+		}
+		path = "approvals?status=pending&limit=2&cursor=" + v["next_cursor"].(string)
+	}
+	a, _ := json.Marshal(got)
+	b, _ := json.Marshal(want)
+	if string(a) != string(b) {
+		t.Errorf("got %s, want %s", a, b)
+	}
+}

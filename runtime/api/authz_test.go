@@ -1,0 +1,200 @@
+package api_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/google/uuid"
+)
+
+// may says who may use which operation. An operation that is missing here fails
+// the test, so that none is added without a thought about who may use it.
+var may = map[string]string{ //nolint:gochecknoglobals // a table
+	// o: operator, r: reviewer, a: an agent's key
+	"GET /api/v1/conversations":      "ora",
+	"GET /api/v1/conversations/{id}": "ora",
+	"GET /api/v1/calls":              "ora",
+	"GET /api/v1/calls/{id}":         "ora",
+	"POST /api/v1/calls/{id}/cancel": "ora", // their own, but operators any
+
+	"POST /api/v1/calls/{id}/resolve":     "o",
+	"GET /api/v1/approvals":               "or",
+	"GET /api/v1/approvals/{id}":          "or",
+	"POST /api/v1/approvals/{id}/approve": "r",
+	"POST /api/v1/approvals/{id}/reject":  "r",
+	"GET /api/v1/audit":                   "or",
+
+	"POST /api/v1/apply": "o",
+
+	"GET /api/v1/agents":                     "or",
+	"POST /api/v1/agents":                    "o",
+	"GET /api/v1/agents/{name}":              "or",
+	"PATCH /api/v1/agents/{name}":            "o",
+	"DELETE /api/v1/agents/{name}":           "o",
+	"GET /api/v1/agents/{name}/keys":         "o",
+	"POST /api/v1/agents/{name}/keys":        "o",
+	"DELETE /api/v1/agents/{name}/keys/{id}": "o",
+
+	"GET /api/v1/skills":                             "or",
+	"POST /api/v1/skills":                            "o",
+	"GET /api/v1/skills/{name}":                      "or",
+	"PATCH /api/v1/skills/{name}":                    "o",
+	"DELETE /api/v1/skills/{name}":                   "o",
+	"POST /api/v1/skills/{name}/probe":               "o",
+	"GET /api/v1/skills/{name}/tools":                "or",
+	"POST /api/v1/skills/{name}/tools/{tool}/accept": "o",
+
+	"GET /api/v1/assignments":                    "or",
+	"POST /api/v1/assignments":                   "o",
+	"DELETE /api/v1/assignments/{agent}/{skill}": "o",
+
+	"GET /api/v1/tokens":         "o",
+	"POST /api/v1/tokens":        "o",
+	"DELETE /api/v1/tokens/{id}": "o",
+}
+
+// operations reads from the OpenAPI document what there is.
+func (w *world) operations() []string {
+	w.t.Helper()
+	var document struct {
+		Paths map[string]map[string]json.RawMessage `json:"paths"`
+	}
+	check(w.t, json.Unmarshal(w.api.Document(), &document))
+	var found []string
+	for path, methods := range document.Paths {
+		for method := range methods {
+			found = append(found, strings.ToUpper(method)+" "+path)
+		}
+	}
+	return found
+}
+
+func TestWhoMayWhat(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	operations := w.operations()
+	if len(operations) != len(may) {
+		t.Errorf("%d operations, %d in the table", len(operations), len(may))
+	}
+	credentials := map[byte]string{'o': w.operator, 'r': w.reviewer, 'a': w.key}
+	for _, operation := range operations {
+		t.Run(operation, func(t *testing.T) {
+			allowed, ok := may[operation]
+			if !ok {
+				t.Fatal("the table does not say who may use this")
+			}
+			method, path, _ := strings.Cut(operation, " ")
+			path = strings.NewReplacer("{id}", uuid.NewString(), "{name}", "nobody", "{tool}", "nothing",
+				"{agent}", "nobody", "{skill}", "nothing").Replace(path)
+			body := ""
+			if method == http.MethodPost || method == http.MethodPatch {
+				body = `{}`
+			}
+			w.send(method, path, "", body).problem(t, 401, "unauthenticated")
+			w.send(method, path, "hpk_nonsense", body).problem(t, 401, "unauthenticated")
+			for role, token := range credentials {
+				got := w.send(method, path, token, body)
+				forbidden := got.status == http.StatusForbidden
+				if forbidden == strings.ContainsRune(allowed, rune(role)) {
+					t.Errorf("%c: status %d: %s", role, got.status, got.body)
+				}
+				if forbidden {
+					got.problem(t, 403, "forbidden")
+				}
+				if got.status == http.StatusUnauthorized || got.status >= 500 {
+					t.Errorf("%c: status %d: %s", role, got.status, got.body)
+				}
+			}
+		})
+	}
+}
+
+func TestCredentials(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	tests := []struct {
+		name   string
+		header map[string][]string
+		status int
+	}{
+		{"bearer token", map[string][]string{"Authorization": {"Bearer " + w.reviewer}}, 200},
+		{"lower case scheme", map[string][]string{"Authorization": {"bearer " + w.reviewer}}, 200},
+		{"agent key as bearer", map[string][]string{"Authorization": {"Bearer " + w.key}}, 200},
+		{"agent key by itself", map[string][]string{"X-Agent-API-Key": {w.key}}, 200},
+		{"person's token as agent key", map[string][]string{"X-Agent-API-Key": {w.reviewer}}, 401},
+		{"bootstrap token as agent key", map[string][]string{"X-Agent-API-Key": {bootstrap}}, 401},
+		{"basic", map[string][]string{"Authorization": {"Basic " + w.reviewer}}, 401},
+		{"empty bearer", map[string][]string{"Authorization": {"Bearer "}}, 401},
+		{"two", map[string][]string{"Authorization": {"Bearer " + w.reviewer}, "X-Agent-API-Key": {w.key}}, 401},
+		{"two bearers", map[string][]string{"Authorization": {"Bearer " + w.key, "Bearer " + w.reviewer}}, 401},
+		{"identity by header", map[string][]string{"X-User": {"olga"}, "X-Forwarded-User": {"olga"}}, 401},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			got := w.sendHeaders(t, "/api/v1/calls", test.header)
+			if got.status != test.status {
+				t.Errorf("status %d, want %d: %s", got.status, test.status, got.body)
+			}
+			if got.status == 401 && got.header.Get("WWW-Authenticate") == "" {
+				t.Error("no WWW-Authenticate")
+			}
+		})
+	}
+}
+
+func TestRevokedCredentials(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	key := w.post("agents/billing/keys", w.operator, "").want(t, 201)
+	secret, _ := key["key"].(string)
+	w.get("calls", secret).want(t, 200)
+	list := w.get("agents/billing/keys", w.operator)
+	if strings.Contains(list.body, secret) || len(items(t, list.want(t, 200))) != 2 {
+		t.Errorf("keys: %s", list.body)
+	}
+	w.send("DELETE", "/api/v1/agents/other/keys/"+key["id"].(string), w.operator, "").problem(t, 404, "not_found")
+	w.send("DELETE", "/api/v1/agents/billing/keys/"+key["id"].(string), w.operator, "").want(t, 204)
+	w.get("calls", secret).problem(t, 401, "unauthenticated")
+	w.send("DELETE", "/api/v1/agents/billing/keys/"+key["id"].(string), w.operator, "").problem(t, 404, "not_found")
+
+	token := w.post("tokens", w.operator, `{"person":"tom","roles":["reviewer"]}`).want(t, 201)
+	secret, _ = token["key"].(string)
+	w.get("approvals", secret).want(t, 200)
+	list = w.get("tokens", w.operator)
+	if strings.Contains(list.body, secret) || !strings.Contains(list.body, `"person":"tom","roles":["reviewer"],"agents":[]`) {
+		t.Errorf("tokens: %s", list.body)
+	}
+	w.send("DELETE", "/api/v1/tokens/"+token["id"].(string), w.operator, "").want(t, 204)
+	w.get("approvals", secret).problem(t, 401, "unauthenticated")
+}
+
+func TestTokenBodies(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	for _, body := range []string{
+		`{}`, `{"person":"tom"}`, `{"person":"tom","roles":[]}`, `{"person":"tom","roles":["boss"]}`,
+		`{"person":"","roles":["reviewer"]}`, `{"person":"bootstrap","roles":["reviewer"]}`,
+		`{"person":"a\u202eb","roles":["reviewer"]}`, `{"person":"tom","roles":["reviewer"],"agents":[""]}`,
+	} {
+		w.post("tokens", w.operator, body).problem(t, 422, "invalid_request")
+	}
+}
+
+// TestDecideAsAgent: nothing that an agent can send decides.
+func TestDecideAsAgent(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	id := w.park(`{"n":1}`)
+	digest := w.digest(id)
+	for _, action := range []string{"approve", "reject"} {
+		body := fmt.Sprintf(`{"digest":%q,"%s":"x"}`, digest, reasonField(action))
+		w.post("approvals/"+id.String()+"/"+action, w.key, body).problem(t, 403, "forbidden")
+		w.post("approvals/"+id.String()+"/"+action, w.operator, body).problem(t, 403, "forbidden")
+	}
+	if got := w.get("approvals/"+id.String(), w.reviewer).want(t, 200)["status"]; got != "pending" {
+		t.Errorf("approval is %v", got)
+	}
+}

@@ -1,0 +1,266 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/holdpoint/holdpoint/approval"
+	"github.com/holdpoint/holdpoint/internal/identity"
+	"github.com/holdpoint/holdpoint/runtime/call"
+)
+
+// Call is one tools/call and everything that happened to it.
+type Call struct {
+	ID             uuid.UUID       `json:"id" format:"uuid"`
+	Status         call.Status     `json:"status" enum:"needs_connection,parked,approved,executing,succeeded,failed,rejected,expired,cancelled,denied,invalid,unknown"`
+	Code           *string         `json:"code" doc:"Why the call ended as it did; stable."`
+	Failure        *string         `json:"failure" enum:"tool_error,jsonrpc_error,transport,protocol,session_invalid" doc:"Of failed calls: which side of the wire broke."`
+	Effect         *string         `json:"effect" enum:"none,possible" doc:"Of failed and unknown calls: whether it may have been executed."`
+	Message        *string         `json:"message" doc:"Plain words about the end."`
+	Agent          string          `json:"agent"`
+	Principal      *string         `json:"principal" doc:"The person on whose behalf the agent made the call; null with a bare agent key."`
+	ConversationID *uuid.UUID      `json:"conversation_id" format:"uuid"`
+	Skill          string          `json:"skill"`
+	Tool           string          `json:"tool" doc:"The skill's own name of the tool."`
+	Name           string          `json:"name" doc:"The name by which the agent called it."`
+	Gated          bool            `json:"gated" doc:"Whether it needed an approval."`
+	Arguments      json.RawMessage `json:"arguments" doc:"Byte for byte as they were, or will be, sent."`
+	Result         json.RawMessage `json:"result" doc:"As it came: a tool result, or the error object of a jsonrpc_error; null when there is none."`
+	CreatedAt      time.Time       `json:"created_at"`
+	FinishedAt     *time.Time      `json:"finished_at"`
+	Deadline       *time.Time      `json:"deadline" doc:"Of parked calls: when the approval expires."`
+	Late           json.RawMessage `json:"late" doc:"Evidence: an outcome that came after the call had become unknown."`
+	Resolution     *Resolution     `json:"resolution" doc:"What an operator found out about an unknown outcome."`
+}
+
+// Resolution is what an operator found out about an unknown outcome.
+type Resolution struct {
+	Outcome string    `json:"outcome" enum:"succeeded,failed"`
+	Note    string    `json:"note"`
+	By      *string   `json:"by"`
+	At      time.Time `json:"at"`
+}
+
+func newCall(c call.Call, names map[uuid.UUID]string, deadlines map[uuid.UUID]time.Time) Call {
+	view := Call{
+		ID: c.ID, Status: c.Status, Code: orNull(c.Code), Failure: orNull(c.Failure), Effect: orNull(c.Effect),
+		Message: orNull(c.Message), Agent: c.Agent, Principal: orNull(names[c.PrincipalID]),
+		ConversationID: idOrNull(c.ConversationID), Skill: c.Skill, Tool: c.Tool, Name: c.ExposedName, Gated: c.Gated,
+		Arguments: c.Arguments, Result: c.Result, CreatedAt: c.CreatedAt.UTC(), FinishedAt: utcOrNull(c.FinishedAt),
+		Late: c.Late,
+	}
+	if deadline, ok := deadlines[c.ID]; ok {
+		view.Deadline = utcOrNull(&deadline)
+	}
+	if r := c.Resolution; r != nil {
+		view.Resolution = &Resolution{Outcome: r.Outcome, Note: r.Note, By: orNull(names[r.By]), At: r.At.UTC()}
+	}
+	return view
+}
+
+// callViews adds what calls do not hold themselves: names of people, and deadlines.
+func (a *API) callViews(ctx context.Context, calls []call.Call) (func(call.Call) Call, error) {
+	var people, parked []uuid.UUID
+	for _, c := range calls {
+		people = append(people, c.PrincipalID)
+		if c.Resolution != nil {
+			people = append(people, c.Resolution.By)
+		}
+		if c.Status == call.Parked {
+			parked = append(parked, c.ID)
+		}
+	}
+	names, err := a.people(ctx, people...)
+	if err != nil {
+		return nil, err
+	}
+	deadlines := make(map[uuid.UUID]time.Time)
+	if len(parked) > 0 {
+		approvals, err := approval.Get(ctx, a.audit, parked...)
+		if err != nil {
+			return nil, err
+		}
+		for _, found := range approvals {
+			deadlines[found.CallID] = found.Deadline
+		}
+	}
+	return func(c call.Call) Call { return newCall(c, names, deadlines) }, nil
+}
+
+func (a *API) callView(ctx context.Context, c call.Call) (*bodyOutput[Call], error) {
+	view, err := a.callViews(ctx, []call.Call{c})
+	if err != nil {
+		return nil, err
+	}
+	return output(view(c)), nil
+}
+
+// people returns the names of people by id.
+func (a *API) people(ctx context.Context, ids ...uuid.UUID) (map[uuid.UUID]string, error) {
+	wanted := make([]uuid.UUID, 0, len(ids))
+	for _, id := range ids {
+		if id != uuid.Nil {
+			wanted = append(wanted, id)
+		}
+	}
+	names := make(map[uuid.UUID]string, len(wanted))
+	if len(wanted) == 0 {
+		return names, nil
+	}
+	people, err := a.identity.People(ctx, wanted)
+	if err != nil {
+		return nil, err
+	}
+	for id, person := range people {
+		names[id] = person.Name
+	}
+	return names, nil
+}
+
+type listCallsInput struct {
+	Page
+	Agent  string `query:"agent" doc:"Only calls of the agent of this name."`
+	Status string `query:"status" enum:"needs_connection,parked,approved,executing,succeeded,failed,rejected,expired,cancelled,denied,invalid,unknown"`
+}
+
+func (a *API) listCalls(ctx context.Context, input *listCallsInput) (*listOutput[Call], error) {
+	before, err := input.idCursor()
+	if err != nil {
+		return nil, err
+	}
+	filter := call.Filter{Status: call.Status(input.Status), Before: before, Limit: input.Limit}
+	if filter.Viewer, filter.AgentID, err = a.scope(ctx, input.Agent); err != nil {
+		return nil, err
+	}
+	calls, next, err := a.calls.List(ctx, filter)
+	if err != nil {
+		return nil, err
+	}
+	view, err := a.callViews(ctx, calls)
+	if err != nil {
+		return nil, err
+	}
+	return listOf(calls, cursorOf(next), view), nil
+}
+
+// scope says whose calls or conversations a list is about: as whom the caller
+// looks, and the one agent it is limited to, if any.
+func (a *API) scope(ctx context.Context, agentName string) (call.Viewer, uuid.UUID, error) {
+	who := callerOf(ctx)
+	if who.agent != nil {
+		if agentName != "" && agentName != who.agent.Name {
+			return call.Viewer{}, uuid.Nil, notFound("agent", agentName)
+		}
+		return who.viewerAs(who.agent.ID), who.agent.ID, nil
+	}
+	if who.seesAll() && agentName == "" {
+		return call.Viewer{}, uuid.Nil, nil
+	}
+	if agentName == "" {
+		return call.Viewer{}, uuid.Nil, invalid("query.agent", "expected the name of an agent that you act as")
+	}
+	if !who.seesAll() && !who.person.MayActAs(agentName) {
+		return call.Viewer{}, uuid.Nil, notFound("agent", agentName)
+	}
+	found, err := a.agents.AgentByName(ctx, agentName)
+	if err != nil {
+		return call.Viewer{}, uuid.Nil, named(err, "agent", agentName)
+	}
+	if who.seesAll() {
+		return call.Viewer{}, found.ID, nil
+	}
+	return who.viewerAs(found.ID), found.ID, nil
+}
+
+func (a *API) getCall(ctx context.Context, input *ByID) (*bodyOutput[Call], error) {
+	found, _, err := a.visibleCall(ctx, input.ID)
+	if err != nil {
+		return nil, err
+	}
+	return a.callView(ctx, found)
+}
+
+// visibleCall returns a call that the caller may see, and as whom they see it.
+// To everybody else it does not exist.
+func (a *API) visibleCall(ctx context.Context, text string) (call.Call, call.Viewer, error) {
+	id, err := idOf("call", text)
+	if err != nil {
+		return call.Call{}, call.Viewer{}, err
+	}
+	who := callerOf(ctx)
+	if who.agent != nil {
+		viewer := who.viewerAs(who.agent.ID)
+		found, err := a.calls.Get(ctx, viewer, id)
+		return found, viewer, named(err, "call", text)
+	}
+	found, err := a.calls.Get(ctx, call.Viewer{}, id)
+	if err != nil {
+		return call.Call{}, call.Viewer{}, named(err, "call", text)
+	}
+	own := found.PrincipalID == who.personID() && who.person.MayActAs(found.Agent)
+	switch {
+	case own:
+		return found, who.viewerAs(found.AgentID), nil
+	case who.seesAll():
+		return found, call.Viewer{}, nil
+	}
+	return call.Call{}, call.Viewer{}, notFound("call", text)
+}
+
+func (a *API) cancelCall(ctx context.Context, input *ByID) (*bodyOutput[Call], error) {
+	found, viewer, err := a.visibleCall(ctx, input.ID)
+	if err != nil {
+		return nil, err
+	}
+	who := callerOf(ctx)
+	if all := viewer == (call.Viewer{}); all && !who.has(identity.Operator) {
+		return nil, problem(http.StatusForbidden, CodeForbidden, "a call is cancelled by whoever made it, or by an operator")
+	}
+	cancelled, err := a.calls.Cancel(ctx, viewer, who.personID(), found.ID)
+	if err != nil {
+		return nil, a.stateProblem(ctx, found.ID, err)
+	}
+	return a.callView(ctx, cancelled)
+}
+
+type resolveInput struct {
+	ByID
+	Body struct {
+		Outcome string `json:"outcome" enum:"succeeded,failed" doc:"What really became of the call."`
+		Note    string `json:"note,omitempty" maxLength:"4000" doc:"How you know."`
+	}
+}
+
+func (a *API) resolveCall(ctx context.Context, input *resolveInput) (*bodyOutput[Call], error) {
+	id, err := idOf("call", input.ID)
+	if err != nil {
+		return nil, err
+	}
+	resolved, err := a.calls.Resolve(ctx, id, call.Resolution{
+		Outcome: input.Body.Outcome, Note: input.Body.Note, By: callerOf(ctx).personID(),
+	})
+	if err != nil {
+		return nil, a.stateProblem(ctx, id, err)
+	}
+	return a.callView(ctx, resolved)
+}
+
+// stateProblem says in a conflict what state the call is in.
+func (a *API) stateProblem(ctx context.Context, id uuid.UUID, err error) error {
+	if !errors.Is(err, call.ErrState) {
+		return named(err, "call", id.String())
+	}
+	found, getErr := a.calls.Get(ctx, call.Viewer{}, id)
+	if getErr != nil {
+		return err
+	}
+	if found.Resolution != nil {
+		return problem(http.StatusConflict, CodeStateConflict, "the call is %s, and was resolved before", found.Status)
+	}
+	return problem(http.StatusConflict, CodeStateConflict, "the call is %s", found.Status)
+}

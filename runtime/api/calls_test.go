@@ -1,0 +1,179 @@
+package api_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/uuid"
+
+	"github.com/holdpoint/holdpoint/internal/identity"
+	"github.com/holdpoint/holdpoint/runtime/tool"
+)
+
+func TestCallShape(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	id := w.park(hostile)
+	answer := w.get("calls/"+id.String(), w.key)
+	v := answer.want(t, 200)
+	if !strings.Contains(answer.body, `"arguments":`+hostile+`,`) {
+		t.Errorf("arguments are not as they were sent: %s", answer.body)
+	}
+	for name, want := range map[string]any{
+		"id": id.String(), "status": "parked", "code": nil, "failure": nil, "effect": nil, "message": nil,
+		"agent": "billing", "skill": "files", "tool": "write", "name": "files__write", "result": nil, "finished_at": nil,
+		"principal": nil, "late": nil, "resolution": nil, "gated": true,
+	} {
+		if got, ok := v[name]; !ok || got != want {
+			t.Errorf("%s is %v, want %v", name, got, want)
+		}
+	}
+	for _, name := range []string{"created_at", "deadline", "conversation_id"} {
+		if text, _ := v[name].(string); text == "" {
+			t.Errorf("%s is %v", name, v[name])
+		}
+	}
+	list := w.get("calls?agent=billing&status=parked", w.reviewer)
+	if got := items(t, list.want(t, 200)); len(got) != 1 || got[0].(map[string]any)["deadline"] != v["deadline"] {
+		t.Errorf("list: %s", list.body)
+	}
+}
+
+// TestMineIsMine: calls of others do not exist.
+func TestMineIsMine(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	paula := w.token("paula", identity.Reviewer)
+	bare, hers := w.park(`{"n":1}`), w.submit("files__write", `{"n":1}`, w.personID(paula))
+	other := w.otherKey()
+
+	w.get("calls/"+bare.String(), w.key).want(t, 200)
+	w.get("calls/"+hers.String(), w.key).problem(t, 404, "not_found")
+	w.post("calls/"+hers.String()+"/cancel", w.key, "").problem(t, 404, "not_found")
+	for _, id := range []uuid.UUID{bare, hers} {
+		w.get("calls/"+id.String(), other).problem(t, 404, "not_found")
+		w.post("calls/"+id.String()+"/cancel", other, "").problem(t, 404, "not_found")
+	}
+	w.get("calls/nonsense", w.reviewer).problem(t, 404, "not_found")
+	w.get("calls/"+uuid.NewString(), w.reviewer).problem(t, 404, "not_found")
+
+	count := func(path, token string) int { return len(items(t, w.get(path, token).want(t, 200))) }
+	if n := count("calls", w.key); n != 1 {
+		t.Errorf("the key sees %d calls", n)
+	}
+	if n := count("calls?agent=billing", w.key); n != 1 {
+		t.Errorf("the key sees %d calls of its own agent", n)
+	}
+	w.get("calls?agent=other", w.key).problem(t, 404, "not_found")
+	if n := count("calls", other); n != 0 {
+		t.Errorf("another key sees %d calls", n)
+	}
+	if n := count("calls", w.reviewer); n != 2 {
+		t.Errorf("the reviewer sees %d calls", n)
+	}
+	if n := count("conversations", w.key); n != 1 {
+		t.Errorf("the key sees %d conversations", n)
+	}
+	if n := count("conversations?agent=billing", w.reviewer); n != 2 {
+		t.Errorf("the reviewer sees %d conversations", n)
+	}
+	conversation, _ := w.get("calls/"+hers.String(), w.reviewer).want(t, 200)["conversation_id"].(string)
+	w.get("conversations/"+conversation, w.key).problem(t, 404, "not_found")
+	w.get("conversations/"+conversation, other).problem(t, 404, "not_found")
+	v := w.get("conversations/"+conversation, w.reviewer).want(t, 200)
+	if v["agent"] != "billing" || v["principal"] != "paula" || len(v["tools"].([]any)) != 2 {
+		t.Errorf("got %v", v)
+	}
+	w.get("conversations/"+uuid.NewString(), w.reviewer).problem(t, 404, "not_found")
+}
+
+func TestCancel(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	paula := w.token("paula", identity.Reviewer)
+	byAgent, byPrincipal, byOperator := w.park(`{"n":1}`), w.submit("files__write", `{"n":1}`, w.personID(paula)), w.park(`{"n":3}`)
+
+	w.post("calls/"+byAgent.String()+"/cancel", w.reviewer, "").problem(t, 403, "forbidden")
+	for id, token := range map[uuid.UUID]string{byAgent: w.key, byPrincipal: paula, byOperator: w.operator} {
+		v := w.post("calls/"+id.String()+"/cancel", token, "").want(t, 200)
+		if v["status"] != "cancelled" || v["code"] != "cancelled" {
+			t.Errorf("got %v", v)
+		}
+		v = w.post("calls/"+id.String()+"/cancel", token, "").problem(t, 409, "state_conflict")
+		if v["detail"] != "the call is cancelled" {
+			t.Errorf("got %v", v)
+		}
+	}
+	body := fmt.Sprintf(`{"digest":%q}`, w.digest(byAgent))
+	v := w.post("approvals/"+byAgent.String()+"/approve", w.reviewer, body).problem(t, 409, "already_decided")
+	if v["approval_status"] != "cancelled" {
+		t.Errorf("got %v", v)
+	}
+}
+
+func TestResolve(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	id := w.park(`{"n":1}`)
+	path := "calls/" + id.String() + "/resolve"
+	w.post(path, w.operator, `{"outcome":"succeeded"}`).problem(t, 409, "state_conflict")
+	_, err := w.db.Pool().Exec(t.Context(), `UPDATE calls SET status = 'unknown', finished_at = holdpoint_now(), effect = 'possible' WHERE id = $1`, id)
+	check(t, err)
+	w.post(path, w.operator, `{"outcome":"perhaps"}`).problem(t, 422, "invalid_request")
+	w.post(path, w.operator, `{"note":"x"}`).problem(t, 422, "invalid_request")
+	v := w.post(path, w.operator, `{"outcome":"succeeded","note":"the file is there"}`).want(t, 200)
+	resolution, _ := v["resolution"].(map[string]any)
+	if v["status"] != "unknown" || resolution["outcome"] != "succeeded" || resolution["by"] != "olga" || resolution["note"] != "the file is there" {
+		t.Errorf("got %v", v)
+	}
+	w.post(path, w.operator, `{"outcome":"failed"}`).problem(t, 409, "state_conflict")
+	w.post("calls/"+uuid.NewString()+"/resolve", w.operator, `{"outcome":"failed"}`).problem(t, 404, "not_found")
+}
+
+func TestFailedCall(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.source.mu.Lock()
+	w.source.reply = func() (tool.Result, error) {
+		return tool.Result{}, &tool.Failure{Kind: tool.JSONRPCError, Effect: tool.EffectNone, Message: "no", RPC: []byte(`{"code":-1,"message":"<no>"}`)}
+	}
+	w.source.mu.Unlock()
+	id := w.submit("open__write", `{}`, uuid.Nil)
+	w.wait(id)
+	answer := w.get("calls/"+id.String(), w.key)
+	v := answer.want(t, 200)
+	if v["status"] != "failed" || v["failure"] != "jsonrpc_error" || v["effect"] != "none" || v["gated"] != false {
+		t.Errorf("got %v", v)
+	}
+	if !strings.Contains(answer.body, `"result":{"code":-1,"message":"<no>"}`) {
+		t.Errorf("got %s", answer.body)
+	}
+}
+
+func TestAudit(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	id := w.park(`{"n":1}`)
+	w.post("approvals/"+id.String()+"/reject", w.reviewer, fmt.Sprintf(`{"digest":%q,"reason":"no"}`, w.digest(id))).want(t, 200)
+	answer := w.get("audit?subject="+id.String(), w.reviewer)
+	list := items(t, answer.want(t, 200))
+	if len(list) < 2 {
+		t.Fatalf("got %s", answer.body)
+	}
+	newest, oldest := list[0].(map[string]any), list[len(list)-1].(map[string]any)
+	if oldest["action"] != "call.parked" || oldest["actor"].(map[string]any)["name"] != "billing" {
+		t.Errorf("oldest: %v", oldest)
+	}
+	if newest["actor"].(map[string]any)["name"] != "rita" || newest["subject"] != id.String() {
+		t.Errorf("newest: %v", newest)
+	}
+	page := w.get("audit?limit=1", w.operator).want(t, 200)
+	next, _ := page["next_cursor"].(string)
+	second := items(t, w.get("audit?limit=1&cursor="+next, w.operator).want(t, 200))
+	if len(second) != 1 || second[0].(map[string]any)["id"] == items(t, page)[0].(map[string]any)["id"] {
+		t.Errorf("second page: %v", second)
+	}
+	w.get("audit?subject=nonsense", w.operator).problem(t, 422, "invalid_request")
+	w.get("audit?cursor=x", w.operator).problem(t, 422, "invalid_request")
+}

@@ -1,0 +1,329 @@
+package api_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/riverqueue/river"
+	"github.com/riverqueue/river/riverdriver/riverpgxv5"
+	"go.uber.org/goleak"
+
+	"github.com/holdpoint/holdpoint/internal/audit"
+	"github.com/holdpoint/holdpoint/internal/identity"
+	"github.com/holdpoint/holdpoint/internal/postgres"
+	"github.com/holdpoint/holdpoint/internal/postgrestest"
+	"github.com/holdpoint/holdpoint/internal/secret"
+	"github.com/holdpoint/holdpoint/runtime/agent"
+	"github.com/holdpoint/holdpoint/runtime/api"
+	"github.com/holdpoint/holdpoint/runtime/call"
+	"github.com/holdpoint/holdpoint/runtime/tool"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func check(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// fakeSource is the skill servers: what they offer, and how they answer.
+type fakeSource struct {
+	mu    sync.Mutex
+	tools []string
+	reply func() (tool.Result, error)
+}
+
+const (
+	writeTool = `{"name":"write","description":"Write <b>","inputSchema":{"type":"object"}}`
+	otherTool = `{"name":"write","description":"Write something else","inputSchema":{"type":"object"}}`
+)
+
+func (f *fakeSource) List(context.Context, tool.Server) (tool.Listing, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var l tool.Listing
+	for _, text := range f.tools {
+		d, err := tool.ParseDefinition(json.RawMessage(text))
+		if err != nil {
+			return l, &tool.Failure{Kind: tool.ProtocolFailure, Message: err.Error()}
+		}
+		l.Tools = append(l.Tools, d)
+	}
+	return l, nil
+}
+
+func (f *fakeSource) Call(context.Context, tool.Server, tool.CallRequest) (tool.Result, error) {
+	f.mu.Lock()
+	reply := f.reply
+	f.mu.Unlock()
+	if reply != nil {
+		return reply()
+	}
+	return tool.Result{Raw: json.RawMessage(`{"content":[{"type":"text","text":"<ok> \u003c 9007199254740993"}]}`)}, nil
+}
+
+func (*fakeSource) Probe(_ context.Context, _ tool.Server, step func(tool.Step)) error {
+	step(tool.Step{Name: "connect", Detail: "ok", Took: time.Millisecond})
+	step(tool.Step{Name: "tools/list", Detail: "1 tool", Took: time.Millisecond})
+	return nil
+}
+
+func (*fakeSource) Forget(uuid.UUID) {}
+
+func (f *fakeSource) offer(definitions ...string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.tools = definitions
+}
+
+// world is the API over real services and a real database, with an agent "billing", a
+// gated skill "files" and an auto-approved one "open".
+type world struct {
+	t         *testing.T
+	db        *postgres.DB
+	source    *fakeSource
+	discovery *tool.Discovery
+	agents    *agent.Service
+	people    *identity.Service
+	calls     *call.Service
+	api       *api.API
+	handler   http.Handler
+	billing   *agent.Agent
+
+	// Credentials.
+	operator, reviewer, both, key string
+}
+
+const bootstrap = "boot"
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	w := &world{t: t, db: postgrestest.New(t), source: &fakeSource{tools: []string{writeTool}}, both: bootstrap}
+	log, pool := slog.New(slog.DiscardHandler), w.db.Pool()
+	box, err := secret.Open(secret.Config{File: filepath.Join(t.TempDir(), "key.json")})
+	check(t, err)
+	w.discovery, err = tool.NewDiscovery(tool.DiscoveryConfig{
+		Pool: pool, Sources: map[tool.Transport]tool.Source{tool.HTTP: w.source},
+		Listed: agent.RecordListing, Logger: log, Now: time.Now,
+	})
+	check(t, err)
+	t.Cleanup(w.discovery.Close)
+	w.agents, err = agent.New(agent.Config{Pool: pool, Discovery: w.discovery, Box: box, Logger: log, Now: time.Now})
+	check(t, err)
+	t.Cleanup(w.agents.Close)
+	w.people, err = identity.New(identity.Config{Pool: pool, BootstrapToken: bootstrap, Logger: log, Now: time.Now})
+	check(t, err)
+	t.Cleanup(w.people.Close)
+	w.startCalls(log)
+	w.api, err = api.New(api.Config{Calls: w.calls, Agents: w.agents, Identity: w.people, Audit: pool, Logger: log})
+	check(t, err)
+	mux := http.NewServeMux()
+	w.api.Mount(mux)
+	w.handler = mux
+	w.register()
+	return w
+}
+
+func (w *world) startCalls(log *slog.Logger) {
+	w.t.Helper()
+	var err error
+	w.calls, err = call.New(call.Config{
+		Pool: w.db.Pool(), Agents: w.agents, Discovery: w.discovery, Logger: log, Now: time.Now, Instance: uuid.New(),
+	})
+	check(w.t, err)
+	workers := river.NewWorkers()
+	w.calls.AddWorkers(workers)
+	client, err := river.NewClient(riverpgxv5.New(w.db.Pool()), &river.Config{
+		Logger: log, Workers: workers, FetchCooldown: time.Millisecond, FetchPollInterval: 50 * time.Millisecond,
+		Queues: map[string]river.QueueConfig{river.QueueDefault: {MaxWorkers: 2}, call.ExecuteQueue: {MaxWorkers: 5}},
+	})
+	check(w.t, err)
+	check(w.t, w.calls.Start(w.t.Context(), client))
+	check(w.t, client.Start(context.Background()))
+	w.t.Cleanup(func() {
+		check(w.t, client.Stop(context.Background()))
+		check(w.t, w.calls.Stop(context.Background()))
+	})
+}
+
+func (w *world) register() {
+	w.t.Helper()
+	ctx, minute := w.t.Context(), agent.Duration(time.Minute)
+	_, err := w.agents.Apply(ctx, audit.System(), agent.Spec{
+		Skills: []agent.SkillSpec{
+			{Name: "files", Transport: tool.HTTP, URL: "http://127.0.0.1:1/files", ApprovalTimeout: &minute},
+			{Name: "open", Transport: tool.HTTP, URL: "http://127.0.0.1:1/open", AutoApprove: true},
+		},
+		Agents: []agent.AgentSpec{
+			{Name: "billing", Skills: &[]agent.AssignmentSpec{{Skill: "files"}, {Skill: "open"}}},
+			{Name: "other"},
+		},
+	}, false)
+	check(w.t, err)
+	w.billing, err = w.agents.AgentByName(ctx, "billing")
+	check(w.t, err)
+	_, w.key, err = w.agents.CreateKey(ctx, audit.System(), w.billing.ID)
+	check(w.t, err)
+	w.operator = w.token("olga", identity.Operator)
+	w.reviewer = w.token("rita", identity.Reviewer)
+}
+
+func (w *world) token(name string, roles ...identity.Role) string {
+	w.t.Helper()
+	_, token, err := w.people.CreateToken(w.t.Context(), uuid.Nil, name, roles, []string{"billing"})
+	check(w.t, err)
+	return token
+}
+
+// otherKey is the key of another agent.
+func (w *world) otherKey() string {
+	w.t.Helper()
+	other, err := w.agents.AgentByName(w.t.Context(), "other")
+	check(w.t, err)
+	_, key, err := w.agents.CreateKey(w.t.Context(), audit.System(), other.ID)
+	check(w.t, err)
+	return key
+}
+
+// personID is the id of the person of a token.
+func (w *world) personID(token string) uuid.UUID {
+	w.t.Helper()
+	access, err := w.people.Authenticate(w.t.Context(), token)
+	check(w.t, err)
+	return access.Person.ID
+}
+
+// submit makes a call as billing does, on behalf of a person or nobody.
+func (w *world) submit(name, arguments string, principal uuid.UUID) uuid.UUID {
+	w.t.Helper()
+	ctx := w.t.Context()
+	c, err := w.agents.StartConversation(ctx, w.billing, principal, "2025-11-25", nil)
+	check(w.t, err)
+	entry, ok := c.Catalogue.Lookup(name)
+	if !ok {
+		w.t.Fatalf("no tool %s; problems: %v", name, c.Problems)
+	}
+	clean, err := call.CleanArguments([]byte(arguments))
+	check(w.t, err)
+	ticket, err := w.calls.Submit(ctx, call.Submission{
+		Agent: w.billing, PrincipalID: principal, ConversationID: c.ID, Entry: entry, Arguments: clean,
+	})
+	check(w.t, err)
+	return ticket.ID
+}
+
+// park makes a call that waits for a decision.
+func (w *world) park(arguments string) uuid.UUID {
+	w.t.Helper()
+	return w.submit("files__write", arguments, uuid.Nil)
+}
+
+func (w *world) wait(id uuid.UUID) {
+	w.t.Helper()
+	ctx, cancel := context.WithTimeout(w.t.Context(), 20*time.Second)
+	defer cancel()
+	_, err := w.calls.Wait(ctx, id)
+	check(w.t, err)
+}
+
+// answer is what the API said.
+type answer struct {
+	status int
+	header http.Header
+	body   string
+}
+
+func (w *world) send(method, path, token, body string) answer {
+	w.t.Helper()
+	var content io.Reader
+	if body != "" {
+		content = bytes.NewReader([]byte(body))
+	}
+	r := httptest.NewRequestWithContext(w.t.Context(), method, path, content)
+	if body != "" {
+		r.Header.Set("Content-Type", "application/json")
+	}
+	if token != "" {
+		r.Header.Set("Authorization", "Bearer "+token)
+	}
+	recorder := httptest.NewRecorder()
+	w.handler.ServeHTTP(recorder, r)
+	return answer{recorder.Code, recorder.Header(), recorder.Body.String()}
+}
+
+func (w *world) get(path, token string) answer {
+	return w.send(http.MethodGet, "/api/v1/"+path, token, "")
+}
+
+func (w *world) post(path, token, body string) answer {
+	return w.send(http.MethodPost, "/api/v1/"+path, token, body)
+}
+
+// want checks the status, and decodes the body.
+func (a answer) want(t *testing.T, status int) map[string]any {
+	t.Helper()
+	if a.status != status {
+		t.Fatalf("status %d, want %d: %s", a.status, status, a.body)
+	}
+	var v map[string]any
+	if a.body != "" {
+		decoder := json.NewDecoder(strings.NewReader(a.body))
+		decoder.UseNumber()
+		if err := decoder.Decode(&v); err != nil {
+			t.Fatalf("%v: %s", err, a.body)
+		}
+	}
+	return v
+}
+
+// problem checks that the answer is a problem with this status and code.
+func (a answer) problem(t *testing.T, status int, code string) map[string]any {
+	t.Helper()
+	v := a.want(t, status)
+	if got := a.header.Get("Content-Type"); got != "application/problem+json" {
+		t.Errorf("content type %q", got)
+	}
+	if v["code"] != code || v["status"] != json.Number(strconv.Itoa(status)) || v["detail"] == "" || v["title"] == "" {
+		t.Errorf("want code %s: %s", code, a.body)
+	}
+	return v
+}
+
+func items(t *testing.T, v map[string]any) []any {
+	t.Helper()
+	list, ok := v["items"].([]any)
+	if !ok {
+		t.Fatalf("items are %v", v["items"])
+	}
+	if _, ok := v["next_cursor"]; !ok {
+		t.Error("next_cursor is missing")
+	}
+	return list
+}
+
+func (w *world) sendHeaders(t *testing.T, path string, header http.Header) answer {
+	t.Helper()
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, nil)
+	for name, values := range header {
+		for _, value := range values {
+			r.Header.Add(name, value)
+		}
+	}
+	recorder := httptest.NewRecorder()
+	w.handler.ServeHTTP(recorder, r)
+	return answer{recorder.Code, recorder.Header(), recorder.Body.String()}
+}

@@ -1,0 +1,95 @@
+package api
+
+import (
+	"context"
+	"fmt"
+	"reflect"
+
+	"github.com/danielgtaylor/huma/v2"
+)
+
+// registerAll joins the table of routes with what the operations do. A row
+// that nothing is registered for is an error.
+func (a *API) registerAll() error {
+	registered := map[string]bool{}
+	for _, join := range []func() (string, error){
+		on(a, "listConversations", a.listConversations),
+		on(a, "getConversation", a.getConversation),
+		on(a, "listCalls", a.listCalls),
+		on(a, "getCall", a.getCall),
+		on(a, "cancelCall", a.cancelCall),
+		on(a, "resolveCall", a.resolveCall),
+		on(a, "listApprovals", a.listApprovals),
+		on(a, "getApproval", a.getApproval),
+		on(a, "approve", a.approve),
+		on(a, "reject", a.reject),
+		on(a, "listAudit", a.listAudit),
+		on(a, "apply", a.apply),
+		on(a, "listAgents", a.listAgents),
+		on(a, "createAgent", a.createAgent),
+		on(a, "getAgent", a.getAgent),
+		on(a, "updateAgent", a.updateAgent),
+		on(a, "deleteAgent", a.deleteAgent),
+		on(a, "listKeys", a.listKeys),
+		on(a, "createKey", a.createKey),
+		on(a, "revokeKey", a.revokeKey),
+		on(a, "listSkills", a.listSkills),
+		on(a, "createSkill", a.createSkill),
+		on(a, "getSkill", a.getSkill),
+		on(a, "updateSkill", a.updateSkill),
+		on(a, "deleteSkill", a.deleteSkill),
+		on(a, "probeSkill", a.probeSkill),
+		on(a, "listSkillTools", a.listSkillTools),
+		on(a, "acceptTool", a.acceptTool),
+		on(a, "listAssignments", a.listAssignments),
+		on(a, "assign", a.assign),
+		on(a, "unassign", a.unassign),
+		on(a, "listTokens", a.listTokens),
+		on(a, "createToken", a.createToken),
+		on(a, "revokeToken", a.revokeToken),
+	} {
+		id, err := join()
+		if err != nil {
+			return err
+		}
+		registered[id] = true
+	}
+	for id := range a.byID {
+		if !registered[id] {
+			return fmt.Errorf("route %s leads nowhere", id)
+		}
+	}
+	return nil
+}
+
+// on returns what adds one operation to the API: its row in the table of routes, and
+// what it does. An operation without a row is an error.
+func on[I, O any](a *API, id string, handle func(context.Context, *I) (*O, error)) func() (string, error) {
+	return func() (string, error) {
+		r, ok := a.byID[id]
+		if !ok {
+			return id, fmt.Errorf("operation %s is not in the table of routes", id)
+		}
+		huma.Register(a.huma, a.operation(r), func(ctx context.Context, input *I) (*O, error) {
+			output, err := handle(ctx, input)
+			if err != nil {
+				return nil, a.translate(ctx, id, err)
+			}
+			return output, nil
+		})
+		return id, nil
+	}
+}
+
+func (a *API) operation(r route) huma.Operation {
+	problem := a.huma.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[Problem](), true, "Problem")
+	return huma.Operation{
+		OperationID: r.ID, Method: r.Method, Path: r.Path, Tags: []string{r.Tag},
+		Summary: r.Summary, Description: r.Rule.String(),
+		DefaultStatus: r.Status, MaxBodyBytes: r.MaxBody, SkipValidateBody: r.OwnChecks,
+		Responses: map[string]*huma.Response{"default": {
+			Description: "A problem (RFC 9457).",
+			Content:     map[string]*huma.MediaType{"application/problem+json": {Schema: problem}},
+		}},
+	}
+}

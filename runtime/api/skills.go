@@ -1,0 +1,120 @@
+package api
+
+import (
+	"context"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/holdpoint/holdpoint/runtime/agent"
+	"github.com/holdpoint/holdpoint/runtime/tool"
+)
+
+// Skill is a named source of tools.
+type Skill struct {
+	ID              uuid.UUID                     `json:"id" format:"uuid"`
+	Name            string                        `json:"name"`
+	Transport       tool.Transport                `json:"transport" enum:"stdio,http"`
+	URL             *string                       `json:"url" doc:"Of http."`
+	Command         []string                      `json:"command" doc:"Of stdio: program and arguments."`
+	Headers         []string                      `json:"headers" nullable:"false" doc:"Names only: values are secret."`
+	Env             []string                      `json:"env" nullable:"false" doc:"Names only: values are secret."`
+	AutoApprove     bool                          `json:"auto_approve"`
+	TrustNewTools   bool                          `json:"trust_new_tools"`
+	ApprovalTimeout agent.Duration                `json:"approval_timeout" doc:"5m"`
+	CallTimeout     agent.Duration                `json:"call_timeout" doc:"1m"`
+	Tools           map[string]agent.ToolSettings `json:"tools" doc:"What an operator says of single tools."`
+	Revision        int64                         `json:"revision"`
+	Health          Health                        `json:"health"`
+	CreatedAt       time.Time                     `json:"created_at"`
+	UpdatedAt       time.Time                     `json:"updated_at"`
+}
+
+// Health is how the last listing of a skill's tools went.
+type Health struct {
+	Status       string     `json:"status" enum:"unknown,ok,failing"`
+	DiscoveredAt *time.Time `json:"discovered_at" doc:"The first success."`
+	ListedAt     *time.Time `json:"listed_at" doc:"The last attempt."`
+	Kind         *string    `json:"kind" enum:"tool_error,jsonrpc_error,transport,protocol,session_invalid"`
+	Error        *string    `json:"error"`
+}
+
+func newSkill(s agent.Skill) Skill {
+	view := Skill{
+		ID: s.ID, Name: s.Name, Transport: s.Transport, URL: orNull(s.URL), Command: s.Command,
+		Headers: orEmpty(s.HeaderNames), Env: orEmpty(s.EnvNames),
+		AutoApprove: s.AutoApprove, TrustNewTools: s.TrustNewTools,
+		ApprovalTimeout: agent.Duration(s.ApprovalTimeout), CallTimeout: agent.Duration(s.CallTimeout),
+		Tools: s.Tools, Revision: s.Revision, CreatedAt: s.CreatedAt.UTC(), UpdatedAt: s.UpdatedAt.UTC(),
+		Health: Health{
+			Status: "ok", DiscoveredAt: utcOrNull(s.Health.DiscoveredAt), ListedAt: utcOrNull(s.Health.ListedAt),
+			Kind: orNull(s.Health.ErrorKind), Error: orNull(s.Health.Error),
+		},
+	}
+	switch {
+	case view.Health.Kind != nil:
+		view.Health.Status = "failing"
+	case view.Health.ListedAt == nil:
+		view.Health.Status = "unknown"
+	}
+	if view.Tools == nil {
+		view.Tools = map[string]agent.ToolSettings{}
+	}
+	return view
+}
+
+func orEmpty[T any](list []T) []T {
+	if list == nil {
+		return []T{}
+	}
+	return list
+}
+
+func (a *API) listSkills(ctx context.Context, input *Page) (*listOutput[Skill], error) {
+	found, next, err := a.agents.Skills(ctx, input.Cursor, input.Limit)
+	if err != nil {
+		return nil, err
+	}
+	return listOf(found, next, newSkill), nil
+}
+
+func (a *API) createSkill(ctx context.Context, input *struct{ Body agent.SkillSpec }) (*bodyOutput[Skill], error) {
+	made, err := a.agents.CreateSkill(ctx, callerOf(ctx).actor(), input.Body)
+	if err != nil {
+		return nil, err
+	}
+	return output(newSkill(*made)), nil
+}
+
+func (a *API) getSkill(ctx context.Context, input *ByName) (*bodyOutput[Skill], error) {
+	found, err := a.skill(ctx, input.Name)
+	if err != nil {
+		return nil, err
+	}
+	return output(newSkill(*found)), nil
+}
+
+type updateSkillInput struct {
+	ByName
+	Body agent.SkillPatch
+}
+
+func (a *API) updateSkill(ctx context.Context, input *updateSkillInput) (*bodyOutput[Skill], error) {
+	found, err := a.skill(ctx, input.Name)
+	if err != nil {
+		return nil, err
+	}
+	changed, err := a.agents.UpdateSkill(ctx, callerOf(ctx).actor(), found.ID, input.Body)
+	if err != nil {
+		return nil, err
+	}
+	return output(newSkill(*changed)), nil
+}
+
+func (a *API) deleteSkill(ctx context.Context, input *ByName) (*none, error) {
+	found, err := a.skill(ctx, input.Name)
+	if err != nil {
+		return nil, err
+	}
+	return nil, a.agents.DeleteSkill(ctx, callerOf(ctx).actor(), found.ID)
+}

@@ -1,0 +1,186 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/holdpoint/holdpoint/runtime/agent"
+	"github.com/holdpoint/holdpoint/runtime/tool"
+)
+
+// SkillTool is one tool that a skill's server offers, or offered.
+type SkillTool struct {
+	Name        string             `json:"name" doc:"The skill's own name of it."`
+	State       string             `json:"state" enum:"accepted,changed,new,removed" doc:"Calls of changed and new tools are parked until an operator accepts the definition."`
+	Pin         string             `json:"pin" doc:"Digest of the definition that the server offers, in hex."`
+	AcceptedPin *string            `json:"accepted_pin" doc:"Digest of the definition that was accepted."`
+	Definition  json.RawMessage    `json:"definition" doc:"As the server wrote it."`
+	Accepted    json.RawMessage    `json:"accepted_definition" doc:"Of changed tools: what was accepted; else null."`
+	Settings    agent.ToolSettings `json:"settings" doc:"What an operator says of it."`
+}
+
+func stateOf(s tool.PinStatus) string {
+	switch {
+	case !s.Known:
+		return "removed"
+	case s.Accepted.IsZero():
+		return "new"
+	case s.Current != s.Accepted:
+		return "changed"
+	}
+	return "accepted"
+}
+
+type listSkillToolsInput struct {
+	ByName
+	Refresh bool `query:"refresh" doc:"Ask the skill's server, unless it was asked a moment ago."`
+}
+
+func (a *API) listSkillTools(ctx context.Context, input *listSkillToolsInput) (*listOutput[SkillTool], error) {
+	skill, err := a.skill(ctx, input.Name)
+	if err != nil {
+		return nil, err
+	}
+	if input.Refresh {
+		if err := a.refresh(ctx, skill); err != nil {
+			return nil, err
+		}
+	}
+	statuses, err := a.discovery.Statuses(ctx, skill.ID)
+	if err != nil {
+		return nil, err
+	}
+	definitions, err := a.discovery.Definitions(ctx, pinsOf(statuses))
+	if err != nil {
+		return nil, err
+	}
+	names := slices.Sorted(maps.Keys(statuses))
+	return listOf(names, "", func(name string) SkillTool {
+		return newSkillTool(name, statuses[name], definitions, skill.Tools[name])
+	}), nil
+}
+
+func newSkillTool(name string, s tool.PinStatus, definitions map[tool.Pin]tool.Definition, settings agent.ToolSettings) SkillTool {
+	view := SkillTool{
+		Name: name, State: stateOf(s), Pin: s.Current.String(), Definition: definitions[s.Current].Raw(), Settings: settings,
+	}
+	if !s.Accepted.IsZero() {
+		view.AcceptedPin = orNull(s.Accepted.String())
+	}
+	if view.State == "changed" {
+		view.Accepted = definitions[s.Accepted].Raw()
+	}
+	return view
+}
+
+func pinsOf(statuses map[string]tool.PinStatus) []tool.Pin {
+	var pins []tool.Pin
+	for _, s := range statuses {
+		pins = append(pins, s.Current)
+		if !s.Accepted.IsZero() {
+			pins = append(pins, s.Accepted)
+		}
+	}
+	slices.SortFunc(pins, func(a, b tool.Pin) int { return strings.Compare(string(a[:]), string(b[:])) })
+	return slices.Compact(pins)
+}
+
+// refresh asks a skill's server for its tools. That it fails is no error here:
+// the skill's health says so.
+func (a *API) refresh(ctx context.Context, skill *agent.Skill) error {
+	fresh, server, err := a.agents.FreshSkill(ctx, skill.ID)
+	if err != nil {
+		return err
+	}
+	_, err = a.discovery.List(ctx, server, fresh.TrustNewTools)
+	var failure *tool.Failure
+	if errors.As(err, &failure) || errors.Is(err, tool.ErrSuperseded) {
+		return nil
+	}
+	return err
+}
+
+type acceptToolInput struct {
+	ByName
+	Tool string `path:"tool"`
+	Body struct {
+		Pin string `json:"pin" doc:"Of the definition that you looked at."`
+	}
+}
+
+func (a *API) acceptTool(ctx context.Context, input *acceptToolInput) (*bodyOutput[SkillTool], error) {
+	skill, err := a.skill(ctx, input.Name)
+	if err != nil {
+		return nil, err
+	}
+	pin, err := tool.ParsePin(input.Body.Pin)
+	if err != nil {
+		return nil, invalid("body.pin", "expected the pin of the definition, 64 hex digits")
+	}
+	if err := a.agents.AcceptTool(ctx, callerOf(ctx).actor(), skill.ID, input.Tool, pin); err != nil {
+		return nil, err
+	}
+	status, err := a.discovery.Status(ctx, skill.ID, input.Tool)
+	if err != nil {
+		return nil, err
+	}
+	definitions, err := a.discovery.Definitions(ctx, pinsOf(map[string]tool.PinStatus{input.Tool: status}))
+	if err != nil {
+		return nil, err
+	}
+	return output(newSkillTool(input.Tool, status, definitions, skill.Tools[input.Tool])), nil
+}
+
+// Probe is what came of connecting to a skill's server.
+type Probe struct {
+	OK    bool        `json:"ok"`
+	Steps []ProbeStep `json:"steps" nullable:"false"`
+}
+
+// ProbeStep is one step of it.
+type ProbeStep struct {
+	Name   string  `json:"name"`
+	Detail string  `json:"detail"`
+	Took   string  `json:"took" doc:"How long it took: 12ms."`
+	Error  *string `json:"error" doc:"Why it failed; null when it did not."`
+}
+
+// probeTimeout bounds a probe.
+const probeTimeout = time.Minute
+
+func (a *API) probeSkill(ctx context.Context, input *ByName) (*bodyOutput[Probe], error) {
+	found, err := a.skill(ctx, input.Name)
+	if err != nil {
+		return nil, err
+	}
+	_, server, err := a.agents.FreshSkill(ctx, found.ID)
+	if err != nil {
+		return nil, named(err, "skill", input.Name)
+	}
+	source, err := a.discovery.Source(server.Transport)
+	if err != nil {
+		return nil, problem(http.StatusUnprocessableEntity, CodeNotAvailable,
+			"skills of transport %s are not available on this server", server.Transport)
+	}
+	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
+	defer cancel()
+	probe := Probe{OK: true, Steps: []ProbeStep{}}
+	err = source.Probe(ctx, server, func(s tool.Step) {
+		step := ProbeStep{Name: s.Name, Detail: s.Detail, Took: s.Took.Round(time.Microsecond).String()}
+		if s.Err != nil {
+			probe.OK, step.Error = false, orNull(s.Err.Error())
+		}
+		probe.Steps = append(probe.Steps, step)
+	})
+	if err != nil && probe.OK {
+		probe.OK = false
+		probe.Steps = append(probe.Steps, ProbeStep{Name: "probe", Error: orNull(err.Error())})
+	}
+	return output(probe), nil
+}
