@@ -1,0 +1,185 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+)
+
+// reviewers is how many connections decisions are sent over.
+const reviewers = 8
+
+// pending is a parked call about to be approved.
+type pendingCall struct {
+	held
+	number int
+	digest string
+
+	sent, confirmed, arrived, answered time.Time
+}
+
+// approvalPath measures the way from a reviewer's approval to the skill server, while
+// many other calls wait.
+func approvalPath(ctx context.Context, b *bench) error {
+	s, err := b.newStage(ctx)
+	if err != nil {
+		return err
+	}
+	defer s.close()
+	waiting, warm, each := pick(b, 1000, 100), pick(b, 50, 10), pick(b, 400, 40)
+	profiled := 0
+	if b.cpuProfile != "" {
+		profiled = 200 * int(profileTime.Seconds()+2)
+	}
+	clients, err := enlist(ctx, s.gated(), waiting+warm+2*each+profiled, 16, 16)
+	if err != nil {
+		return err
+	}
+	defer clients.dismiss()
+	calls, _, err := clients.park(0)
+	if err != nil {
+		return err
+	}
+	targets, err := s.examine(ctx, calls, waiting)
+	if err != nil {
+		return err
+	}
+	if err := s.approveAll(ctx, targets[:warm], 50); err != nil {
+		return err
+	}
+	for i, perSecond := range []int{50, 200} {
+		group := targets[warm+i*each : warm+(i+1)*each]
+		if err := s.approveAll(ctx, group, perSecond); err != nil {
+			return err
+		}
+		s.tellApprovals(waiting, perSecond, group)
+	}
+	return s.profile(ctx, "approval", func(ctx context.Context, _ time.Duration) error {
+		return s.approveAll(ctx, targets[warm+2*each:], 200)
+	})
+}
+
+// examine reads the approvals of the calls from first on, as a reviewer does.
+func (s *stage) examine(ctx context.Context, calls []held, first int) ([]*pendingCall, error) {
+	var targets []*pendingCall
+	for i := first; i < len(calls); i++ {
+		text, err := s.get(ctx, "/api/v1/approvals/"+calls[i].id)
+		if err != nil {
+			return nil, err
+		}
+		var shown struct {
+			Digest string `json:"digest"`
+		}
+		if err := json.Unmarshal(text, &shown); err != nil {
+			return nil, fmt.Errorf("read approval %s: %w", calls[i].id, err)
+		}
+		targets = append(targets, &pendingCall{held: calls[i], number: i, digest: shown.Digest})
+	}
+	return targets, nil
+}
+
+// approveAll approves calls at a steady rate, and waits until each has come to
+// the skill server and its answer to its client.
+func (s *stage) approveAll(ctx context.Context, calls []*pendingCall, perSecond int) error {
+	desks := make(chan *wire, reviewers)
+	for range reviewers {
+		desk, err := dial(ctx, target{addr: s.addr, key: s.token})
+		if err != nil {
+			return err
+		}
+		defer desk.close()
+		desks <- desk
+	}
+	pause := time.Second / time.Duration(perSecond)
+	errs := make(chan error, 2*len(calls))
+	var wg sync.WaitGroup
+	began := time.Now().Add(50 * time.Millisecond)
+	for i, call := range calls {
+		wg.Go(func() { errs <- call.listen() })
+		wg.Go(func() {
+			time.Sleep(time.Until(began.Add(time.Duration(i) * pause)))
+			desk := <-desks
+			errs <- call.approve(desk)
+			desks <- desk
+		})
+	}
+	wg.Wait()
+	close(errs)
+	for err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return s.readArrivals(ctx, calls)
+}
+
+func (c *pendingCall) listen() error {
+	err := c.outcome(time.Now().Add(wirePatience), marker+strconv.Itoa(c.number)+" ")
+	c.answered = time.Now()
+	return err
+}
+
+func (c *pendingCall) approve(desk *wire) error {
+	desk.path = "/api/v1/approvals/" + c.id + "/approve"
+	body := fmt.Appendf(nil, `{"digest":%q}`, c.digest)
+	c.sent = time.Now()
+	response, err := desk.exchange(body)
+	c.confirmed = time.Now()
+	if err == nil && response.status != http.StatusOK {
+		err = fmt.Errorf("approve call %s: HTTP %d: %s", c.id, response.status, response.body)
+	}
+	return err
+}
+
+// readArrivals asks the skill server when the calls came. Each came once, or something is
+// wrong that is worse than slow.
+func (s *stage) readArrivals(ctx context.Context, calls []*pendingCall) error {
+	text, err := s.getFrom(ctx, s.skillAt, "/arrivals")
+	if err != nil {
+		return err
+	}
+	var seen map[string][]int64
+	if err := json.Unmarshal(text, &seen); err != nil {
+		return fmt.Errorf("read arrivals: %w", err)
+	}
+	for _, call := range calls {
+		times := seen[strconv.Itoa(call.number)]
+		if len(times) != 1 {
+			return fmt.Errorf("call %s reached the skill server %d times", call.id, len(times))
+		}
+		call.arrived = time.Unix(0, times[0])
+	}
+	return nil
+}
+
+func (s *stage) tellApprovals(waiting, perSecond int, calls []*pendingCall) {
+	at := fmt.Sprintf("%d parked, %d approvals/s: ", waiting, perSecond)
+	for _, span := range []struct {
+		name     string
+		until    func(*pendingCall) time.Time
+		p50, p99 float64 // aims
+	}{
+		{"approve request to arrival at the skill server", func(c *pendingCall) time.Time { return c.arrived }, 3, 10},
+		{"approve request to its response", func(c *pendingCall) time.Time { return c.confirmed }, 0, 0},
+		{"approve request to the agent's answer", func(c *pendingCall) time.Time { return c.answered }, 0, 0},
+	} {
+		took := make([]time.Duration, len(calls))
+		for i, call := range calls {
+			took[i] = span.until(call).Round(0).Sub(call.sent.Round(0)) // by the wall clock, as the skill server's
+		}
+		slices.Sort(took)
+		half := s.report.add("approval", at+span.name+", p50", "ms", percentile(took, 0.50, time.Millisecond))
+		if span.p50 > 0 && perSecond == 50 {
+			half.below(span.p50)
+		}
+		most := s.report.add("approval", at+span.name+", p99", "ms", percentile(took, 0.99, time.Millisecond))
+		if span.p99 > 0 && perSecond == 50 {
+			most.below(span.p99)
+		}
+	}
+}

@@ -1,0 +1,90 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"syscall"
+	"time"
+)
+
+// process is a program that we started.
+type process struct {
+	cmd    *exec.Cmd
+	log    string // a file
+	exited chan struct{}
+}
+
+// start runs a program whose errors go to a log file.
+func start(cmd *exec.Cmd, log string) (*process, error) {
+	file, err := os.Create(log) //nolint:gosec // G304: in our temporary directory
+	if err != nil {
+		return nil, fmt.Errorf("start %s: %w", cmd.Path, err)
+	}
+	defer func() { _ = file.Close() }()
+	cmd.Stderr = file
+	if cmd.Stdout == nil {
+		cmd.Stdout = file
+	}
+	if err := cmd.Start(); err != nil {
+		return nil, fmt.Errorf("start %s: %w", cmd.Path, err)
+	}
+	p := &process{cmd: cmd, log: log, exited: make(chan struct{})}
+	go func() {
+		_ = cmd.Wait() // what it has to say is in the log
+		close(p.exited)
+	}()
+	return p, nil
+}
+
+func (p *process) pid() int { return p.cmd.Process.Pid }
+
+const stopPatience = 30 * time.Second
+
+// stop asks the program to end, and in the end makes it.
+func (p *process) stop() {
+	_ = p.cmd.Process.Signal(syscall.SIGTERM) // it may have ended already
+	select {
+	case <-p.exited:
+	case <-time.After(stopPatience):
+		_ = p.cmd.Process.Kill()
+		<-p.exited
+	}
+}
+
+// said is the end of the program's log.
+func (p *process) said() string {
+	text, err := os.ReadFile(p.log)
+	if err != nil {
+		return err.Error()
+	}
+	return string(text[max(0, len(text)-2000):])
+}
+
+// until waits for something that the program is to bring about.
+func (p *process) until(ctx context.Context, patience time.Duration, ready func(ctx context.Context) bool) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, patience, errors.New("it took too long"))
+	defer cancel()
+	for !ready(ctx) {
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("wait for %s: %w; it said:\n%s", p.cmd.Path, context.Cause(ctx), p.said())
+		case <-p.exited:
+			return fmt.Errorf("wait for %s: it ended; it said:\n%s", p.cmd.Path, p.said())
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+	return nil
+}
+
+// freeAddr is an address that nothing listens at.
+func freeAddr() (string, error) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", fmt.Errorf("find a free port: %w", err)
+	}
+	return listener.Addr().String(), listener.Close()
+}

@@ -1,0 +1,146 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"os/exec"
+	"runtime"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+)
+
+// report is what results.json says.
+type report struct {
+	Machine machine  `json:"machine"`
+	Figures []figure `json:"figures"`
+}
+
+// machine is where the figures come from.
+type machine struct {
+	Date       string `json:"date"`
+	Revision   string `json:"revision,omitempty"`
+	System     string `json:"system"`
+	Cores      int    `json:"cores"`
+	Go         string `json:"go"`
+	PostgreSQL string `json:"postgresql"`
+	Fsync      string `json:"fsync"`
+	Commit     string `json:"synchronous_commit"`
+	Quick      bool   `json:"quick,omitempty"`
+}
+
+// figure is one number. One with an aim says whether it was reached.
+type figure struct {
+	Phase   string   `json:"phase"`
+	Name    string   `json:"name"`
+	Value   float64  `json:"value"`
+	Unit    string   `json:"unit"`
+	Low     *float64 `json:"lowest_round,omitempty"` // of the rounds whose median it is
+	High    *float64 `json:"highest_round,omitempty"`
+	Aim     string   `json:"aim,omitempty"`
+	Reached *bool    `json:"reached,omitempty"`
+}
+
+// add keeps a figure.
+func (r *report) add(phase, name, unit string, value float64) *figure {
+	r.Figures = append(r.Figures, figure{Phase: phase, Name: name, Unit: unit, Value: round(value)})
+	return &r.Figures[len(r.Figures)-1]
+}
+
+// atMost, below and atLeast set a figure's aim.
+func (f *figure) atMost(limit float64) {
+	reached := f.Value <= limit
+	f.Aim, f.Reached = "≤ "+number(limit), &reached
+}
+
+func (f *figure) below(limit float64) {
+	reached := f.Value < limit
+	f.Aim, f.Reached = "< "+number(limit), &reached
+}
+
+func (f *figure) atLeast(limit float64) {
+	reached := f.Value >= limit
+	f.Aim, f.Reached = "≥ "+number(limit), &reached
+}
+
+// spread keeps the rounds' extremes.
+func (f *figure) spread(rounds []float64) *figure {
+	if len(rounds) > 1 {
+		low, high := math.Inf(1), math.Inf(-1)
+		for _, v := range rounds {
+			low, high = min(low, v), max(high, v)
+		}
+		low, high = round(low), round(high)
+		f.Low, f.High = &low, &high
+	}
+	return f
+}
+
+// round keeps three digits, and all digits before the point.
+func round(v float64) float64 {
+	if v == 0 || math.IsNaN(v) || math.IsInf(v, 0) {
+		return 0
+	}
+	scale := math.Pow(10, max(0, 2-math.Floor(math.Log10(math.Abs(v)))))
+	return math.Round(v*scale) / scale
+}
+
+func number(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
+
+// print writes the table.
+func (r *report) print(w io.Writer) error {
+	m := r.Machine
+	fmt.Fprintf(w, "\n%s, %d cores, Go %s, PostgreSQL %s (fsync %s), %s\n\n", m.System, m.Cores, m.Go, m.PostgreSQL, m.Fsync, m.Date)
+	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "phase\tfigure\tvalue\tunit\trounds\taim\t")
+	for _, f := range r.Figures {
+		rounds, aim := "", f.Aim
+		if f.Low != nil {
+			rounds = number(*f.Low) + " to " + number(*f.High)
+		}
+		switch {
+		case f.Reached == nil:
+		case *f.Reached:
+			aim += "  reached"
+		default:
+			aim += "  MISSED"
+		}
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t\n", f.Phase, f.Name, number(f.Value), f.Unit, rounds, aim)
+	}
+	return table.Flush()
+}
+
+func (r *report) write(path string) error {
+	text, err := json.MarshalIndent(r, "", "  ")
+	if err != nil {
+		return fmt.Errorf("write figures: %w", err)
+	}
+	if err := os.WriteFile(path, append(text, '\n'), 0o644); err != nil { //nolint:gosec // G306: it is for everyone
+		return fmt.Errorf("write figures: %w", err)
+	}
+	return nil
+}
+
+func (b *bench) readMachine(ctx context.Context) error {
+	m := machine{
+		Date: time.Now().UTC().Format(time.DateOnly), System: runtime.GOOS + "/" + runtime.GOARCH,
+		Cores: runtime.NumCPU(), Go: strings.TrimPrefix(runtime.Version(), "go"), Quick: b.quick,
+	}
+	err := b.db.Pool().QueryRow(ctx, `SELECT current_setting('server_version'), current_setting('fsync'),
+		current_setting('synchronous_commit')`).Scan(&m.PostgreSQL, &m.Fsync, &m.Commit)
+	if err != nil {
+		return fmt.Errorf("read the database's settings: %w", err)
+	}
+	git := exec.CommandContext(ctx, "git", "describe", "--always", "--dirty")
+	git.Dir = b.root
+	if out, err := git.Output(); err == nil { // a source archive has no revision
+		m.Revision = strings.TrimSpace(string(out))
+	}
+	b.report.Machine = m
+	return nil
+}

@@ -1,0 +1,200 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+// stage is what one phase is measured on: a new database, a server on it, a skill
+// server, and an agent that may use it twice: as echo, whose calls are approved
+// as they come, and as gated.
+type stage struct {
+	*bench
+	name     string
+	database string
+	pool     *pgxpool.Pool
+	serve    *process
+	skill    *process
+	addr     string // of serve
+	skillAt  string
+	pprof    string // empty: none
+	token    string // of an operator and reviewer
+	key      string // of the agent
+}
+
+const (
+	startPatience = time.Minute
+	agentName     = "bench"
+)
+
+func (b *bench) newStage(ctx context.Context) (_ *stage, err error) {
+	b.stages++
+	s := &stage{bench: b, name: "stage" + strconv.Itoa(b.stages), token: rand.Text()}
+	defer func() {
+		if err != nil {
+			s.close()
+		}
+	}()
+	databaseURL, err := s.makeDatabase(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if s.pool, err = pgxpool.New(ctx, databaseURL); err != nil {
+		return nil, fmt.Errorf("open database: %w", err)
+	}
+	if err := s.startSkill(ctx); err != nil {
+		return nil, err
+	}
+	if err := s.startServe(ctx, databaseURL); err != nil {
+		return nil, err
+	}
+	return s, s.register(ctx)
+}
+
+func (s *stage) makeDatabase(ctx context.Context) (string, error) {
+	name := "holdpoint_bench_" + strings.ToLower(rand.Text()[:10])
+	if _, err := s.db.Pool().Exec(ctx, "CREATE DATABASE "+pgx.Identifier{name}.Sanitize()); err != nil {
+		return "", fmt.Errorf("make database: %w", err)
+	}
+	s.database = name
+	base := s.db.URL()
+	u, err := url.Parse(base)
+	if err != nil || u.Scheme == "" {
+		return base + " dbname=" + name, nil // keyword=value pairs: the last one counts
+	}
+	u.Path = "/" + name
+	return u.String(), nil
+}
+
+func (s *stage) startSkill(ctx context.Context) error {
+	self, err := os.Executable()
+	if err != nil {
+		return fmt.Errorf("start skill server: %w", err)
+	}
+	cmd := exec.Command(self, skillRole)
+	if _, err := cmd.StdinPipe(); err != nil { // it ends with us
+		return fmt.Errorf("start skill server: %w", err)
+	}
+	stdout, write, err := os.Pipe()
+	if err != nil {
+		return fmt.Errorf("start skill server: %w", err)
+	}
+	defer func() { _ = stdout.Close() }()
+	cmd.Stdout = write
+	s.skill, err = start(cmd, filepath.Join(s.dir, s.name+"-skill.log"))
+	_ = write.Close() // the child has its own
+	if err != nil {
+		return err
+	}
+	line, err := bufio.NewReader(stdout).ReadString('\n')
+	if err != nil {
+		return fmt.Errorf("start skill server: %w; it said:\n%s", err, s.skill.said())
+	}
+	s.skillAt = strings.TrimSpace(line)
+	return ctx.Err()
+}
+
+func (s *stage) startServe(ctx context.Context, databaseURL string) error {
+	addr, err := freeAddr()
+	if err != nil {
+		return err
+	}
+	s.addr = addr
+	//nolint:gosec // G204: the binary that is measured
+	cmd := exec.Command(s.binary, "serve", "--addr", addr, "--data-dir", filepath.Join(s.dir, s.name), "--bootstrap-token", s.token)
+	cmd.Env = []string{"DATABASE_URL=" + databaseURL}
+	for _, name := range []string{"PATH", "HOME", "TMPDIR", "GODEBUG"} {
+		if value := s.getenv(name); value != "" {
+			cmd.Env = append(cmd.Env, name+"="+value)
+		}
+	}
+	if s.cpuProfile != "" {
+		if s.pprof, err = freeAddr(); err != nil {
+			return err
+		}
+		cmd.Env = append(cmd.Env, "HOLDPOINT_PPROF="+s.pprof)
+	}
+	if s.serve, err = start(cmd, filepath.Join(s.dir, s.name+"-serve.log")); err != nil {
+		return err
+	}
+	return s.serve.until(ctx, startPatience, func(ctx context.Context) bool {
+		_, err := s.get(ctx, "/readyz")
+		return err == nil
+	})
+}
+
+// register declares the skills and the agent, and makes its key, as an operator does.
+func (s *stage) register(ctx context.Context) error {
+	hour := "1h"
+	server := map[string]any{"transport": "http", "url": "http://" + s.skillAt + "/mcp", "approval_timeout": hour}
+	echo, gated := map[string]any{"name": "echo", "auto_approve": true}, map[string]any{"name": "gated"}
+	for name, value := range server {
+		echo[name], gated[name] = value, value
+	}
+	spec := map[string]any{
+		"skills": []any{echo, gated},
+		"agents": []any{map[string]any{
+			"name": agentName, "wait_budget": hour, "skills": []any{map[string]any{"skill": "echo"}, map[string]any{"skill": "gated"}},
+		}},
+	}
+	if _, err := s.api(ctx, http.MethodPost, "/api/v1/apply", map[string]any{"spec": spec}); err != nil {
+		return err
+	}
+	made, err := s.api(ctx, http.MethodPost, "/api/v1/agents/"+agentName+"/keys", map[string]any{})
+	if err != nil {
+		return err
+	}
+	var answer struct {
+		Key string `json:"key"`
+	}
+	if err := json.Unmarshal(made, &answer); err != nil || answer.Key == "" {
+		return fmt.Errorf("make key: the answer has none: %s", made)
+	}
+	s.key = answer.Key
+	return nil
+}
+
+// The three ways to the tool.
+func (s *stage) direct() target { return target{addr: s.skillAt, path: "/mcp", tool: "echo"} }
+
+func (s *stage) through() target {
+	return target{addr: s.addr, path: "/agents/" + agentName + "/mcp", key: s.key, tool: "echo__echo"}
+}
+
+func (s *stage) gated() target {
+	t := s.through()
+	t.tool = "gated__echo"
+	return t
+}
+
+// close ends the processes and drops the database.
+func (s *stage) close() {
+	for _, p := range []*process{s.serve, s.skill} {
+		if p != nil {
+			p.stop()
+		}
+	}
+	if s.pool != nil {
+		s.pool.Close()
+	}
+	if s.database == "" {
+		return
+	}
+	if _, err := s.db.Pool().Exec(context.Background(), "DROP DATABASE "+pgx.Identifier{s.database}.Sanitize()+" WITH (FORCE)"); err != nil {
+		s.say("drop database: %v", err)
+	}
+}
