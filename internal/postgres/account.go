@@ -73,11 +73,10 @@ func (a account) own(path string) error {
 }
 
 // prepare makes cmd run as the account, in a session of its own, so that a
-// terminal's Ctrl-C does not reach it, and with nothing of our environment
-// but PATH.
+// terminal's Ctrl-C does not reach it, and with nothing of our environment.
 func (a account) prepare(cmd *exec.Cmd) *exec.Cmd {
 	cmd.Dir = "/"
-	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "LC_ALL=C", "LANG=C"}
+	cmd.Env = []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL=C", "LANG=C"}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if a.drop {
 		cmd.SysProcAttr.Credential = &syscall.Credential{Uid: a.uid, Gid: a.gid}

@@ -138,7 +138,7 @@ func (c *cluster) join(ctx context.Context) error {
 }
 
 func (c *cluster) unlock() {
-	if err := syscall.Flock(int(c.transition.Fd()), syscall.LOCK_UN); err != nil { //nolint:gosec // G115: a descriptor fits an int
+	if err := syscall.Flock(int(c.transition.Fd()), syscall.LOCK_UN); err != nil {
 		c.log.Error("embedded cluster: unlock", "error", err)
 	}
 }

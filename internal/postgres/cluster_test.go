@@ -176,7 +176,7 @@ func TestStalePostmasterPidIsNoObstacle(t *testing.T) {
 	}
 	closeDB(t, db)
 	_, rest, _ := strings.Cut(string(content), "\n")
-	if err := os.WriteFile(pidFile, []byte("999999999\n"+rest), 0o600); err != nil { //nolint:gosec // the path is ours
+	if err := os.WriteFile(pidFile, []byte("999999999\n"+rest), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if os.Geteuid() == 0 {

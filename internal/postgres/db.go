@@ -80,7 +80,7 @@ func Open(ctx context.Context, cfg Config) (*DB, error) {
 	}
 	db.pool = pool
 	if db.cluster != nil {
-		db.cluster.supervise()
+		db.cluster.supervise(ctx)
 	}
 	return db, nil
 }

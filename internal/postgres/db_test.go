@@ -7,11 +7,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/holdpoint/holdpoint/internal/postgres"
-	"github.com/holdpoint/holdpoint/internal/postgrestest"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/holdpoint/holdpoint/internal/postgres"
+	"github.com/holdpoint/holdpoint/internal/postgrestest"
 )
 
 func TestSecretsStayOutOfErrors(t *testing.T) {

@@ -10,10 +10,10 @@ import (
 )
 
 const (
-	listenBackoffMin = 50 * time.Millisecond
-	listenBackoffMax = 2 * time.Second
-	listenCheckEvery = 15 * time.Second // how long a dead connection may go unnoticed
-	listenCheckLimit = 5 * time.Second
+	listenBackoffFirst = 50 * time.Millisecond
+	listenBackoffLast  = 2 * time.Second
+	listenCheckEvery   = 15 * time.Second // how long a dead connection may go unnoticed
+	listenCheckLimit   = 5 * time.Second
 )
 
 // Listen receives the notifications sent to the channels until the context
@@ -24,10 +24,10 @@ const (
 // whatever was sent before that was missed, so look at what you wait for. Both functions are called
 // one at a time, on Listen's goroutine; while one runs, notifications wait.
 func (db *DB) Listen(ctx context.Context, channels []string, handle func(channel, payload string), onConnect func()) {
-	backoff := listenBackoffMin
+	backoff := listenBackoffFirst
 	for ctx.Err() == nil {
 		err := db.listenOnce(ctx, channels, handle, func() {
-			backoff = listenBackoffMin
+			backoff = listenBackoffFirst
 			if onConnect != nil {
 				onConnect()
 			}
@@ -39,7 +39,7 @@ func (db *DB) Listen(ctx context.Context, channels []string, handle func(channel
 		if pause(ctx, backoff) != nil {
 			return
 		}
-		backoff = min(2*backoff, listenBackoffMax)
+		backoff = min(2*backoff, listenBackoffLast)
 	}
 }
 

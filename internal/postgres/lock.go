@@ -26,7 +26,7 @@ func openLock(path string) (*os.File, error) {
 // tryLock takes the lock, shared (syscall.LOCK_SH) or exclusive (syscall.LOCK_EX), if it is free.
 func tryLock(file *os.File, how int) (bool, error) {
 	for {
-		err := syscall.Flock(int(file.Fd()), how|syscall.LOCK_NB) //nolint:gosec // G115: a descriptor fits an int
+		err := syscall.Flock(int(file.Fd()), how|syscall.LOCK_NB)
 		switch {
 		case err == nil:
 			return true, nil

@@ -17,8 +17,9 @@ import (
 	"testing/fstest"
 	"time"
 
-	"github.com/holdpoint/holdpoint/internal/postgres"
 	"go.uber.org/goleak"
+
+	"github.com/holdpoint/holdpoint/internal/postgres"
 )
 
 // memberVariable makes the test binary a process that uses the cluster in
@@ -144,7 +145,7 @@ func dataDir(t *testing.T) string {
 
 // prepared makes one cluster, for tests that are not about making clusters to
 // start from a copy of.
-var prepared = sync.OnceValues(func() (string, error) { //nolint:gochecknoglobals // shared by the tests of the package
+var prepared = sync.OnceValues(func() (string, error) {
 	dir, err := os.MkdirTemp("", "hp")
 	if err != nil {
 		return "", err

@@ -24,10 +24,6 @@ const (
 	silenceLimit = 3 * time.Second // a server that should answer and does not is started anew
 	maxLogSize   = 16 << 20
 	logTail      = 2 << 10
-
-	// stillInUse is in what a server says that was started while the children of one
-	// that was killed are still about to end.
-	stillInUse = "is still in use"
 )
 
 // ensureMade runs initdb, unless it has been run. It is made elsewhere and then
@@ -70,9 +66,8 @@ func (c *cluster) ensureRunning(ctx context.Context) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, startTimeout,
 		fmt.Errorf("the server did not answer within %s, see %s", startTimeout, c.logPath()))
 	defer cancel()
-	silence := time.Duration(0)
-	started := false
-	for {
+	silence := time.Duration(0) // of a server that should answer
+	for started := false; ; silence += probeEvery {
 		pm, found, err := readPostmaster(c.pgData)
 		if err != nil {
 			return fmt.Errorf("start embedded cluster: %w", err)
@@ -89,27 +84,21 @@ func (c *cluster) ensureRunning(ctx context.Context) error {
 			}
 		}
 		if !running || silence >= silenceLimit {
-			err := c.start(ctx)
-			if err != nil && !strings.Contains(err.Error(), stillInUse) {
+			if started, err = c.start(ctx); err != nil {
 				return err
 			}
-			started, silence = err == nil, 0
+			silence = 0
 		}
 		if err := pause(ctx, probeEvery); err != nil {
 			return fmt.Errorf("start embedded cluster in %s: %w", c.dir, err)
 		}
-		silence += probeEvery
 	}
 }
 
 // adopt takes a running server as it is, socket included.
 func (c *cluster) adopt(pm postmaster, started bool) {
 	c.socketDir = pm.socketDir
-	message := "embedded cluster: joined a running server"
-	if started {
-		message = "embedded cluster: started"
-	}
-	c.log.Info(message, "dir", c.dir, "pid", pm.pid, "version", c.server.version)
+	c.log.Info("embedded cluster: server runs", "dir", c.dir, "pid", pm.pid, "version", c.server.version, "adopted", !started)
 }
 
 // probe asks whether the server answers; busy means that it says to come
@@ -140,19 +129,33 @@ func sameDir(a, b string) bool {
 	return errA == nil && errB == nil && os.SameFile(infoA, infoB)
 }
 
-// start runs pg_ctl, which returns when the server accepts connections.
-func (c *cluster) start(ctx context.Context) error {
+// start runs pg_ctl, which returns when the server accepts connections. It is not started, and
+// that is no error, as long as children of one that was killed are about to end.
+func (c *cluster) start(ctx context.Context) (started bool, err error) {
 	if err := c.makeSocketDir(); err != nil {
-		return fmt.Errorf("start embedded cluster: %w", err)
+		return false, fmt.Errorf("start embedded cluster: %w", err)
 	}
+	said, err := c.runStart(ctx)
+	switch {
+	case err == nil:
+		return true, nil
+	case strings.Contains(said, "is still in use"):
+		return false, nil
+	default:
+		return false, commandError("start embedded cluster in "+c.dir+": pg_ctl", err, said)
+	}
+}
+
+// runStart returns what was added to the server's log beside an error.
+func (c *cluster) runStart(ctx context.Context) (said string, err error) {
 	logFile, err := c.openLog()
 	if err != nil {
-		return fmt.Errorf("start embedded cluster: %w", err)
+		return "", err
 	}
 	defer logFile.Close()
 	before, err := logFile.Seek(0, io.SeekEnd)
 	if err != nil {
-		return fmt.Errorf("start embedded cluster: %w", err)
+		return "", fmt.Errorf("read the server's log: %w", err)
 	}
 	//nolint:gosec // G204: the program was found by findServer
 	cmd := c.account.prepare(exec.CommandContext(ctx, c.server.program("pg_ctl"), "start", "--silent", "--wait",
@@ -160,12 +163,12 @@ func (c *cluster) start(ctx context.Context) error {
 	cmd.Stdout, cmd.Stderr = logFile, logFile                             // a file, not a pipe: the server keeps it open
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) } // which pg_ctl passes on to the server
 	cmd.WaitDelay = stopTimeout
-	if err := cmd.Run(); err != nil {
-		said := make([]byte, logTail)
-		n, _ := logFile.ReadAt(said, before)
-		return commandError("start embedded cluster in "+c.dir+": pg_ctl", err, string(said[:n]))
+	if err = cmd.Run(); err == nil {
+		return "", nil
 	}
-	return nil
+	tail := make([]byte, logTail)
+	n, _ := logFile.ReadAt(tail, before) // it is shorter than that
+	return string(tail[:n]), err
 }
 
 // stop shuts the server down: clients are disconnected, and all is written.

@@ -10,9 +10,9 @@ import (
 // is gone stays gone before it is started again: someone may be restarting it.
 const superviseEvery = 3 * time.Second
 
-// supervise starts the server again when it died while it was in use.
-func (c *cluster) supervise() {
-	ctx, cancel := context.WithCancel(context.Background())
+// supervise starts the server again when it died while it was in use, until leave.
+func (c *cluster) supervise(ctx context.Context) {
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	c.cancel = cancel
 	c.supervisor.Go(func() {
 		gone := false

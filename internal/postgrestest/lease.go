@@ -6,8 +6,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/holdpoint/holdpoint/internal/postgres"
 	"github.com/jackc/pgx/v5"
+
+	"github.com/holdpoint/holdpoint/internal/postgres"
 )
 
 const (
@@ -18,80 +19,80 @@ const (
 
 // New lends the test a migrated, empty database until it ends. Clocks that a test
 // moved are right again.
-func New(t testing.TB) *postgres.DB {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), leaseLimit)
+func New(tb testing.TB) *postgres.DB {
+	tb.Helper()
+	ctx, cancel := context.WithTimeout(tb.Context(), leaseLimit)
 	defer cancel()
 	tmpl, err := findTemplate(ctx)
 	if err != nil {
-		t.Fatalf("lend a database: %v", err)
+		tb.Fatalf("lend a database: %v", err)
 	}
 	holder, name, err := tmpl.lease(ctx)
 	if err != nil {
-		t.Fatalf("lend a database: %v", err)
+		tb.Fatalf("lend a database: %v", err)
 	}
 	db, err := openEmptied(ctx, tmpl.server.databaseURL(name))
 	if err != nil {
-		hangUp(t, holder)
-		t.Fatalf("lend a database: %v", err)
+		hangUp(tb, holder)
+		tb.Fatalf("lend a database: %v", err)
 	}
-	t.Cleanup(func() {
-		closeDB(t, db)
-		hangUp(t, holder) // which gives the lease back
+	tb.Cleanup(func() {
+		closeDB(tb, db)
+		hangUp(tb, holder) // which gives the lease back
 	})
 	return db
 }
 
 // Empty makes a database without any table, and drops it when the test ends.
-func Empty(t testing.TB) *postgres.DB {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), leaseLimit)
+func Empty(tb testing.TB) *postgres.DB {
+	tb.Helper()
+	ctx, cancel := context.WithTimeout(tb.Context(), leaseLimit)
 	defer cancel()
 	server, err := findServer(ctx)
 	if err != nil {
-		t.Fatalf("make a database: %v", err)
+		tb.Fatalf("make a database: %v", err)
 	}
 	conn, number, err := server.takeNumber(ctx, emptyKey)
 	if err != nil {
-		t.Fatalf("make a database: %v", err)
+		tb.Fatalf("make a database: %v", err)
 	}
 	name := fmt.Sprintf("hpt_empty_%d", number)
 	if err := execAll(ctx, conn, "DROP DATABASE IF EXISTS "+name+" WITH (FORCE)",
 		"CREATE DATABASE "+name+" TEMPLATE template0"); err != nil {
-		hangUp(t, conn)
-		t.Fatalf("make a database: %v", err)
+		hangUp(tb, conn)
+		tb.Fatalf("make a database: %v", err)
 	}
-	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), returnLimit)
+	tb.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(tb.Context()), returnLimit)
 		defer cancel()
 		if _, err := conn.Exec(ctx, "DROP DATABASE "+name+" WITH (FORCE)"); err != nil {
-			t.Errorf("drop a database: %v", err)
+			tb.Errorf("drop a database: %v", err)
 		}
-		hangUp(t, conn)
+		hangUp(tb, conn)
 	})
 	db, err := postgres.Open(ctx, postgres.Config{DatabaseURL: server.databaseURL(name)})
 	if err != nil {
-		t.Fatalf("make a database: %v", err)
+		tb.Fatalf("make a database: %v", err)
 	}
-	t.Cleanup(func() { closeDB(t, db) })
+	tb.Cleanup(func() { closeDB(tb, db) })
 	return db
 }
 
-func closeDB(t testing.TB, db *postgres.DB) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), returnLimit)
+func closeDB(tb testing.TB, db *postgres.DB) {
+	tb.Helper()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(tb.Context()), returnLimit)
 	defer cancel()
 	if err := db.Close(ctx); err != nil {
-		t.Errorf("give a database back: %v (is a connection still in use?)", err)
+		tb.Errorf("give a database back: %v (is a connection still in use?)", err)
 	}
 }
 
-func hangUp(t testing.TB, conn *pgx.Conn) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), returnLimit)
+func hangUp(tb testing.TB, conn *pgx.Conn) {
+	tb.Helper()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(tb.Context()), returnLimit)
 	defer cancel()
 	if err := conn.Close(ctx); err != nil {
-		t.Errorf("give a database back: %v", err)
+		tb.Errorf("give a database back: %v", err)
 	}
 }
 

@@ -1,11 +1,12 @@
 package postgrestest_test
 
 import (
-	"fmt"
+	"strconv"
 	"testing"
 
-	"github.com/holdpoint/holdpoint/internal/postgrestest"
 	"go.uber.org/goleak"
+
+	"github.com/holdpoint/holdpoint/internal/postgrestest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -24,7 +25,7 @@ func TestNewLendsMigratedDatabase(t *testing.T) {
 
 func TestNewEmptiesWhatAnotherTestLeft(t *testing.T) {
 	for round := range 3 {
-		t.Run(fmt.Sprint(round), func(t *testing.T) {
+		t.Run(strconv.Itoa(round), func(t *testing.T) {
 			db := postgrestest.New(t)
 			var events int
 			var shifted bool

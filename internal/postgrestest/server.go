@@ -137,7 +137,7 @@ func openLock(path string) (*os.File, error) {
 }
 
 func tryLock(file *os.File, how int) (bool, error) {
-	err := syscall.Flock(int(file.Fd()), how|syscall.LOCK_NB) //nolint:gosec // G115: a descriptor fits an int
+	err := syscall.Flock(int(file.Fd()), how|syscall.LOCK_NB)
 	if errors.Is(err, syscall.EWOULDBLOCK) {
 		return false, nil
 	}

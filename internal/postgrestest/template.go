@@ -12,10 +12,11 @@ import (
 	"sync"
 	"time"
 
-	"github.com/holdpoint/holdpoint/internal/postgres"
-	"github.com/holdpoint/holdpoint/migrations"
 	"github.com/jackc/pgx/v5"
 	"github.com/riverqueue/river/riverdriver/riverpgxv5"
+
+	"github.com/holdpoint/holdpoint/internal/postgres"
+	"github.com/holdpoint/holdpoint/migrations"
 )
 
 const (
@@ -74,6 +75,7 @@ func lockKey(digest []byte) int32 {
 // goroutine, so that leak detectors see none.
 var shared struct { //nolint:gochecknoglobals // testing has no other place for what a whole process shares
 	sync.Mutex
+
 	server   server
 	template template
 	conn     *pgx.Conn // open as long as the process lives: it holds a lock
