@@ -1,0 +1,333 @@
+package e2e_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/holdpoint/holdpoint/e2e/internal/eventually"
+	"github.com/holdpoint/holdpoint/e2e/internal/holdpoint"
+	"github.com/holdpoint/holdpoint/e2e/internal/skill"
+)
+
+// example is the design's example without ledger and without the restriction of everything's tools.
+func example(t *testing.T, shared, everythingURL string) string {
+	t.Helper()
+	return fmt.Sprintf(`skills:
+  - name: files
+    transport: stdio                 # stdio | http | openapi
+    command: [%q, %q, %q]
+    env: {LOG_LEVEL: info}           # all that the child gets besides PATH, LANG and a private HOME
+    auto_approve: false              # the default
+    approval_timeout: 5m
+    call_timeout: 60s
+    tools: {move_file: {risk: high}, read_file: {idempotent: true}, write_file: {enabled: true}}
+  - name: everything
+    transport: http
+    url: %s
+    headers: {X-Team: {env: TEAM_TOKEN}}
+    auto_approve: true
+    trust_new_tools: false           # the default
+agents:
+  - name: billing
+    instructions: You file invoices.
+    model: {provider: openai, name: some-model, base_url: http://127.0.0.1:11434/v1, api_key_env: OPENAI_API_KEY}
+    wait_budget: 50s                 # how long a response is held open for clients without tasks
+    skills:
+      - files                                            # all its tools, as files__NAME
+      - everything
+`, node(t), npmPackage(t, "@modelcontextprotocol/server-filesystem/dist/index.js"), shared, everythingURL)
+}
+
+// everything runs the real server-everything over streamable HTTP.
+func everything(t *testing.T) string {
+	t.Helper()
+	port := holdpoint.FreePort(t)
+	cmd := exec.Command(node(t), npmPackage(t, "@modelcontextprotocol/server-everything/dist/index.js"), "streamableHttp")
+	cmd.Env = append(os.Environ(), fmt.Sprintf("PORT=%d", port))
+	var said strings.Builder
+	cmd.Stdout, cmd.Stderr = &said, &said
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill() // it may have ended
+		_ = cmd.Wait()         // killed
+		if t.Failed() {
+			t.Logf("server-everything said:\n%s", said.String())
+		}
+	})
+	url := fmt.Sprintf("http://127.0.0.1:%d/mcp", port)
+	eventually.Succeeds(t, patience, "server-everything", func() error {
+		response, err := http.Get(url) //nolint:gosec // G107: our own server
+		if err != nil {
+			return err
+		}
+		return response.Body.Close()
+	})
+	return url
+}
+
+// exampleWorld has the design's example declared, and a key for its agent.
+type exampleWorld struct {
+	*world
+	server        *holdpoint.Process
+	shared        string // the directory that the skill files serves
+	everythingURL string
+	key           string
+}
+
+func newExample(t *testing.T) *exampleWorld {
+	t.Helper()
+	w := &exampleWorld{world: newWorld(t), shared: t.TempDir(), everythingURL: everything(t)}
+	w.server = w.serve()
+	c := cli(w.server, bootstrapToken)
+	c.Env = []string{"TEAM_TOKEN=a-team", "OPENAI_API_KEY=a-key"}
+	c.Must(t, "apply", "-f", writeFile(t, "holdpoint.yaml", example(t, w.shared, w.everythingURL)))
+	w.key = w.agent(w.server, "billing").Key
+	return w
+}
+
+func TestExample(t *testing.T) {
+	t.Parallel()
+	w := newExample(t)
+	t.Run("tools", func(t *testing.T) { w.tools(t) })
+	t.Run("content", func(t *testing.T) { w.content(t) })
+	t.Run("approve", func(t *testing.T) { w.approve(t) })
+	t.Run("reject", func(t *testing.T) { w.reject(t) })
+}
+
+func (w *exampleWorld) tools(t *testing.T) {
+	printed := cli(w.server, w.key).Must(t, "tools", "billing", "--json")
+	var list struct {
+		Items []struct {
+			Name string `json:"name"`
+		} `json:"items"`
+	}
+	if err := json.Unmarshal([]byte(printed), &list); err != nil {
+		t.Fatalf("holdpoint tools printed %.200s: %v", printed, err)
+	}
+	count := map[string]int{}
+	for _, tool := range list.Items {
+		prefix, _, found := strings.Cut(tool.Name, "__")
+		if !found {
+			prefix = tool.Name
+		}
+		count[prefix]++
+	}
+	if len(list.Items) != 30 || count["files"] != 14 || count["everything"] != 15 || count["holdpoint_await"] != 1 {
+		t.Errorf("%d tools: %v, want 14 of files, 15 of everything and holdpoint_await", len(list.Items), count)
+	}
+	human := cli(w.server, w.key).Must(t, "tools", "billing")
+	for _, name := range []string{"files__write_file", "everything__get-sum", "holdpoint_await"} {
+		if !strings.Contains(human, name) {
+			t.Errorf("holdpoint tools does not show %s:\n%s", name, human)
+		}
+	}
+}
+
+// clockTime is in texts of server-everything, which say when they were made.
+var clockTime = regexp.MustCompile(`\d+:\d\d:\d\d [AP]M`)
+
+// content compares results that came through with the server's own.
+func (w *exampleWorld) content(t *testing.T) {
+	direct := w.directSession(t)
+	agent := holdpoint.Agent{URL: w.server.URL, Name: "billing", Key: w.key}
+	for tool, arguments := range map[string]string{
+		"echo":                   `{"message":"tæxt \u0041 \u2028 <b>"}`,
+		"get-sum":                `{"a":1,"b":2}`,
+		"get-tiny-image":         `{}`,
+		"get-annotated-message":  `{"messageType":"success","includeImage":true}`,
+		"get-resource-links":     `{"count":3}`,
+		"get-resource-reference": `{"resourceType":"Text","resourceId":1}`,
+		"get-structured-content": `{"location":"New York"}`,
+		"gzip-file-as-resource":  `{"name":"a.gz","data":"data:text/plain;base64,SGVsbG8=","outputType":"resource"}`,
+	} {
+		want := direct(tool, arguments)
+		got, err := agent.CallTool(t.Context(), "everything__"+tool, arguments)
+		if err != nil || got.Error != nil {
+			t.Errorf("%s: %v %v", tool, err, got.Error)
+			continue
+		}
+		if g, w := clockTime.ReplaceAll(got.Raw, nil), clockTime.ReplaceAll(want.Raw, nil); string(g) != string(w) {
+			t.Errorf("%s: through Holdpoint\n%.2000s\ndirectly\n%.2000s", tool, g, w)
+		}
+	}
+}
+
+// directSession opens a session with the server itself.
+func (w *exampleWorld) directSession(t *testing.T) func(tool, arguments string) holdpoint.Answer {
+	t.Helper()
+	_, header, err := holdpoint.Post(t.Context(), w.everythingURL, nil, "initialize",
+		`{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"direct","version":"1"}}`)
+	if err != nil {
+		t.Fatalf("connect to server-everything: %v", err)
+	}
+	session := http.Header{"Mcp-Session-Id": header.Values("Mcp-Session-Id")}
+	return func(tool, arguments string) holdpoint.Answer {
+		answer, _, err := holdpoint.Post(t.Context(), w.everythingURL, session, "tools/call",
+			fmt.Sprintf(`{"name":%q,"arguments":%s}`, tool, arguments))
+		if err != nil || answer.Error != nil {
+			t.Fatalf("call %s directly: %v %v", tool, err, answer.Error)
+		}
+		return answer
+	}
+}
+
+// write calls write_file beside the test, for the call whose note n is in the path.
+func (w *exampleWorld) write(t *testing.T, name string) (path string, ended <-chan holdpoint.Ran, shown holdpoint.Approval) {
+	t.Helper()
+	path = filepath.Join(w.shared, name)
+	arguments, err := json.Marshal(map[string]string{"path": path, "content": "approved content"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended = cli(w.server, w.key).Start(t, "call", "billing", "files__write_file", "--args", string(arguments))
+	eventually.Succeeds(t, patience, "the approval for "+name, func() error {
+		list, err := holdpoint.List[holdpoint.Approval](t.Context(), operator(w.server), "approvals", "status=pending")
+		if err != nil {
+			return err
+		}
+		i := slices.IndexFunc(list, func(a holdpoint.Approval) bool { return string(a.Arguments) == string(arguments) })
+		if i < 0 {
+			return fmt.Errorf("it is not among %d", len(list))
+		}
+		shown = list[i]
+		return nil
+	})
+	if _, err := os.Stat(path); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the file is there before anybody decided: %v", err)
+	}
+	return path, ended, shown
+}
+
+func (w *exampleWorld) approve(t *testing.T) {
+	path, ended, shown := w.write(t, "approved.txt")
+	wrong := shown
+	wrong.Digest = strings.Repeat("0", len(shown.Digest))
+	wantProblem(t, operator(w.server).Approve(t.Context(), wrong), 409, "digest_mismatch")
+	if err := operator(w.server).Approve(t.Context(), shown); err != nil {
+		t.Fatal(err)
+	}
+	if ran := <-ended; ran.Code != 0 {
+		t.Errorf("call exits %d, want 0\n%s%s", ran.Code, ran.Stdout, ran.Stderr)
+	}
+	if content, err := os.ReadFile(path); err != nil || string(content) != "approved content" {
+		t.Errorf("the file has %q, %v", content, err)
+	}
+}
+
+func (w *exampleWorld) reject(t *testing.T) {
+	path, ended, shown := w.write(t, "rejected.txt")
+	if err := operator(w.server).Reject(t.Context(), shown, "not this one"); err != nil {
+		t.Fatal(err)
+	}
+	if ran := <-ended; ran.Code != 20 || !strings.Contains(ran.Stdout+ran.Stderr, "not this one") {
+		t.Errorf("call exits %d, want 20 and the reason\n%s%s", ran.Code, ran.Stdout, ran.Stderr)
+	}
+	if _, err := os.Stat(path); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the file of a rejected call: %v", err)
+	}
+}
+
+func TestApprovalTimesOut(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	counting := skill.NewCounting(t)
+	p := w.serve()
+	w.apply(p, oneSkill(counting.URL, "approval_timeout: 2s\n"))
+	ended := cli(p, w.agent(p, "worker").Key).Start(t, "call", "worker", "counting__record", "--args", `{"n":1}`)
+	shown, err := pendingFor(t.Context(), "1", p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if ran := <-ended; ran.Code != 21 {
+		t.Errorf("call exits %d, want 21\n%s%s", ran.Code, ran.Stdout, ran.Stderr)
+	}
+	wantProblem(t, operator(p).Approve(t.Context(), shown), 409, "expired")
+	if n := counting.Count("1"); n != 0 {
+		t.Errorf("the expired call arrived %d times", n)
+	}
+}
+
+func TestApply(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	counting := skill.NewCounting(t)
+	p := w.serve()
+	c := cli(p, bootstrapToken)
+	file := writeFile(t, "holdpoint.yaml", oneSkill(counting.URL, "approval_timeout: 90s\n"))
+
+	if out := c.Must(t, "apply", "-f", file, "--dry-run"); !strings.Contains(out, "counting") {
+		t.Errorf("a dry run does not tell what would change: %s", out)
+	}
+	if skills := listNames(t, p, "skills"); len(skills) != 0 {
+		t.Errorf("a dry run made the skills %v", skills)
+	}
+	c.Must(t, "apply", "-f", file)
+	if skills := listNames(t, p, "skills"); !slices.Equal(skills, []string{"counting"}) {
+		t.Errorf("apply made the skills %v", skills)
+	}
+	before := everyThing(t, p)
+	c.Must(t, "apply", "-f", file)
+	if after := everyThing(t, p); after != before {
+		t.Errorf("a second apply changed\n%s\nto\n%s", before, after)
+	}
+}
+
+// everyThing is what the API shows of the registry.
+func everyThing(t *testing.T, p *holdpoint.Process) string {
+	t.Helper()
+	var all strings.Builder
+	for _, path := range []string{"skills", "agents", "assignments"} {
+		var raw json.RawMessage
+		if err := operator(p).Do(t.Context(), http.MethodGet, path, nil, &raw); err != nil {
+			t.Fatal(err)
+		}
+		all.Write(raw)
+	}
+	return all.String()
+}
+
+func listNames(t *testing.T, p *holdpoint.Process, path string) []string {
+	t.Helper()
+	list, err := holdpoint.List[struct {
+		Name string `json:"name"`
+	}](t.Context(), operator(p), path, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := []string{}
+	for _, item := range list {
+		names = append(names, item.Name)
+	}
+	return names
+}
+
+func TestApplyErrors(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	p := w.serve()
+	for name, tc := range map[string]struct{ yaml, line string }{
+		"not YAML":      {"skills:\n  - name: a\n    command: [\n", "3"},
+		"unknown key":   {"skills:\n  - name: a\n    transport: http\n    url: http://127.0.0.1:1/mcp\n    colour: red\n", "5"},
+		"unknown skill": {"agents:\n  - name: a\n    skills:\n      - nosuch\n", "4"},
+		"bad duration":  {"skills:\n  - name: a\n    transport: http\n    url: http://127.0.0.1:1/mcp\n    call_timeout: soon\n", "5"},
+	} {
+		ran := cli(p, bootstrapToken).Run(t, "apply", "-f", writeFile(t, "holdpoint.yaml", tc.yaml))
+		if ran.Code != 1 || !regexp.MustCompile(`(:|line )`+tc.line+`\b`).MatchString(ran.Stderr) {
+			t.Errorf("%s: exit code %d, want 1 and the line %s\n%s", name, ran.Code, tc.line, ran.Stderr)
+		}
+	}
+	if skills := listNames(t, p, "skills"); len(skills) != 0 {
+		t.Errorf("a faulty file made the skills %v", skills)
+	}
+}

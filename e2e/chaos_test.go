@@ -1,0 +1,225 @@
+package e2e_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/holdpoint/holdpoint/e2e/internal/eventually"
+	"github.com/holdpoint/holdpoint/e2e/internal/holdpoint"
+	"github.com/holdpoint/holdpoint/e2e/internal/skill"
+)
+
+const (
+	reviewers    = 8
+	killInterval = 4 * time.Second // from a restart to the next kill
+)
+
+// chaosCalls is how many calls are parked: HOLDPOINT_E2E_CALLS, else 1,000, or
+// fewer under the race detector.
+func chaosCalls(t *testing.T) int {
+	t.Helper()
+	text := os.Getenv("HOLDPOINT_E2E_CALLS")
+	switch {
+	case text != "":
+		n, err := strconv.Atoi(text)
+		if err != nil || n < 1 {
+			t.Fatalf("HOLDPOINT_E2E_CALLS=%q: want a number", text)
+		}
+		return n
+	case raceDetector:
+		return 300
+	}
+	return 1000
+}
+
+// chaos is two servers of which one is always about to be killed, and reviewers who send each decision to both.
+type chaos struct {
+	t        *testing.T
+	w        *world
+	counting *skill.Counting
+	parked   []holdpoint.Approval
+	tokens   []string
+
+	mu      sync.Mutex
+	servers [2]*holdpoint.Process
+	said    map[string]map[string]bool // by approval: the decisions that were accepted
+}
+
+// TestChaos: whatever is killed when, a call has one outcome, an approved one
+// arrives once, a rejected one never, and the audit tells the same story.
+func TestChaos(t *testing.T) {
+	t.Parallel()
+	c := &chaos{t: t, w: newWorld(t), counting: skill.NewCounting(t), said: map[string]map[string]bool{}}
+	c.servers = [2]*holdpoint.Process{c.w.serve(), c.w.serve()}
+	c.w.apply(c.servers[0], oneSkill(c.counting.URL, "approval_timeout: 1h\n"))
+	for i := range reviewers {
+		c.tokens = append(c.tokens, c.w.person(c.servers[0], fmt.Sprintf("reviewer-%d", i), "reviewer"))
+	}
+	c.park(chaosCalls(t))
+	c.counting.TakeUpTo(100 * time.Millisecond) // so that some are in flight when a server is killed
+
+	ctx, calm := context.WithCancel(t.Context())
+	var killer sync.WaitGroup
+	killer.Go(func() { c.killAndRestart(ctx) })
+	c.decideAll()
+	calm()
+	killer.Wait()
+
+	calls := c.settled()
+	c.checkCalls(calls)
+	c.checkAudit(calls)
+}
+
+// park makes the calls; their agent does not stay.
+func (c *chaos) park(n int) {
+	agent := c.w.agent(c.servers[0], "worker")
+	numbers := make(chan int)
+	var agents sync.WaitGroup
+	for i := range 32 {
+		agents.Go(func() {
+			mine := agent
+			mine.URL = c.servers[i%2].URL
+			for number := range numbers {
+				c.parkOne(mine, number)
+			}
+		})
+	}
+	for number := range n {
+		numbers <- number
+	}
+	close(numbers)
+	agents.Wait()
+	var err error
+	c.parked, err = holdpoint.List[holdpoint.Approval](c.t.Context(), operator(c.servers[0]), "approvals", "status=pending")
+	if err != nil || len(c.parked) != n {
+		c.t.Fatalf("%d calls are parked, want %d: %v", len(c.parked), n, err)
+	}
+}
+
+// parkOne leaves when the response begins to be held open: the call is recorded by then.
+func (c *chaos) parkOne(agent holdpoint.Agent, number int) {
+	if err := agent.CallAndLeave(c.t.Context(), "counting__record", fmt.Sprintf(`{"n":%d}`, number)); err != nil {
+		c.t.Errorf("park call %d: %v", number, err)
+	}
+}
+
+// killAndRestart takes turns until ctx ends; then both run.
+func (c *chaos) killAndRestart(ctx context.Context) {
+	kills := 0
+	for victim := 0; eventually.Pause(ctx, killInterval); victim = 1 - victim {
+		old := c.server(victim)
+		old.Kill()
+		kills++
+		o := c.w.options()
+		o.Port = old.Port
+		started, err := program.TryStart(c.t, o)
+		if err != nil {
+			c.t.Error(err)
+			return
+		}
+		c.mu.Lock()
+		c.servers[victim] = started
+		c.mu.Unlock()
+		if err := eventually.Poll(c.t.Context(), patience, started.Ready); err != nil {
+			c.t.Errorf("a restarted server does not come up: %v", err)
+			return
+		}
+	}
+	c.t.Logf("killed %d times", kills)
+}
+
+func (c *chaos) server(i int) *holdpoint.Process {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.servers[i]
+}
+
+// decideAll has every approval decided by two reviewers, who do not know of each other.
+func (c *chaos) decideAll() {
+	tasks := make(chan holdpoint.Approval)
+	var people sync.WaitGroup
+	for i := range reviewers {
+		people.Go(func() {
+			for shown := range tasks {
+				c.decideAtBoth(c.tokens[i], shown, rand.IntN(2) == 0)
+			}
+		})
+	}
+	order := append(append([]holdpoint.Approval{}, c.parked...), c.parked...)
+	rand.Shuffle(len(order), func(i, j int) { order[i], order[j] = order[j], order[i] })
+	for _, shown := range order {
+		tasks <- shown
+	}
+	close(tasks)
+	people.Wait()
+}
+
+// decideAtBoth sends one decision to both servers at once, each until it answers.
+func (c *chaos) decideAtBoth(token string, shown holdpoint.Approval, approve bool) {
+	var both sync.WaitGroup
+	for i := range 2 {
+		both.Go(func() {
+			err := eventually.Poll(c.t.Context(), 2*patience, func() error { return c.decide(i, token, shown, approve) })
+			if err != nil {
+				c.t.Errorf("decide %s at server %d: %v", shown.ID, i, err)
+			}
+		})
+	}
+	both.Wait()
+}
+
+func (c *chaos) decide(server int, token string, shown holdpoint.Approval, approve bool) error {
+	api := holdpoint.API{URL: c.server(server).URL, Token: token}
+	var err error
+	outcome := "approved"
+	if approve {
+		err = api.Approve(c.t.Context(), shown)
+	} else {
+		outcome, err = "rejected", api.Reject(c.t.Context(), shown, "chance")
+	}
+	var refused *holdpoint.Problem
+	switch {
+	case err == nil:
+	case alreadyDecided(err) && errors.As(err, &refused):
+		outcome = refused.ApprovalStatus
+	case errors.As(err, &refused):
+		c.t.Errorf("decide %s at server %d: %v", shown.ID, server, refused)
+		return nil
+	default:
+		return err // a server that is away
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.said[shown.ID] == nil {
+		c.said[shown.ID] = map[string]bool{}
+	}
+	c.said[shown.ID][outcome] = true
+	return nil
+}
+
+// settled waits until all calls have ended.
+func (c *chaos) settled() []holdpoint.Call {
+	var calls []holdpoint.Call
+	eventually.Succeeds(c.t, 2*patience, "the end of all calls", func() error {
+		var err error
+		calls, err = holdpoint.List[holdpoint.Call](c.t.Context(), operator(c.server(0)), "calls", "")
+		open := map[string]int{}
+		for _, call := range calls {
+			if !call.Final() {
+				open[call.Status]++
+			}
+		}
+		if err == nil && len(open) > 0 {
+			err = fmt.Errorf("still on their way: %v", open)
+		}
+		return err
+	})
+	return calls
+}

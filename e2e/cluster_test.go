@@ -1,0 +1,203 @@
+package e2e_test
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/user"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/holdpoint/holdpoint/e2e/internal/eventually"
+	"github.com/holdpoint/holdpoint/e2e/internal/skill"
+)
+
+// newEmbeddedWorld has the processes run a cluster of their own.
+func newEmbeddedWorld(t testing.TB) *world {
+	t.Helper()
+	return &world{t: t, dataDir: clusterDir(t)}
+}
+
+// clusterDir makes a data directory that PostgreSQL's account can reach. What
+// outlives the processes of the test is ended with it.
+func clusterDir(t testing.TB) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "holdpoint-e2e-data-")
+	if err == nil {
+		err = os.Chmod(dir, 0o711) //nolint:gosec // G302: another account passes through
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		endPostmaster(t, dir)
+		if err := os.RemoveAll(dir); err != nil {
+			t.Error(err)
+		}
+	})
+	return dir
+}
+
+// postmaster returns the process id of the cluster's server, if it runs.
+func postmaster(dataDir string) (int, bool) {
+	file, err := os.Open(filepath.Join(dataDir, "postgres", "data", "postmaster.pid"))
+	if err != nil {
+		return 0, false
+	}
+	defer file.Close()
+	line, err := bufio.NewReader(file).ReadString('\n')
+	if err != nil {
+		return 0, false
+	}
+	pid, err := strconv.Atoi(strings.TrimSpace(line))
+	if err != nil || !alive(pid) {
+		return 0, false
+	}
+	return pid, true
+}
+
+func alive(pid int) bool {
+	if syscall.Kill(pid, 0) != nil {
+		return false
+	}
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	return err != nil || !isZombie(stat)
+}
+
+// mustRun returns the process id of a server that has to run.
+func mustRun(t testing.TB, dataDir string) int {
+	t.Helper()
+	pid, ok := postmaster(dataDir)
+	if !ok {
+		t.Fatalf("no PostgreSQL runs in %s", dataDir)
+	}
+	return pid
+}
+
+func endPostmaster(t testing.TB, dataDir string) {
+	t.Helper()
+	pid, ok := postmaster(dataDir)
+	if !ok {
+		return
+	}
+	_ = syscall.Kill(pid, syscall.SIGQUIT)    // it may just have ended
+	ctx := context.WithoutCancel(t.Context()) // which has ended by now
+	if err := eventually.Poll(ctx, patience, func() error { return gone(pid) }); err != nil {
+		t.Errorf("end PostgreSQL: %v", err)
+	}
+}
+
+func gone(pid int) error {
+	if alive(pid) {
+		return fmt.Errorf("process %d is still there", pid)
+	}
+	return nil
+}
+
+// TestDatabaseRestartedInFlight takes PostgreSQL away while a skill server has a call, and lets
+// the outcome come while there is none: the living process writes it later.
+func TestDatabaseRestartedInFlight(t *testing.T) {
+	t.Parallel()
+	for name, signal := range map[string]syscall.Signal{"stopped": syscall.SIGINT, "killed": syscall.SIGKILL} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newEmbeddedWorld(t)
+			counting := skill.NewCounting(t)
+			p := w.serve()
+			w.apply(p, oneSkill(counting.URL, ""))
+			agent := newStubborn(w.agent(p, "worker"), p)
+			done := inFlight(t, agent, counting, true)
+			server := mustRun(t, w.dataDir)
+			if err := syscall.Kill(server, signal); err != nil {
+				t.Fatal(err)
+			}
+			eventually.Succeeds(t, patience, "PostgreSQL is gone", func() error { return gone(server) })
+			counting.Release()
+			eventually.Succeeds(t, patience, "PostgreSQL is back", func() error {
+				if _, ok := postmaster(w.dataDir); !ok {
+					return errors.New("it is not")
+				}
+				return p.Ready()
+			})
+			wantEnd(t, agent, <-done, expectation{"succeeded", 1}, counting)
+		})
+	}
+}
+
+// TestEmbeddedCluster is the life of the embedded cluster, as root and as an ordinary user.
+func TestEmbeddedCluster(t *testing.T) {
+	t.Parallel()
+	t.Run("as I am", func(t *testing.T) {
+		t.Parallel()
+		embeddedLife(t, newEmbeddedWorld(t))
+	})
+	t.Run("as an ordinary user", func(t *testing.T) {
+		t.Parallel()
+		if os.Geteuid() != 0 {
+			t.Log("the tests run as an ordinary user: the case above was this one")
+			return
+		}
+		embeddedLife(t, ordinaryWorld(t))
+	})
+}
+
+// ordinaryWorld has the processes run as the user nobody, with a home of its own and
+// the data directory that follows from it.
+func ordinaryWorld(t *testing.T) *world {
+	t.Helper()
+	nobody, err := user.Lookup("nobody")
+	if err != nil {
+		t.Fatalf("an unprivileged user is needed: %v", err)
+	}
+	uid, errUID := strconv.ParseUint(nobody.Uid, 10, 32)
+	gid, errGID := strconv.ParseUint(nobody.Gid, 10, 32)
+	if err := errors.Join(errUID, errGID); err != nil {
+		t.Fatal(err)
+	}
+	home := t.TempDir()
+	w := &world{t: t, dataDir: filepath.Join(home, ".local", "share", "holdpoint"), home: home}
+	t.Cleanup(func() { endPostmaster(t, w.dataDir) })
+	// Everybody may pass through what is above it, as is the way with homes.
+	if err := errors.Join(os.Chmod(filepath.Dir(home), 0o711), os.Chown(home, int(uid), int(gid))); err != nil { //nolint:gosec // G302: see above
+		t.Fatal(err)
+	}
+	w.user = &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}
+	return w
+}
+
+func embeddedLife(t *testing.T, w *world) {
+	counting := skill.NewCounting(t)
+	first := w.serve()
+	w.apply(first, oneSkill(counting.URL, ""))
+	server := mustRun(t, w.dataDir)
+	first.Kill()
+	if err := gone(server); err == nil {
+		t.Fatal("PostgreSQL ended with the process that was killed; it should have survived")
+	}
+	second := w.serve()
+	if adopted := mustRun(t, w.dataDir); adopted != server {
+		t.Errorf("PostgreSQL is process %d, want the surviving %d to be adopted", adopted, server)
+	}
+	if out := cli(second, bootstrapToken).Must(t, "apply", "--json", "-f",
+		writeFile(t, "same.yaml", oneSkill(counting.URL, ""))); strings.Contains(out, `"create"`) {
+		t.Errorf("what was declared is not there any more: %s", out)
+	}
+	third := w.serve()
+	if err := second.Interrupt(t); err != nil {
+		t.Errorf("after Ctrl-C: %v", err)
+	}
+	if err := third.Ready(); err != nil {
+		t.Errorf("the other process lost its database: %v", err)
+	}
+	if err := third.Interrupt(t); err != nil {
+		t.Errorf("after Ctrl-C: %v", err)
+	}
+	if err := gone(server); err != nil {
+		t.Errorf("PostgreSQL outlives the last process: %v", err)
+	}
+}

@@ -1,0 +1,235 @@
+package e2e_test
+
+import (
+	"fmt"
+	"slices"
+	"syscall"
+	"testing"
+
+	"github.com/holdpoint/holdpoint/e2e/internal/eventually"
+	"github.com/holdpoint/holdpoint/e2e/internal/holdpoint"
+	"github.com/holdpoint/holdpoint/e2e/internal/skill"
+	"github.com/holdpoint/holdpoint/internal/failpoint"
+)
+
+// expectation is how a gated call must end when its process was killed at a
+// failpoint, and how often it must have arrived at the skill server.
+type expectation struct {
+	status   string
+	arrivals int
+}
+
+// expected is by failpoint. The expiry is another story, told below.
+func expected() map[string]expectation {
+	once := expectation{"succeeded", 1}
+	return map[string]expectation{
+		failpoint.SubmitBeforeCommit: once,
+		failpoint.SubmitAfterCommit:  once,
+		failpoint.DecideBeforeCommit: once,
+		failpoint.DecideAfterCommit:  once,
+		failpoint.ExecuteBeforeClaim: once,
+		failpoint.ClaimBeforeCommit:  once,
+		failpoint.ClaimAfterCommit:   {"unknown", 0}, // claimed, so it may have been sent
+		failpoint.FinishBeforeCommit: {"unknown", 1},
+		failpoint.FinishAfterCommit:  once,
+		failpoint.DeliverBefore:      once,
+	}
+}
+
+func expiring() []string { return []string{failpoint.ExpireBeforeCommit, failpoint.ExpireAfterCommit} }
+
+func TestEveryFailpointIsTested(t *testing.T) {
+	t.Parallel()
+	for _, name := range failpoint.All() {
+		if _, ok := expected()[name]; !ok && !slices.Contains(expiring(), name) {
+			t.Errorf("failpoint %s has no test here", name)
+		}
+	}
+}
+
+// TestKilledAndRestarted kills the only process at each failpoint and starts it again.
+func TestKilledAndRestarted(t *testing.T) {
+	t.Parallel()
+	for name, want := range expected() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			counting := skill.NewCounting(t)
+			armed := w.serveArmed(name)
+			w.apply(armed, oneSkill(counting.URL, ""))
+			agent := newStubborn(w.agent(armed, "worker"), armed)
+			done := agent.begin(t.Context(), "counting__record", `{"n":1}`)
+			decided := approveUntilDecided(t, "1", agent)
+			armed.AwaitKilled(t)
+			agent.use(w.serve())
+			if err := <-decided; err != nil {
+				t.Fatal(err)
+			}
+			got := <-done
+			if name == failpoint.DeliverBefore {
+				got = askAgain(t, agent, got)
+			}
+			wantEnd(t, agent, got, want, counting)
+		})
+	}
+}
+
+// askAgain: the agent has its outcome, but the process died before it noted that.
+// Whoever makes the call again is told the same, and nothing is executed.
+func askAgain(t *testing.T, agent *stubborn, first outcome) outcome {
+	t.Helper()
+	second := <-agent.begin(t.Context(), "counting__record", `{"n":1}`)
+	if second.err != nil || !second.answer.Call().Attached || second.answer.Text() != first.answer.Text() {
+		t.Errorf("first the agent was told %s (%v), then %s (%v)", first.answer.Raw, first.err, second.answer.Raw, second.err)
+	}
+	return second
+}
+
+// TestKilledBesideAnother has a second process running when the first one is killed.
+func TestKilledBesideAnother(t *testing.T) {
+	t.Parallel()
+	for name, want := range expected() {
+		if name == failpoint.DeliverBefore {
+			continue // there is nothing left for the other to do
+		}
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			counting := skill.NewCounting(t)
+			armed, other := w.serveArmed(name), w.serve()
+			w.apply(other, oneSkill(counting.URL, ""))
+			key := w.agent(other, "worker")
+			// The other is stopped until the armed one is dead, or it might do the work.
+			other.Signal(t, syscall.SIGSTOP)
+			agent := newStubborn(key, armed)
+			done := agent.begin(t.Context(), "counting__record", `{"n":1}`)
+			decided := approveUntilDecided(t, "1", agent)
+			armed.AwaitKilled(t)
+			other.Signal(t, syscall.SIGCONT)
+			agent.use(other)
+			if err := <-decided; err != nil {
+				t.Fatal(err)
+			}
+			wantEnd(t, agent, <-done, want, counting)
+		})
+	}
+}
+
+// approveUntilDecided is a reviewer who repeats the decision until it is known to be made.
+func approveUntilDecided(t *testing.T, n string, servers *stubborn) <-chan error {
+	done := make(chan error, 1)
+	go func() {
+		done <- eventually.Poll(t.Context(), 2*patience, func() error { return approveOnce(t, n, servers) })
+	}()
+	return done
+}
+
+func approveOnce(t *testing.T, n string, servers *stubborn) error {
+	p, ok := servers.next(0)
+	if !ok {
+		return errNobodyAnswers
+	}
+	list, err := holdpoint.List[holdpoint.Approval](t.Context(), operator(p), "approvals", "")
+	if err != nil {
+		return err
+	}
+	i := slices.IndexFunc(list, func(a holdpoint.Approval) bool { return argumentN(a.Arguments) == n })
+	switch {
+	case i < 0:
+		return fmt.Errorf("there is no approval for n = %s", n)
+	case list[i].Status == "approved":
+		return nil
+	}
+	return operator(p).Approve(t.Context(), list[i])
+}
+
+// wantEnd checks how the call ended for its agent, in the API, and at the skill server.
+func wantEnd(t *testing.T, agent *stubborn, got outcome, want expectation, counting *skill.Counting) {
+	t.Helper()
+	if got.err != nil {
+		t.Fatal(got.err)
+	}
+	p, ok := agent.next(0)
+	if !ok {
+		t.Fatal(errNobodyAnswers)
+	}
+	call := onlyCall(t, operator(p))
+	if call.Status != want.status {
+		t.Errorf("the call is %s (%s), want %s", call.Status, call.Message, want.status)
+	}
+	if n := counting.Count("1"); n != want.arrivals {
+		t.Errorf("it arrived %d times, want %d", n, want.arrivals)
+	}
+	if want.status == "unknown" {
+		wantUnknown(t, operator(p), call, got.answer)
+		return
+	}
+	if got.answer.Result.IsError || got.answer.Text() != "recorded 1" {
+		t.Errorf("the agent was told %s", got.answer.Raw)
+	}
+}
+
+// onlyCall returns the one call there is.
+func onlyCall(t *testing.T, api holdpoint.API) holdpoint.Call {
+	t.Helper()
+	calls, err := holdpoint.List[holdpoint.Call](t.Context(), api, "calls", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(calls) != 1 {
+		t.Fatalf("there are %d calls, want 1: %+v", len(calls), calls)
+	}
+	return calls[0]
+}
+
+// wantUnknown checks what is said of a call whose outcome is unknown, and resolves it.
+func wantUnknown(t *testing.T, api holdpoint.API, call holdpoint.Call, answer holdpoint.Answer) {
+	t.Helper()
+	if meta := answer.Call(); !answer.Result.IsError || meta.Code != "outcome_unknown" || meta.Effect != "possible" {
+		t.Errorf("the agent was told %s, want an error outcome_unknown with effect possible", answer.Raw)
+	}
+	if call.Code != "outcome_unknown" || call.Effect != "possible" {
+		t.Errorf("the call has code %q and effect %q", call.Code, call.Effect)
+	}
+	if err := api.Resolve(t.Context(), call.ID, "failed", "looked at the server"); err != nil {
+		t.Errorf("resolve: %v", err)
+	}
+	found, err := api.Call(t.Context(), call.ID)
+	if err != nil || found.Resolution == nil || found.Resolution.Outcome != "failed" || found.Status != "unknown" {
+		t.Errorf("after resolving: %+v, %v", found, err)
+	}
+	wantProblem(t, api.Resolve(t.Context(), call.ID, "succeeded", ""), 409, "state_conflict")
+}
+
+// TestKilledWhileExpiring kills a process at the expiry of an approval.
+func TestKilledWhileExpiring(t *testing.T) {
+	t.Parallel()
+	for _, name := range expiring() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			counting := skill.NewCounting(t)
+			armed := w.serveArmed(name)
+			w.apply(armed, oneSkill(counting.URL, "approval_timeout: 2s\n"))
+			agent := newStubborn(w.agent(armed, "worker"), armed)
+			done := agent.begin(t.Context(), "counting__record", `{"n":1}`)
+			shown, err := pendingFor(t.Context(), "1", armed)
+			if err != nil {
+				t.Fatal(err)
+			}
+			armed.AwaitKilled(t)
+			again := w.serve()
+			agent.use(again)
+			got := <-done
+			if got.err != nil || got.answer.Call().Code != "expired" {
+				t.Errorf("the agent was told %s, %v", got.answer.Raw, got.err)
+			}
+			if p := wantProblem(t, operator(again).Approve(t.Context(), shown), 409, "expired"); p.ApprovalStatus != "expired" {
+				t.Errorf("a late decision was told %+v", p)
+			}
+			if call := onlyCall(t, operator(again)); call.Status != "expired" || counting.Count("1") != 0 {
+				t.Errorf("the call is %s and arrived %d times", call.Status, counting.Count("1"))
+			}
+		})
+	}
+}

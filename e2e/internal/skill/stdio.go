@@ -1,0 +1,75 @@
+package skill
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// StdioArgument, as its first argument, makes a test binary a stdio skill server.
+const StdioArgument = "stdio-skill"
+
+// StdioCommand is the command of a skill that runs this test binary.
+func StdioCommand(t testing.TB, file string) []string {
+	binary, err := os.Executable()
+	if err != nil {
+		t.Fatalf("find the test binary: %v", err)
+	}
+	return []string{binary, StdioArgument, file}
+}
+
+// RunStdio is the server: "environ" answers with its environment; "record" writes n and its own
+// process id to the file, a line each time, and does not answer while there
+// is a file of that name with ".hold" after it.
+func RunStdio(file string) error {
+	server := mcp.NewServer(&mcp.Implementation{Name: "stdio", Version: "1"}, nil)
+	server.AddTool(&mcp.Tool{Name: "environ", InputSchema: json.RawMessage(`{"type":"object"}`)},
+		func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+			text, err := json.Marshal(os.Environ())
+			return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: string(text)}}}, err
+		})
+	server.AddTool(&mcp.Tool{Name: "record", InputSchema: json.RawMessage(recordSchema)},
+		func(_ context.Context, r *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+			n := argumentN(r.Params.Arguments)
+			if err := appendLine(file, fmt.Sprintf("%s %d", n, os.Getpid())); err != nil {
+				return nil, err
+			}
+			if _, err := os.Stat(file + ".hold"); err == nil {
+				select {}
+			}
+			return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: "recorded " + n}}}, nil
+		})
+	return server.Run(context.Background(), &mcp.StdioTransport{})
+}
+
+func appendLine(path, line string) error {
+	file, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = file.WriteString(line + "\n")
+	if closeErr := file.Close(); err == nil {
+		err = closeErr
+	}
+	return err
+}
+
+// StdioArrivals reads what a server's tool "record" wrote: process ids by n.
+func StdioArrivals(file string) map[string][]string {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil // nothing arrived yet
+	}
+	arrivals := map[string][]string{}
+	for line := range strings.Lines(string(text)) {
+		if n, pid, ok := strings.Cut(strings.TrimSpace(line), " "); ok {
+			arrivals[n] = append(arrivals[n], pid)
+		}
+	}
+	return arrivals
+}

@@ -1,0 +1,59 @@
+// Package e2e_test owns the tests that run Holdpoint as its users do: the
+// built program, in processes that are killed and started again, on a real PostgreSQL,
+// with real skill servers and real clients, over its public surfaces only.
+//
+// What a test asks for and does not find is a failure: PostgreSQL, Node.js, the npm
+// packages of package.json. `task setup` installs them.
+package e2e_test
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"testing"
+
+	"github.com/holdpoint/holdpoint/e2e/internal/holdpoint"
+	"github.com/holdpoint/holdpoint/e2e/internal/skill"
+)
+
+// program is the command under test.
+var program holdpoint.Program
+
+func TestMain(m *testing.M) {
+	if len(os.Args) == 3 && os.Args[1] == skill.StdioArgument {
+		if err := skill.RunStdio(os.Args[2]); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
+	os.Exit(run(m))
+}
+
+func run(m *testing.M) int {
+	flag.Parse()
+	raiseParallel()
+	dir, err := os.MkdirTemp("", "holdpoint-e2e-")
+	if err == nil {
+		defer os.RemoveAll(dir)
+		err = os.Chmod(dir, 0o755) //nolint:gosec // G302: ordinary users run the program too
+	}
+	if err == nil {
+		program, err = holdpoint.Build(dir, raceDetector)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return m.Run()
+}
+
+// raiseParallel: these tests mostly wait, for heartbeats that stay away and deadlines that
+// pass. More of them at once than there are processors cost little.
+func raiseParallel() {
+	chosen := false
+	flag.Visit(func(f *flag.Flag) { chosen = chosen || f.Name == "test.parallel" })
+	if !chosen {
+		_ = flag.Set("test.parallel", "8") // it is an int
+	}
+}

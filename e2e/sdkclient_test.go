@@ -1,0 +1,164 @@
+package e2e_test
+
+import (
+	"bufio"
+	"encoding/json"
+	"io"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/holdpoint/holdpoint/e2e/internal/holdpoint"
+	"github.com/holdpoint/holdpoint/e2e/internal/skill"
+)
+
+// sdkClient is a client of the official TypeScript SDK, in a process of its own.
+type sdkClient struct {
+	t      *testing.T
+	orders io.Writer
+	said   *bufio.Reader
+}
+
+// clientSaid is how an order ended.
+type clientSaid struct {
+	Session string          `json:"session"`
+	Result  json.RawMessage `json:"result"`
+	Error   *struct {
+		Code    json.Number `json:"code"`
+		Message string      `json:"message"`
+	} `json:"error"`
+}
+
+func newSDKClient(t *testing.T) *sdkClient {
+	t.Helper()
+	npmPackage(t, "@modelcontextprotocol/sdk/package.json")
+	cmd := exec.Command(node(t), "clients/patience.mjs")
+	var stderr strings.Builder
+	cmd.Stderr = &stderr
+	orders, errIn := cmd.StdinPipe()
+	said, errOut := cmd.StdoutPipe()
+	if errIn != nil || errOut != nil {
+		t.Fatal(errIn, errOut)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill() // it may have ended
+		_ = cmd.Wait()         // killed
+		if t.Failed() && stderr.Len() > 0 {
+			t.Logf("the SDK's client said:\n%s", stderr.String())
+		}
+	})
+	return &sdkClient{t: t, orders: orders, said: bufio.NewReader(said)}
+}
+
+func (c *sdkClient) do(order map[string]any) clientSaid {
+	c.t.Helper()
+	text, err := json.Marshal(order)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	if _, err := c.orders.Write(append(text, '\n')); err != nil {
+		c.t.Fatalf("order %v: %v", order["do"], err)
+	}
+	line, err := c.said.ReadBytes('\n')
+	if err != nil {
+		c.t.Fatalf("order %v: %v", order["do"], err)
+	}
+	var said clientSaid
+	if err := json.Unmarshal(line, &said); err != nil {
+		c.t.Fatalf("order %v: the client said %s", order["do"], line)
+	}
+	return said
+}
+
+func (c *sdkClient) connect(agent holdpoint.Agent) {
+	c.t.Helper()
+	said := c.do(map[string]any{"do": "connect", "url": agent.URL + "/agents/" + agent.Name + "/mcp", "key": agent.Key})
+	if said.Error != nil {
+		c.t.Fatalf("the SDK's client does not connect: %v", said.Error)
+	}
+}
+
+// call makes the one call of these tests, with the patience of many clients.
+func (c *sdkClient) call(milliseconds int) clientSaid {
+	c.t.Helper()
+	return c.do(map[string]any{
+		"do": "call", "tool": "counting__record", "arguments": map[string]int{"n": 1}, "timeout": milliseconds,
+	})
+}
+
+const (
+	impatient = 3_000
+	requestTO = "-32001" // the SDK's code for its own timer
+)
+
+// mustTimeOut makes the call and expects the client's own timer to end it.
+func (c *sdkClient) mustTimeOut() {
+	c.t.Helper()
+	if said := c.call(impatient); said.Error == nil || said.Error.Code != requestTO {
+		c.t.Fatalf("a call that waits for approval ended with %s %v, want the client's time-out", said.Result, said.Error)
+	}
+}
+
+// mustDeliver makes the call and expects its outcome.
+func (c *sdkClient) mustDeliver() {
+	c.t.Helper()
+	said := c.call(60_000)
+	var result holdpoint.Result
+	if said.Error != nil {
+		c.t.Fatalf("the outcome is not delivered: %v", said.Error)
+	}
+	if err := json.Unmarshal(said.Result, &result); err != nil || result.IsError {
+		c.t.Fatalf("the outcome is %s, %v", said.Result, err)
+	}
+	if answer := (holdpoint.Answer{Result: result}); answer.Text() != "recorded 1" {
+		c.t.Errorf("the outcome is %s", said.Result)
+	}
+}
+
+// TestImpatientClient: the SDK's client times out after three seconds and makes the same
+// call again, before and after it was executed, in the same session and in new ones.
+func TestImpatientClient(t *testing.T) {
+	t.Parallel()
+	reconnect := map[string]func(*sdkClient, holdpoint.Agent){
+		"same session": func(*sdkClient, holdpoint.Agent) {},
+		"new session": func(c *sdkClient, agent holdpoint.Agent) {
+			c.do(map[string]any{"do": "close"})
+			c.connect(agent)
+		},
+		"lost connection": func(c *sdkClient, agent holdpoint.Agent) {
+			c.do(map[string]any{"do": "abandon"})
+			c.connect(agent)
+		},
+	}
+	for name, again := range reconnect {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			counting := skill.NewCounting(t)
+			p := w.serve()
+			w.apply(p, strings.Replace(oneSkill(counting.URL, ""), "wait_budget: 2s", "wait_budget: 50s", 1))
+			agent := w.agent(p, "worker")
+			client := newSDKClient(t)
+			client.connect(agent)
+			client.mustTimeOut() // parked
+			again(client, agent)
+			client.mustTimeOut() // before it was executed
+			again(client, agent)
+			shown, err := pendingFor(t.Context(), "1", p)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := operator(p).Approve(t.Context(), shown); err != nil {
+				t.Fatal(err)
+			}
+			awaitCall(t, operator(p), shown.CallID, hasStatus("succeeded"))
+			client.mustDeliver() // after it was executed
+			if onlyCall(t, operator(p)); counting.Count("1") != 1 {
+				t.Errorf("it arrived %d times", counting.Count("1"))
+			}
+		})
+	}
+}

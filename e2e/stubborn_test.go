@@ -1,0 +1,110 @@
+package e2e_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/holdpoint/holdpoint/e2e/internal/eventually"
+	"github.com/holdpoint/holdpoint/e2e/internal/holdpoint"
+)
+
+// stubborn is an agent that comes back until it knows how its call ended, at
+// whichever server answers: by the same call again, or with holdpoint_await.
+type stubborn struct {
+	agent holdpoint.Agent
+	// meta is sent with the call, as JSON; empty: none.
+	meta string
+
+	mu      sync.Mutex
+	servers []*holdpoint.Process
+	callID  string // once it is known
+}
+
+func newStubborn(agent holdpoint.Agent, servers ...*holdpoint.Process) *stubborn {
+	return &stubborn{agent: agent, servers: servers, meta: "{}"}
+}
+
+// use adds a server that was started since.
+func (s *stubborn) use(p *holdpoint.Process) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.servers = append(s.servers, p)
+}
+
+// next takes turns among the servers that run.
+func (s *stubborn) next(attempt int) (*holdpoint.Process, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i := range s.servers {
+		if p := s.servers[(attempt+i)%len(s.servers)]; !p.Ended() {
+			return p, true
+		}
+	}
+	return nil, false
+}
+
+var errNobodyAnswers = errors.New("no server runs")
+
+// call makes the call and returns its end.
+func (s *stubborn) call(ctx context.Context, tool, arguments string) (holdpoint.Answer, error) {
+	ctx, cancel := context.WithTimeout(ctx, 2*patience)
+	defer cancel()
+	last := errNobodyAnswers
+	for attempt := 0; ; attempt++ {
+		if p, ok := s.next(attempt); ok {
+			answer, err := s.try(ctx, p, attempt, tool, arguments)
+			if err == nil && !answer.Pending() {
+				return answer, nil
+			}
+			last = err
+			if err == nil {
+				last = fmt.Errorf("still pending: %s", answer.Text())
+				s.learn(answer.Call().ID)
+			}
+		}
+		if !eventually.Pause(ctx, 100*time.Millisecond) {
+			return holdpoint.Answer{}, fmt.Errorf("call %s %s: gave up: %w", tool, arguments, last)
+		}
+	}
+}
+
+// try makes the same call, or every other time, when its id is known, awaits it.
+func (s *stubborn) try(ctx context.Context, p *holdpoint.Process, attempt int, tool, arguments string) (holdpoint.Answer, error) {
+	agent := s.agent
+	agent.URL = p.URL
+	if id := s.known(); id != "" && attempt%2 == 1 {
+		return agent.Await(ctx, id)
+	}
+	return agent.CallToolWith(ctx, tool, arguments, s.meta)
+}
+
+func (s *stubborn) learn(id string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.callID = id
+}
+
+func (s *stubborn) known() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.callID
+}
+
+// outcome is what a call beside the test came to.
+type outcome struct {
+	answer holdpoint.Answer
+	err    error
+}
+
+// begin makes the call beside the test.
+func (s *stubborn) begin(ctx context.Context, tool, arguments string) <-chan outcome {
+	done := make(chan outcome, 1)
+	go func() {
+		answer, err := s.call(ctx, tool, arguments)
+		done <- outcome{answer, err}
+	}()
+	return done
+}

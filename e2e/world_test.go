@@ -1,0 +1,235 @@
+package e2e_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/holdpoint/holdpoint/e2e/internal/eventually"
+	"github.com/holdpoint/holdpoint/e2e/internal/holdpoint"
+	"github.com/holdpoint/holdpoint/internal/postgrestest"
+)
+
+const (
+	bootstrapToken = "e2e-bootstrap-token"
+
+	// patience is for everything that has no time limit of its own.
+	patience = 90 * time.Second
+)
+
+// world is what the processes of one test share: a database and a data directory.
+type world struct {
+	t           testing.TB
+	databaseURL string // empty: the embedded cluster in the data directory
+	dataDir     string
+	args        []string // of every server
+	user        *syscall.Credential
+	home        string // not empty: the data directory follows from it, and is not said
+}
+
+// newWorld lends a database.
+func newWorld(t testing.TB) *world {
+	t.Helper()
+	return &world{t: t, databaseURL: postgrestest.New(t).URL(), dataDir: t.TempDir()}
+}
+
+func (w *world) options() holdpoint.Options {
+	o := holdpoint.Options{
+		DatabaseURL: w.databaseURL, DataDir: w.dataDir, Token: bootstrapToken, Args: w.args, User: w.user,
+	}
+	if w.home != "" {
+		o.DataDir, o.Env = "", []string{"HOME=" + w.home}
+	}
+	return o
+}
+
+// serve starts a server and waits until it is ready.
+func (w *world) serve() *holdpoint.Process {
+	w.t.Helper()
+	return program.Serve(w.t, w.options())
+}
+
+// serveArmed starts one that kills itself at a failpoint.
+func (w *world) serveArmed(failpoint string) *holdpoint.Process {
+	w.t.Helper()
+	o := w.options()
+	o.Failpoint = failpoint
+	return program.Serve(w.t, o)
+}
+
+// operator is the bootstrap person: operator and reviewer.
+func operator(p *holdpoint.Process) holdpoint.API {
+	return holdpoint.API{URL: p.URL, Token: bootstrapToken}
+}
+
+func cli(p *holdpoint.Process, token string) holdpoint.CLI {
+	return holdpoint.CLI{Program: program, URL: p.URL, Token: token}
+}
+
+// apply declares what YAML says.
+func (w *world) apply(p *holdpoint.Process, yaml string) {
+	w.t.Helper()
+	cli(p, bootstrapToken).Must(w.t, "apply", "-f", writeFile(w.t, "holdpoint.yaml", yaml))
+}
+
+// agent makes a key for an agent.
+func (w *world) agent(p *holdpoint.Process, name string) holdpoint.Agent {
+	w.t.Helper()
+	return holdpoint.Agent{URL: p.URL, Name: name, Key: w.key(p, "agent", "key", "create", name)}
+}
+
+// person makes a token for a person.
+func (w *world) person(p *holdpoint.Process, name, role string) string {
+	w.t.Helper()
+	return w.key(p, "token", "create", "--person", name, "--role", role)
+}
+
+func (w *world) key(p *holdpoint.Process, args ...string) string {
+	w.t.Helper()
+	var made struct {
+		Key string `json:"key"`
+	}
+	printed := cli(p, bootstrapToken).Must(w.t, append(args, "--json")...)
+	if err := json.Unmarshal([]byte(printed), &made); err != nil || made.Key == "" {
+		w.t.Fatalf("holdpoint %v printed %q, want a key (%v)", args, printed, err)
+	}
+	return made.Key
+}
+
+func writeFile(t testing.TB, name, content string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), name)
+	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// oneSkill declares a skill and the agent "worker" that has it.
+func oneSkill(url, settings string) string {
+	return fmt.Sprintf(`skills:
+  - name: counting
+    transport: http
+    url: %s
+%sagents:
+  - name: worker
+    wait_budget: 2s
+    skills: [counting]
+`, url, indent(settings))
+}
+
+// indent makes lines belong to the list's element before them.
+func indent(lines string) string {
+	var b strings.Builder
+	for line := range strings.Lines(lines) {
+		b.WriteString("    " + strings.TrimRight(line, "\n") + "\n")
+	}
+	return b.String()
+}
+
+// pendingFor waits for the approval of the call whose argument n has this value,
+// at whichever of the processes answers.
+func pendingFor(ctx context.Context, n string, processes ...*holdpoint.Process) (holdpoint.Approval, error) {
+	var found holdpoint.Approval
+	err := eventually.Poll(ctx, patience, func() error {
+		var last error
+		for _, p := range processes {
+			list, err := holdpoint.List[holdpoint.Approval](ctx, operator(p), "approvals", "status=pending")
+			if err != nil {
+				last = err
+				continue
+			}
+			for _, a := range list {
+				if argumentN(a.Arguments) == n {
+					found = a
+					return nil
+				}
+			}
+			last = fmt.Errorf("no pending approval for n = %s among %d", n, len(list))
+		}
+		return last
+	})
+	return found, err
+}
+
+func argumentN(arguments json.RawMessage) string {
+	var a struct {
+		N json.RawMessage `json:"n"`
+	}
+	if err := json.Unmarshal(arguments, &a); err != nil {
+		return ""
+	}
+	return string(a.N)
+}
+
+// awaitCall waits until the API says of a call what is wanted.
+func awaitCall(t testing.TB, api holdpoint.API, id string, wanted func(holdpoint.Call) error) holdpoint.Call {
+	t.Helper()
+	var found holdpoint.Call
+	eventually.Succeeds(t, patience, "call "+id, func() error {
+		c, err := api.Call(t.Context(), id)
+		if err != nil {
+			return err
+		}
+		found = c
+		return wanted(c)
+	})
+	return found
+}
+
+func hasStatus(status string) func(holdpoint.Call) error {
+	return func(c holdpoint.Call) error {
+		if c.Status != status {
+			return fmt.Errorf("status %s (%s), want %s", c.Status, c.Message, status)
+		}
+		return nil
+	}
+}
+
+// wantProblem checks that the API refused, with this status and code.
+func wantProblem(t testing.TB, err error, status int, code string) *holdpoint.Problem {
+	t.Helper()
+	var p *holdpoint.Problem
+	if !errors.As(err, &p) || p.Status != status || p.Code != code {
+		t.Fatalf("error %v, want %d %s", err, status, code)
+	}
+	return p
+}
+
+// alreadyDecided reports whether a decision was refused because there was one.
+func alreadyDecided(err error) bool {
+	var p *holdpoint.Problem
+	return errors.As(err, &p) && p.Status == http.StatusConflict && (p.Code == "already_decided" || p.Code == "expired")
+}
+
+// node finds Node.js.
+func node(t testing.TB) string {
+	t.Helper()
+	path, err := exec.LookPath("node")
+	if err != nil {
+		t.Fatalf("Node.js is needed and not on the PATH; install it (Debian: apt-get install nodejs npm) and run `task setup`")
+	}
+	return path
+}
+
+// npmPackage returns the path of a file of an installed npm package.
+func npmPackage(t testing.TB, file string) string {
+	t.Helper()
+	path, err := filepath.Abs(filepath.Join("node_modules", filepath.FromSlash(file)))
+	if err == nil {
+		_, err = os.Stat(path)
+	}
+	if err != nil {
+		t.Fatalf("the npm packages of e2e/package.json are not installed; run `task setup` (npm ci in e2e): %v", err)
+	}
+	return path
+}
