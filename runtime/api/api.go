@@ -165,6 +165,13 @@ func (a *API) describe() ([]byte, error) {
 	schemas := document.Components.Schemas.Map()
 	delete(schemas, "ErrorModel") // huma's own, which fromHuma replaces
 	delete(schemas, "ErrorDetail")
+	for _, schema := range schemas {
+		for _, property := range schema.Properties {
+			if property.Nullable && len(property.Enum) > 0 {
+				property.Enum = append(property.Enum, nil) // null is one of them
+			}
+		}
+	}
 	text, err := json.Marshal(document)
 	if err != nil {
 		return nil, fmt.Errorf("describe: %w", err)

@@ -120,7 +120,7 @@ type approveInput struct {
 		Digest    looseDigest     `json:"digest" doc:"As it was shown with the approval."`
 		Note      string          `json:"note,omitempty" maxLength:"4000"`
 		Arguments json.RawMessage `json:"arguments,omitempty" doc:"Other arguments than those shown. Not available yet."`
-	}
+	} `nameHint:"ApproveRequest"`
 }
 
 func (a *API) approve(ctx context.Context, input *approveInput) (*bodyOutput[Approval], error) {
@@ -140,7 +140,7 @@ type rejectInput struct {
 	Body *struct {
 		Digest looseDigest `json:"digest" doc:"As it was shown with the approval."`
 		Reason string      `json:"reason" minLength:"1" maxLength:"4000" doc:"For the agent: why, and what to do instead."`
-	}
+	} `nameHint:"RejectRequest"`
 }
 
 func (a *API) reject(ctx context.Context, input *rejectInput) (*bodyOutput[Approval], error) {

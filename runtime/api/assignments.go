@@ -44,8 +44,8 @@ type assignInput struct {
 		Agent  string   `json:"agent"`
 		Skill  string   `json:"skill"`
 		Tools  []string `json:"tools,omitempty" doc:"Only these; left out or null: all of them."`
-		Prefix *string  `json:"prefix,omitempty" doc:"Of its tools' names; left out or null: the skill's name."`
-	}
+		Prefix *string  `json:"prefix,omitempty" nullable:"true" doc:"Of its tools' names; left out or null: the skill's name."`
+	} `nameHint:"AssignRequest"`
 }
 
 func (a *API) assign(ctx context.Context, input *assignInput) (*bodyOutput[Assignment], error) {

@@ -233,7 +233,7 @@ type resolveInput struct {
 	Body struct {
 		Outcome string `json:"outcome" enum:"succeeded,failed" doc:"What really became of the call."`
 		Note    string `json:"note,omitempty" maxLength:"4000" doc:"How you know."`
-	}
+	} `nameHint:"ResolveRequest"`
 }
 
 func (a *API) resolveCall(ctx context.Context, input *resolveInput) (*bodyOutput[Call], error) {

@@ -327,3 +327,14 @@ func (w *world) sendHeaders(t *testing.T, path string, header http.Header) answe
 	w.handler.ServeHTTP(recorder, r)
 	return answer{recorder.Code, recorder.Header(), recorder.Body.String()}
 }
+
+// sendAs posts a body of some media type as an operator.
+func (w *world) sendAs(media, path, body string) answer {
+	w.t.Helper()
+	r := httptest.NewRequestWithContext(w.t.Context(), http.MethodPost, "/api/v1/"+path, strings.NewReader(body))
+	r.Header.Set("Content-Type", media)
+	r.Header.Set("Authorization", "Bearer "+w.operator)
+	recorder := httptest.NewRecorder()
+	w.handler.ServeHTTP(recorder, r)
+	return answer{recorder.Code, recorder.Header(), recorder.Body.String()}
+}

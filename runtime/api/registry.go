@@ -81,7 +81,7 @@ type applyInput struct {
 	Body struct {
 		Spec   agent.Spec `json:"spec"`
 		DryRun bool       `json:"dry_run,omitempty" doc:"Tell what would change, and change nothing."`
-	}
+	} `nameHint:"ApplyRequest"`
 }
 
 func (a *API) apply(ctx context.Context, input *applyInput) (*listOutput[agent.Change], error) {

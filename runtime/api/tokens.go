@@ -51,7 +51,7 @@ type createTokenInput struct {
 		Person string          `json:"person" doc:"Name of the person; one who is not known yet is made."`
 		Roles  []identity.Role `json:"roles" enum:"reviewer,operator" minItems:"1" nullable:"false"`
 		Agents []string        `json:"agents,omitempty" doc:"Agents that the person may act as; * is every one. Left out: every one for operators, none for others."`
-	}
+	} `nameHint:"TokenRequest"`
 }
 
 func (a *API) createToken(ctx context.Context, input *createTokenInput) (*bodyOutput[NewToken], error) {

@@ -111,7 +111,7 @@ type acceptToolInput struct {
 	Tool string `path:"tool"`
 	Body struct {
 		Pin string `json:"pin" doc:"Of the definition that you looked at."`
-	}
+	} `nameHint:"AcceptRequest"`
 }
 
 func (a *API) acceptTool(ctx context.Context, input *acceptToolInput) (*bodyOutput[SkillTool], error) {

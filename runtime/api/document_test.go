@@ -1,0 +1,85 @@
+package api_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"flag"
+	"os"
+	"strings"
+	"testing"
+)
+
+var update = flag.Bool("update", false, "write docs/openapi.json") //nolint:gochecknoglobals // a flag
+
+const documentFile = "../../docs/openapi.json"
+
+// TestDocument keeps docs/openapi.json what the server serves.
+func TestDocument(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	served := w.send("GET", "/api/openapi.json", "", "")
+	v := served.want(t, 200)
+	if v["openapi"] != "3.1.0" || served.body != string(w.api.Document()) {
+		t.Errorf("openapi %v", v["openapi"])
+	}
+	if *update {
+		check(t, os.WriteFile(documentFile, w.api.Document(), 0o644))
+	}
+	kept, err := os.ReadFile(documentFile)
+	check(t, err)
+	if !bytes.Equal(kept, w.api.Document()) {
+		t.Error("docs/openapi.json is not what the server serves: go test ./runtime/api -run TestDocument -update")
+	}
+	for _, leak := range []string{"ErrorModel", "github.com", "Input", "Output"} {
+		if strings.Contains(served.body, leak) {
+			t.Errorf("the document says %s", leak)
+		}
+	}
+}
+
+func TestProblems(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.send("GET", "/api/v1/nothing", w.operator, "").problem(t, 404, "not_found")
+	w.send("GET", "/api/", "", "").problem(t, 404, "not_found")
+	got := w.send("PUT", "/api/v1/agents", w.operator, `{}`)
+	got.problem(t, 405, "method_not_allowed")
+	if allow := got.header.Get("Allow"); !strings.Contains(allow, "POST") {
+		t.Errorf("Allow is %q", allow)
+	}
+	v := w.get("calls?status=lost", w.operator).problem(t, 422, "invalid_request")
+	field := v["errors"].([]any)[0].(map[string]any)
+	if field["location"] != "query.status" || !strings.Contains(field["message"].(string), "parked") {
+		t.Errorf("got %v", v)
+	}
+	for _, path := range []string{"calls?limit=0", "calls?limit=201", "calls?limit=x", "calls?cursor=x", "calls?nonsense=1", "agents?agent=x"} {
+		w.get(path, w.operator).problem(t, 422, "invalid_request")
+	}
+	w.post("agents", w.operator, `{"name":`).problem(t, 400, "invalid_request")
+	w.post("agents", w.operator, `[]`).problem(t, 422, "invalid_request")
+	w.post("agents", w.operator, ``).problem(t, 400, "invalid_request")
+	w.post("agents", w.operator, `{"name":"a","name":"b"}`).problem(t, 400, "invalid_request")
+	w.post("agents", w.operator, `{"Name":"a"}`).problem(t, 422, "invalid_request")
+	w.post("agents", w.operator, `{"name":"a","instructions":"`+strings.Repeat("x", 1<<20)+`"}`).problem(t, 413, "invalid_request")
+}
+
+func TestMediaTypes(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	for media, status := range map[string]int{
+		"application/json": 201, "application/json; charset=utf-8": 201, "text/plain": 415,
+		"application/x-www-form-urlencoded": 415, "multipart/form-data": 415,
+	} {
+		name := "a" + strings.Map(func(r rune) rune {
+			if r < 'a' || r > 'z' {
+				return '-'
+			}
+			return r
+		}, media)
+		body, err := json.Marshal(map[string]string{"name": name})
+		check(t, err)
+		if got := w.sendAs(media, "agents", string(body)); got.status != status {
+			t.Errorf("%s: status %d: %s", media, got.status, got.body)
+		}
+	}
+}

@@ -1,0 +1,179 @@
+package api_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+)
+
+func TestApply(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	const spec = `{"skills":[{"name":"notes","transport":"http","url":"http://127.0.0.1:1/notes","headers":{"X-Team":"t0p"},
+		"approval_timeout":"2m","tools":{"write":{"risk":"high"}}}],
+		"agents":[{"name":"clerk","skills":[{"skill":"notes","tools":["write"],"prefix":""}]}]}`
+	actions := func(v map[string]any) string {
+		var all []string
+		for _, item := range items(t, v) {
+			change := item.(map[string]any)
+			all = append(all, fmt.Sprintf("%v %v %v", change["action"], change["kind"], change["name"]))
+		}
+		return strings.Join(all, ", ")
+	}
+	const created = "create skill notes, create agent clerk, create assignment clerk/notes"
+	answer := w.post("apply", w.operator, `{"dry_run":true,"spec":`+spec+`}`)
+	if got := actions(answer.want(t, 200)); got != created {
+		t.Errorf("dry run: %s", got)
+	}
+	if strings.Contains(answer.body, "t0p") {
+		t.Errorf("the secret is shown: %s", answer.body)
+	}
+	w.get("skills/notes", w.operator).problem(t, 404, "not_found")
+	if got := actions(w.post("apply", w.operator, `{"spec":`+spec+`}`).want(t, 200)); got != created {
+		t.Errorf("apply: %s", got)
+	}
+	if got := actions(w.post("apply", w.operator, `{"spec":`+spec+`}`).want(t, 200)); strings.Count(got, "unchanged") != 3 {
+		t.Errorf("apply again: %s", got)
+	}
+	skill := w.get("skills/notes", w.reviewer)
+	v := skill.want(t, 200)
+	if strings.Contains(skill.body, "t0p") || fmt.Sprint(v["headers"]) != "[X-Team]" || v["approval_timeout"] != "2m" {
+		t.Errorf("skill: %s", skill.body)
+	}
+	v = w.get("agents/clerk", w.reviewer).want(t, 200)
+	if fmt.Sprint(v["skills"]) != "[map[prefix: skill:notes tools:[write]]]" {
+		t.Errorf("agent: %v", v)
+	}
+}
+
+func TestApplyErrors(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	tests := []struct{ name, spec, location string }{
+		{"no URL", `{"skills":[{"name":"a","transport":"http","url":"http://x/"},{"name":"b","transport":"http"}]}`, "body.spec.skills[1].url"},
+		{"unknown skill", `{"agents":[{"name":"a","skills":[{"skill":"nope"}]}]}`, "body.spec.agents[0].skills[0].skill"},
+		{"unknown member", `{"skills":[{"name":"a","transport":"http","uri":"http://x/"}]}`, "body.spec.skills[0].uri"},
+		{"wrong type", `{"skills":[{"name":"a","transport":"http","url":5}]}`, "body.spec.skills[0].url"},
+		{"no name", `{"agents":[{}]}`, "body.spec.agents[0]"},
+		{"secret of a wrong type", `{"skills":[{"name":"a","transport":"http","url":"http://x/","headers":{"X-A":["hush"]}}]}`, "body.spec.skills[0].headers.X-A"},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			answer := w.post("apply", w.operator, `{"spec":`+test.spec+`}`)
+			v := answer.problem(t, 422, "invalid_request")
+			if !strings.Contains(answer.body, `"location":"`+test.location) {
+				t.Errorf("want %s: %v", test.location, v)
+			}
+			if strings.Contains(answer.body, "hush") {
+				t.Errorf("what may be secret is echoed: %s", answer.body)
+			}
+		})
+	}
+	w.post("apply", w.operator, `{"spec":{"skills":[{"name":"a","transport":"http","url":"http://x/","call_timeout":"soon"}]}}`).
+		problem(t, 422, "invalid_request")
+}
+
+func TestAgents(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	v := w.post("agents", w.operator, `{"name":"clerk","instructions":"Be brief.","wait_budget":"10s",
+		"model":{"provider":"openai","name":"m","api_key":"sk-hush"},"skills":[{"skill":"files"}]}`).want(t, 201)
+	if v["name"] != "clerk" || v["wait_budget"] != "10s" || len(v["skills"].([]any)) != 1 {
+		t.Errorf("created: %v", v)
+	}
+	w.post("agents", w.operator, `{"name":"clerk"}`).problem(t, 409, "state_conflict")
+	w.post("agents", w.operator, `{"name":"No Such Form"}`).problem(t, 422, "invalid_request")
+	answer := w.send("PATCH", "/api/v1/agents/clerk", w.operator, `{"instructions":"Be nice."}`)
+	v = answer.want(t, 200)
+	if v["instructions"] != "Be nice." || v["wait_budget"] != "10s" || v["model"] == nil || strings.Contains(answer.body, "hush") {
+		t.Errorf("updated: %s", answer.body)
+	}
+	list := items(t, w.get("agents", w.reviewer).want(t, 200))
+	if len(list) != 3 || list[0].(map[string]any)["name"] != "billing" {
+		t.Errorf("list: %v", list)
+	}
+	page := w.get("agents?limit=2", w.reviewer).want(t, 200)
+	rest := items(t, w.get(fmt.Sprintf("agents?limit=2&cursor=%v", page["next_cursor"]), w.reviewer).want(t, 200))
+	if len(rest) != 1 || rest[0].(map[string]any)["name"] != "other" {
+		t.Errorf("second page: %v", rest)
+	}
+	w.send("DELETE", "/api/v1/agents/clerk", w.operator, "").want(t, 204)
+	w.get("agents/clerk", w.operator).problem(t, 404, "not_found")
+	w.send("DELETE", "/api/v1/agents/clerk", w.operator, "").problem(t, 404, "not_found")
+}
+
+func TestSkills(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	answer := w.post("skills", w.operator, `{"name":"shell","transport":"stdio","command":["cat"],"env":{"TOKEN":"hush"}}`)
+	v := answer.want(t, 201)
+	if fmt.Sprint(v["env"]) != "[TOKEN]" || v["auto_approve"] != false || v["approval_timeout"] != "5m" || strings.Contains(answer.body, "hush") {
+		t.Errorf("created: %s", answer.body)
+	}
+	if health := v["health"].(map[string]any); health["status"] != "unknown" {
+		t.Errorf("health: %v", health)
+	}
+	w.post("skills", w.reviewer, `{"name":"more","transport":"stdio","command":["cat"]}`).problem(t, 403, "forbidden")
+	w.post("skills", w.operator, `{"name":"shell","transport":"stdio","command":["cat"]}`).problem(t, 409, "state_conflict")
+	v = w.send("PATCH", "/api/v1/skills/shell", w.operator, `{"auto_approve":true,"env":{"TOKEN":null,"OTHER":"x"}}`).want(t, 200)
+	if v["auto_approve"] != true || fmt.Sprint(v["env"]) != "[OTHER]" || fmt.Sprint(v["command"]) != "[cat]" {
+		t.Errorf("updated: %v", v)
+	}
+	w.send("PATCH", "/api/v1/skills/shell", w.operator, `{"name":"x"}`).problem(t, 422, "invalid_request")
+	w.send("PATCH", "/api/v1/skills/shell", w.operator, `{"url":"http://x/"}`).problem(t, 422, "invalid_request")
+	w.send("DELETE", "/api/v1/skills/shell", w.operator, "").want(t, 204)
+	w.get("skills/shell", w.operator).problem(t, 404, "not_found")
+}
+
+func TestSkillTools(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	tools := func() (string, []any) {
+		answer := w.get("skills/files/tools?refresh=true", w.reviewer)
+		return answer.body, items(t, answer.want(t, 200))
+	}
+	body, list := tools()
+	if len(list) != 1 || !strings.Contains(body, `"definition":`+writeTool) || list[0].(map[string]any)["state"] != "accepted" {
+		t.Fatalf("got %s", body)
+	}
+	w.source.offer(otherTool)
+	skills, _, err := w.agents.Skills(t.Context(), "", 0)
+	check(t, err)
+	for _, s := range skills {
+		w.discovery.ListChanged(s.ID)
+	}
+	body, list = tools()
+	changed := list[0].(map[string]any)
+	if changed["state"] != "changed" || !strings.Contains(body, `"definition":`+otherTool) || !strings.Contains(body, `"accepted_definition":`+writeTool) {
+		t.Fatalf("got %s", body)
+	}
+	accept := func(pin any) answer {
+		return w.post("skills/files/tools/write/accept", w.operator, fmt.Sprintf(`{"pin":%q}`, pin))
+	}
+	accept("x").problem(t, 422, "invalid_request")
+	accept(changed["accepted_pin"]).problem(t, 409, "state_conflict")
+	w.post("skills/files/tools/nothing/accept", w.operator, fmt.Sprintf(`{"pin":%q}`, changed["pin"])).problem(t, 404, "not_found")
+	if v := accept(changed["pin"]).want(t, 200); v["state"] != "accepted" || v["pin"] != changed["pin"] {
+		t.Errorf("accepted: %v", v)
+	}
+	v := w.post("skills/files/probe", w.operator, "").want(t, 200)
+	if v["ok"] != true || len(v["steps"].([]any)) != 2 {
+		t.Errorf("probe: %v", v)
+	}
+}
+
+func TestAssignments(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.post("assignments", w.operator, `{"agent":"other","skill":"files","tools":["write"]}`).want(t, 201)
+	w.post("assignments", w.operator, `{"agent":"nobody","skill":"files"}`).problem(t, 422, "invalid_request")
+	w.post("assignments", w.operator, `{"agent":"other","skill":"nothing"}`).problem(t, 422, "invalid_request")
+	if n := len(items(t, w.get("assignments", w.reviewer).want(t, 200))); n != 3 {
+		t.Errorf("%d assignments", n)
+	}
+	if n := len(items(t, w.get("assignments?agent=other", w.reviewer).want(t, 200))); n != 1 {
+		t.Errorf("%d assignments of other", n)
+	}
+	w.send("DELETE", "/api/v1/assignments/other/files", w.operator, "").want(t, 204)
+	w.send("DELETE", "/api/v1/assignments/other/files", w.operator, "").problem(t, 404, "not_found")
+}
