@@ -97,16 +97,24 @@ func (x *exchange) post() {
 	x.dispatch()
 }
 
-// read takes the body in, whole: only then does the server notice a client that leaves.
+// read takes the body in, whole: only then does net/http notice a client that
+// leaves. A client has a bounded time to send it; from then on the connection is read only to see
+// whether the client is there, which no deadline of the HTTP server's shall end.
 func (x *exchange) read() ([]byte, bool) {
 	var body []byte
 	var err error
-	if n := x.r.ContentLength; 0 < n && n <= x.MaxBody {
+	x.setReadDeadline(x.Now().Add(x.WriteTimeout))
+	switch n := x.r.ContentLength; {
+	case n > x.MaxBody:
+		x.w.Header().Set("Connection", "close")
+		err = &http.MaxBytesError{Limit: x.MaxBody}
+	case n > 0:
 		body = make([]byte, n)
 		_, err = io.ReadFull(x.r.Body, body)
-	} else {
+	default:
 		body, err = io.ReadAll(http.MaxBytesReader(x.w, x.r.Body, x.MaxBody))
 	}
+	x.setReadDeadline(time.Time{})
 	var tooLarge *http.MaxBytesError
 	switch {
 	case errors.As(err, &tooLarge):

@@ -74,7 +74,8 @@ func newBench(t testing.TB, change ...func(*mcpserver.Config)) *bench {
 	b.server = server
 	mux := http.NewServeMux()
 	server.Mount(mux)
-	h := &http.Server{Handler: mux, ReadHeaderTimeout: time.Minute}
+	// Timeouts that are too short for any wait: the endpoint minds its own.
+	h := &http.Server{Handler: mux, ReadTimeout: 2 * time.Second, WriteTimeout: 2 * time.Second}
 	go func() {
 		if err := h.Serve(b.listener); !errors.Is(err, http.ErrServerClosed) {
 			t.Error(err)

@@ -137,9 +137,15 @@ func (x *exchange) comment() error {
 // extendDeadline bounds the next write. A client that does not read
 // must not hold a goroutine for ever.
 func (x *exchange) extendDeadline() {
-	err := x.control.SetWriteDeadline(x.Now().Add(x.WriteTimeout))
+	x.note(x.control.SetWriteDeadline(x.Now().Add(x.WriteTimeout)))
+}
+
+func (x *exchange) setReadDeadline(at time.Time) { x.note(x.control.SetReadDeadline(at)) }
+
+// note logs that a deadline could not be set: the connection is gone, or has none.
+func (x *exchange) note(err error) {
 	if err != nil && !errors.Is(err, http.ErrNotSupported) {
-		x.Logger.Debug("set write deadline", "error", err)
+		x.Logger.Debug("set deadline", "agent", x.r.PathValue("agent"), "error", err)
 	}
 }
 

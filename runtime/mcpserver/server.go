@@ -89,8 +89,9 @@ type Config struct {
 	// response becomes a stream. Zero: [DefaultPatience].
 	Patience time.Duration
 
-	// WriteTimeout bounds each write to a client, so that one that does not
-	// read holds nothing for ever. Zero: [DefaultWriteTimeout].
+	// WriteTimeout bounds each write to a client, and the reading of its request, so that
+	// one that stands still holds nothing for ever. The HTTP server's own
+	// timeouts do not matter. Zero: [DefaultWriteTimeout].
 	WriteTimeout time.Duration
 
 	// Broadcast relays a client's notifications/cancelled for a request that no response of
