@@ -1,0 +1,150 @@
+package hostile
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"strings"
+	"unicode/utf8"
+)
+
+// Limits say when a value is cut and how much of it is then shown. The zero value cuts nothing.
+type Limits struct {
+	Lines, Runes         int // what is shown whole has at most these
+	HeadLines, HeadRunes int
+	TailLines, TailRunes int
+	OpaqueRunes          int // encoded data that is longer is cut
+	OpaqueHead           int
+	OpaqueTail           int
+	Fields               int // of a document
+	JSONLines            int // of a pretty-printed document
+}
+
+// Folded are the limits of a page on which somebody decides: enough to judge a
+// usual call by, and never more than a few screens.
+func Folded() Limits {
+	return Limits{
+		Lines: 24, Runes: 2000, HeadLines: 14, HeadRunes: 1200, TailLines: 4, TailRunes: 300,
+		OpaqueRunes: 160, OpaqueHead: 48, OpaqueTail: 24, Fields: 80, JSONLines: 400,
+	}
+}
+
+// Brief are the limits of a line in a list.
+func Brief() Limits {
+	return Limits{
+		Lines: 1, Runes: 72, HeadLines: 1, HeadRunes: 56, TailRunes: 12,
+		OpaqueRunes: 40, OpaqueHead: 24, OpaqueTail: 8,
+	}
+}
+
+// Fold shows a value within limits.
+func Fold(text string, l Limits) Value {
+	head, tail, opaque := split(text, l)
+	if head == len(text) {
+		return Value{Head: ShowValue(text)}
+	}
+	left := text[head:tail]
+	sum := sha256.Sum256([]byte(text))
+	v := Value{
+		Head: Show(text[:head]),
+		Cut: &Cut{
+			Lines: strings.Count(left, "\n"), Runes: utf8.RuneCountInString(left),
+			Bytes: len(text), SHA256: hex.EncodeToString(sum[:]), Opaque: opaque,
+		},
+		cutHidden: hidden(left),
+	}
+	if tail < len(text) {
+		v.Tail = Show(text[tail:])
+	}
+	return v
+}
+
+func hidden(text string) int {
+	n := 0
+	for _, r := range text {
+		if !visible(r) && r != '\n' && r != '\t' && r != '\r' {
+			n++
+		}
+	}
+	return n
+}
+
+// split finds where the head of a text ends and its tail begins.
+func split(text string, l Limits) (head, tail int, opaque bool) {
+	if l.OpaqueRunes > 0 && len(text) > l.OpaqueRunes && isOpaque(text) {
+		return l.OpaqueHead, len(text) - l.OpaqueTail, true
+	}
+	if l.Runes == 0 || len(text) <= l.Runes && strings.Count(text, "\n") < l.Lines {
+		return len(text), len(text), false
+	}
+	if utf8.RuneCountInString(text) <= l.Runes && strings.Count(text, "\n") < l.Lines {
+		return len(text), len(text), false
+	}
+	head = headEnd(text, l.HeadLines, l.HeadRunes)
+	tail = tailStart(text, head, l.TailLines, l.TailRunes)
+	return head, tail, false
+}
+
+func headEnd(text string, lines, runes int) int {
+	for i, r := range text {
+		if runes == 0 || lines == 0 {
+			return i
+		}
+		runes--
+		if r == '\n' {
+			lines--
+		}
+	}
+	return len(text)
+}
+
+func tailStart(text string, head, lines, runes int) int {
+	at := len(text)
+	for at > head && runes > 0 {
+		r, size := utf8.DecodeLastRuneInString(text[head:at])
+		if r == '\n' {
+			if lines--; lines <= 0 {
+				break
+			}
+		}
+		at -= size
+		runes--
+	}
+	return at
+}
+
+// isOpaque reports whether text is one long run of letters and digits, as base64 and
+// hexadecimal data are: reading it tells nobody anything.
+func isOpaque(text string) bool {
+	body := text
+	if strings.HasPrefix(body, "data:") {
+		if comma := strings.IndexByte(body[:min(len(body), 120)], ','); comma > 0 {
+			body = body[comma+1:]
+		}
+	}
+	return evenLines(body) && strings.ContainsAny(body, "0123456789") && !strings.ContainsFunc(body, notEncoded)
+}
+
+func notEncoded(r rune) bool {
+	return r != '\n' && !('0' <= r && r <= '9') && !('a' <= r && r <= 'z') && !('A' <= r && r <= 'Z') &&
+		!strings.ContainsRune("+/-_=", r)
+}
+
+// evenLines reports whether text is one line, or wrapped as a program wraps: all
+// lines but the last of one length.
+func evenLines(text string) bool {
+	const shortest = 40
+	width := strings.IndexByte(text, '\n')
+	if width < 0 {
+		return true
+	}
+	for at := 0; ; {
+		end := strings.IndexByte(text[at:], '\n')
+		if end < 0 {
+			return width >= shortest && len(text)-at <= width
+		}
+		if end != width {
+			return false
+		}
+		at += end + 1
+	}
+}

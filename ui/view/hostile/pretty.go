@@ -1,0 +1,142 @@
+package hostile
+
+import (
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// maxIndent bounds how far lines of deep documents move to the right.
+const maxIndent = 20
+
+// Line is one line of a pretty-printed document: Indent, then the member's
+// name, then the value or a bracket, then what closes the line.
+type Line struct {
+	Depth int
+	Name  *Value // with its quotes; nil: there is none
+	Value *Value // a string with its quotes, a number, a literal; nil: only brackets
+	Open  string // { or [ or {} or []
+	Close string // } or ]
+	Comma bool
+}
+
+// Indent is the white space that the line begins with.
+func (l Line) Indent() string { return strings.Repeat("  ", min(l.Depth, maxIndent)) }
+
+// Pretty is a pretty-printed document.
+type Pretty struct {
+	Lines  []Line
+	More   int // lines left out
+	Folded bool
+	Findings
+}
+
+// ReadPretty prints a document, token by token: nothing is decoded but
+// strings, whose hidden characters are to be seen.
+func ReadPretty(document []byte, l Limits) (Pretty, error) {
+	r := prettyReader{decoder: newDecoder(document), limits: l}
+	err := r.value(0, nil)
+	return r.pretty, err
+}
+
+type prettyReader struct {
+	decoder *jsontext.Decoder
+	limits  Limits
+	pretty  Pretty
+}
+
+func (r *prettyReader) value(depth int, name *Value) error {
+	switch r.decoder.PeekKind() {
+	case '{':
+		return r.nested(depth, name, "{", "}", r.member)
+	case '[':
+		return r.nested(depth, name, "[", "]", func(depth int) error { return r.value(depth, nil) })
+	}
+	raw, err := r.decoder.ReadValue()
+	if err != nil {
+		return err
+	}
+	var value Value
+	if raw.Kind() == '"' {
+		value = foldQuoted(unquote(raw), r.limits)
+	} else {
+		value = Fold(string(raw), r.limits)
+	}
+	r.line(Line{Depth: depth, Name: name, Value: &value})
+	return nil
+}
+
+func (r *prettyReader) nested(depth int, name *Value, open, end string, element func(int) error) error {
+	if _, err := r.decoder.ReadToken(); err != nil {
+		return err
+	}
+	if closes(r.decoder.PeekKind()) {
+		r.line(Line{Depth: depth, Name: name, Open: open + end})
+		_, err := r.decoder.ReadToken()
+		return err
+	}
+	r.line(Line{Depth: depth, Name: name, Open: open})
+	for !closes(r.decoder.PeekKind()) {
+		if err := element(depth + 1); err != nil {
+			return err
+		}
+		if n := len(r.pretty.Lines); n > 0 && !closes(r.decoder.PeekKind()) {
+			r.pretty.Lines[n-1].Comma = true
+		}
+	}
+	r.line(Line{Depth: depth, Close: end})
+	_, err := r.decoder.ReadToken()
+	return err
+}
+
+func closes(k jsontext.Kind) bool { return k == '}' || k == ']' }
+
+func (r *prettyReader) member(depth int) error {
+	raw, err := r.decoder.ReadValue()
+	if err != nil {
+		return err
+	}
+	name := foldQuoted(unquote(raw), r.limits)
+	return r.value(depth, &name)
+}
+
+func (r *prettyReader) line(l Line) {
+	if r.limits.JSONLines > 0 && len(r.pretty.Lines) >= r.limits.JSONLines {
+		r.pretty.More++
+		r.pretty.Folded = true
+		return
+	}
+	r.pretty.Lines = append(r.pretty.Lines, l)
+	for _, v := range []*Value{l.Name, l.Value} {
+		if v != nil {
+			r.pretty.add(*v)
+			r.pretty.Folded = r.pretty.Folded || v.Cut != nil
+		}
+	}
+}
+
+// foldQuoted shows a string as JSON writes it.
+func foldQuoted(text string, l Limits) Value {
+	if text == "" {
+		return Value{Head: []Piece{{Kind: Plain, Text: `""`, Count: 1}}}
+	}
+	v := Fold(text, l)
+	mark := Piece{Kind: Plain, Text: `"`, Count: 1}
+	end := &v.Head
+	if v.Cut != nil {
+		end = &v.Tail
+	}
+	escape(v.Head)
+	escape(v.Tail)
+	*end = append(*end, mark)
+	v.Head = append([]Piece{mark}, v.Head...)
+	return v
+}
+
+func escape(pieces []Piece) {
+	for i := range pieces {
+		if pieces[i].Kind == Plain {
+			pieces[i].Text = strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(pieces[i].Text)
+		}
+	}
+}
