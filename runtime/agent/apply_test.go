@@ -1,0 +1,257 @@
+package agent_test
+
+import (
+	"encoding/json"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/uuid"
+
+	"github.com/holdpoint/holdpoint/runtime/agent"
+)
+
+const declared = `{
+	"skills": [
+		{"name": "files", "transport": "stdio", "command": ["npx", "-y", "server", "a && b"], "env": {"LOG_LEVEL": "g3heim"},
+			"approval_timeout": "90s", "tools": {"move_file": {"risk": "high"}, "read_file": {"idempotent": true},
+			"write_file": {"enabled": true}}},
+		{"name": "everything", "transport": "http", "url": "http://127.0.0.1:3001/mcp",
+			"headers": {"X-Team": "g3heim"}, "auto_approve": true}
+	],
+	"agents": [
+		{"name": "billing", "instructions": "You file invoices.", "wait_budget": "20s",
+			"model": {"provider": "openai", "name": "m", "base_url": "http://127.0.0.1:11434/v1", "api_key": "g3heim"},
+			"skills": [{"skill": "files"}, {"skill": "everything", "tools": ["get-sum", "echo"], "prefix": ""}]}
+	]
+}`
+
+func actions(changes []agent.Change) []string {
+	var list []string
+	for _, c := range changes {
+		list = append(list, c.Action+" "+c.Kind+" "+c.Name)
+	}
+	return list
+}
+
+func fields(c agent.Change) []string {
+	var list []string
+	for _, f := range c.Fields {
+		list = append(list, f.Field+": "+f.Old+" -> "+f.New)
+	}
+	return list
+}
+
+func TestApplyIsIdempotent(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	changes := w.apply(declared)
+	want := []string{
+		"create skill files", "create skill everything", "create agent billing",
+		"create assignment billing/files", "create assignment billing/everything",
+	}
+	if got := actions(changes); !slices.Equal(got, want) {
+		t.Errorf("first: %v", got)
+	}
+	wantFields := []string{
+		"transport:  -> stdio", `command:  -> ["npx","-y","server","a && b"]`, "env.LOG_LEVEL:  -> (secret) set",
+		"auto_approve:  -> false", "trust_new_tools:  -> false", "approval_timeout:  -> 1m30s", "call_timeout:  -> 1m",
+		"tools.move_file:  -> {risk: high}", "tools.read_file:  -> {idempotent: true}",
+	}
+	if got := fields(changes[0]); !slices.Equal(got, wantFields) {
+		t.Errorf("fields of files: %q", got)
+	}
+	if text, err := json.Marshal(changes); err != nil || strings.Contains(string(text), "g3heim") {
+		t.Errorf("changes tell secrets: %s, %v", text, err)
+	}
+	billing := w.agent("billing")
+	events := w.count("audit_events")
+	for _, change := range w.apply(declared) {
+		if change.Action != agent.ActionUnchanged || len(change.Fields) != 0 {
+			t.Errorf("second: %+v", change)
+		}
+	}
+	if again := w.agent("billing"); again.Revision != billing.Revision || w.count("audit_events") != events {
+		t.Error("applying again left a trace")
+	}
+	if n := w.count(`skills WHERE revision <> 1`); n != 0 {
+		t.Errorf("%d skills have a new revision", n)
+	}
+	for _, table := range []string{"skills", "agents", "audit_events"} {
+		if n := w.count(table + ` x WHERE position('g3heim' in x::text) > 0`); n != 0 {
+			t.Errorf("a secret is stored in clear in %s", table)
+		}
+	}
+	if n := w.count(`(SELECT secrets FROM skills UNION ALL SELECT secrets FROM agents) x
+		WHERE position('g3heim'::bytea in secrets) > 0`); n != 0 {
+		t.Error("a secret is stored unencrypted")
+	}
+}
+
+func TestApplyTellsWhatChanges(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.apply(declared)
+	changed := strings.NewReplacer(
+		`"X-Team": "g3heim"`, `"X-Team": "n3u"`, `"LOG_LEVEL": "g3heim"`, `"OTHER": "n3u"`, `"90s"`, `"2m"`,
+		`, "wait_budget": "20s"`, ``, `{"skill": "files"},`, ``, `["get-sum", "echo"]`, `["echo"]`,
+		`{"risk": "high"}`, `{}`,
+	).Replace(declared)
+	billing := w.agent("billing")
+	changes := w.apply(changed)
+	want := []string{
+		"update skill files", "update skill everything", "update agent billing",
+		"update assignment billing/everything", "delete assignment billing/files",
+	}
+	if got := actions(changes); !slices.Equal(got, want) {
+		t.Fatalf("%v", got)
+	}
+	for i, want := range [][]string{
+		{
+			"env.OTHER:  -> (secret) set", "approval_timeout: 1m30s -> 2m", "env.LOG_LEVEL:  -> (secret) removed",
+			"tools.move_file: {risk: high} -> ",
+		},
+		{"headers.X-Team:  -> (secret) changed"},
+		{"wait_budget: 20s -> 50s"},
+		{`tools: ["echo","get-sum"] -> ["echo"]`},
+	} {
+		if got := fields(changes[i]); !slices.Equal(got, want) {
+			t.Errorf("%s: %q", changes[i].Name, got)
+		}
+	}
+	if got := w.agent("billing").Revision; got != billing.Revision+1 {
+		t.Errorf("revision %d, was %d: one apply is one change", got, billing.Revision)
+	}
+	// What is not named stays, and so do the assignments of an agent that names none.
+	changes = w.apply(`{"agents":[{"name":"billing"}]}`)
+	if got := actions(changes); !slices.Equal(got, []string{"update agent billing"}) {
+		t.Errorf("%v", got)
+	}
+	list, err := w.Assignments(t.Context(), uuid.Nil)
+	if err != nil || len(list) != 1 || list[0].Skill != "everything" {
+		t.Errorf("%+v, %v", list, err)
+	}
+}
+
+func TestDryRunChangesNothing(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	changes, err := w.Apply(t.Context(), operator, spec(t, declared), true)
+	if err != nil || len(changes) != 5 || changes[0].Action != agent.ActionCreate {
+		t.Errorf("%+v, %v", changes, err)
+	}
+	if n := w.count("skills") + w.count("agents") + w.count("assignments") + w.count("audit_events"); n != 0 {
+		t.Errorf("%d rows were written", n)
+	}
+	var invalid *agent.InvalidError
+	_, err = w.Apply(t.Context(), operator, spec(t, `{"agents":[{"name":"a","skills":[{"skill":"none"}]}]}`), true)
+	if !errors.As(err, &invalid) {
+		t.Errorf("an error is one in a dry run too: %v", err)
+	}
+}
+
+func TestApplyIsAllOrNothing(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	broken := strings.Replace(declared, `{"skill": "files"}`, `{"skill": "fils"}`, 1)
+	_, err := w.Apply(t.Context(), operator, spec(t, broken), false)
+	var invalid *agent.InvalidError
+	if !errors.As(err, &invalid) || len(invalid.Problems) != 1 || invalid.Problems[0].Path != "agents[0].skills[0].skill" {
+		t.Errorf("error %v", err)
+	}
+	if n := w.count("skills") + w.count("agents") + w.count("audit_events"); n != 0 {
+		t.Errorf("%d rows were written", n)
+	}
+}
+
+func TestSpecIsValidated(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	const skill = `{"name":"s","transport":"http","url":"http://h/"`
+	for name, tc := range map[string]struct{ text, path string }{
+		"name":              {`{"skills":[{"name":"S","transport":"http","url":"http://h/"}]}`, "skills[0].name"},
+		"two underscores":   {`{"skills":[{"name":"a__b","transport":"http","url":"http://h/"}]}`, "skills[0].name"},
+		"last underscore":   {`{"skills":[{"name":"a_","transport":"http","url":"http://h/"}]}`, "skills[0].name"},
+		"twice":             {`{"skills":[` + skill + `},` + skill + `}]}`, "skills[1].name"},
+		"transport":         {`{"skills":[{"name":"s","transport":"sse","url":"http://h/"}]}`, "skills[0].transport"},
+		"openapi":           {`{"skills":[{"name":"s","transport":"openapi"}]}`, "skills[0].transport"},
+		"no url":            {`{"skills":[{"name":"s","transport":"http"}]}`, "skills[0].url"},
+		"relative url":      {`{"skills":[{"name":"s","transport":"http","url":"/mcp"}]}`, "skills[0].url"},
+		"scheme":            {`{"skills":[{"name":"s","transport":"http","url":"file:///etc/passwd"}]}`, "skills[0].url"},
+		"password":          {`{"skills":[{"name":"s","transport":"http","url":"http://u:p@h/"}]}`, "skills[0].url"},
+		"fragment":          {`{"skills":[{"name":"s","transport":"http","url":"http://h/#x"}]}`, "skills[0].url"},
+		"command with http": {`{"skills":[` + skill + `,"command":["x"]}]}`, "skills[0].command"},
+		"no command":        {`{"skills":[{"name":"s","transport":"stdio"}]}`, "skills[0].command"},
+		"empty program":     {`{"skills":[{"name":"s","transport":"stdio","command":[""]}]}`, "skills[0].command"},
+		"NUL in command":    {`{"skills":[{"name":"s","transport":"stdio","command":["x","a\u0000"]}]}`, "skills[0].command[1]"},
+		"variable":          {`{"skills":[{"name":"s","transport":"stdio","command":["x"],"env":{"A=B":"c"}}]}`, "skills[0].env.A=B"},
+		"host header":       {`{"skills":[` + skill + `,"headers":{"host":"x"}}]}`, "skills[0].headers.Host"},
+		"mcp header":        {`{"skills":[` + skill + `,"headers":{"mcp-session-id":"x"}}]}`, "skills[0].headers.Mcp-Session-Id"},
+		"header name":       {`{"skills":[` + skill + `,"headers":{"X Y":"x"}}]}`, "skills[0].headers.X Y"},
+		"header value":      {`{"skills":[` + skill + `,"headers":{"X-Y":"x\r\nHost: y"}}]}`, "skills[0].headers.X-Y"},
+		"header twice":      {`{"skills":[` + skill + `,"headers":{"X-Y":"x","x-y":"y"}}]}`, "skills[0].headers.x-y"},
+		"short approval":    {`{"skills":[` + skill + `,"approval_timeout":"10ms"}]}`, "skills[0].approval_timeout"},
+		"long call":         {`{"skills":[` + skill + `,"call_timeout":"24h"}]}`, "skills[0].call_timeout"},
+		"risk":              {`{"skills":[` + skill + `,"tools":{"x":{"risk":"low"}}}]}`, "skills[0].tools.x.risk"},
+		"oauth":             {`{"skills":[` + skill + `,"oauth":{"grant":"client_credentials"}}]}`, "skills[0].oauth"},
+		"per user":          {`{"skills":[` + skill + `,"connection":"per_user"}]}`, "skills[0].connection"},
+		"agent name":        {`{"agents":[{"name":""}]}`, "agents[0].name"},
+		"agent twice":       {`{"agents":[{"name":"a"},{"name":"a"}]}`, "agents[1].name"},
+		"wait budget":       {`{"agents":[{"name":"a","wait_budget":"-1s"}]}`, "agents[0].wait_budget"},
+		"model":             {`{"agents":[{"name":"a","model":{"provider":"openai","name":""}}]}`, "agents[0].model.name"},
+		"model url":         {`{"agents":[{"name":"a","model":{"provider":"p","name":"m","base_url":"x"}}]}`, "agents[0].model.base_url"},
+		"no tools":          {`{"agents":[{"name":"a","skills":[{"skill":"s","tools":[]}]}]}`, "agents[0].skills[0].tools"},
+		"skill twice":       {`{"agents":[{"name":"a","skills":[{"skill":"s"},{"skill":"s"}]}]}`, "agents[0].skills[1].skill"},
+		"prefix":            {`{"agents":[{"name":"a","skills":[{"skill":"s","prefix":"a.b"}]}]}`, "agents[0].skills[0].prefix"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			_, err := w.Apply(t.Context(), operator, spec(t, tc.text), false)
+			var invalid *agent.InvalidError
+			if !errors.As(err, &invalid) || len(invalid.Problems) != 1 || invalid.Problems[0].Path != tc.path {
+				t.Errorf("want one problem at %s, got %v", tc.path, err)
+			}
+		})
+	}
+}
+
+func TestAllProblemsAreTold(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	_, err := w.Apply(t.Context(), operator, spec(t, `{"skills":[{"name":"S","transport":"http"},
+		{"name":"t","transport":"http","url":"http://h/","call_timeout":"0s"}],"agents":[{"name":"A"}]}`), false)
+	var invalid *agent.InvalidError
+	if !errors.As(err, &invalid) || len(invalid.Problems) != 4 {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestStdioOff(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	off := w.start(agent.Config{StdioOff: true})
+	_, err := off.CreateSkill(t.Context(), operator, agent.SkillSpec{Name: "s", Transport: "stdio", Command: []string{"x"}})
+	var invalid *agent.InvalidError
+	if !errors.As(err, &invalid) || invalid.Problems[0].Path != "transport" {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestSpecSurvivesJSON(t *testing.T) {
+	t.Parallel()
+	first := spec(t, declared)
+	text, err := json.Marshal(first)
+	check(t, err)
+	if !strings.Contains(string(text), `"approval_timeout":"1m30s"`) {
+		t.Errorf("%s", text)
+	}
+	empty, err := json.Marshal(agent.AssignmentSpec{Skill: "s", Tools: []string{}})
+	if err != nil || string(empty) != `{"skill":"s","tools":[]}` {
+		t.Errorf("no tools became all tools: %s, %v", empty, err)
+	}
+	var bad agent.SkillSpec
+	if err := json.Unmarshal([]byte(`{"call_timeout":"5 minutes"}`), &bad); err == nil || !strings.Contains(err.Error(), "90s") {
+		t.Errorf("%v", err)
+	}
+}

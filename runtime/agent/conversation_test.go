@@ -1,0 +1,331 @@
+package agent_test
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/holdpoint/holdpoint/internal/audit"
+	"github.com/holdpoint/holdpoint/runtime/agent"
+	"github.com/holdpoint/holdpoint/runtime/tool"
+)
+
+// two skills, one agent that has both.
+const two = `{"skills":[{"name":"files","transport":"http","url":"http://h/f"},{"name":"mail","transport":"http","url":"http://h/m"}],
+	"agents":[{"name":"billing","skills":[{"skill":"files"},{"skill":"mail"}]}]}`
+
+func twoSkills(t *testing.T) *world {
+	t.Helper()
+	w := newWorld(t)
+	w.source.tools["files"] = []string{"write", "read"}
+	w.source.tools["mail"] = []string{"send"}
+	w.apply(two)
+	return w
+}
+
+func TestCatalogue(t *testing.T) {
+	t.Parallel()
+	w := twoSkills(t)
+	c, got := w.conversation("billing")
+	if want := []string{"files__read", "files__write", "mail__send"}; !slices.Equal(got, want) {
+		t.Errorf("tools %v, want %v", got, want)
+	}
+	entry, ok := c.Catalogue.Lookup("mail__send")
+	if !ok || entry.Skill != "mail" || entry.Tool.Name != "send" || entry.SkillRevision != 1 || entry.Tool.Pin().IsZero() {
+		t.Errorf("entry %+v", entry)
+	}
+	if len(c.Problems) != 0 {
+		t.Errorf("problems %v", c.Problems)
+	}
+	again, _ := w.conversation("billing")
+	if again.Catalogue != c.Catalogue || w.count("catalogues") != 1 {
+		t.Error("equal catalogues are not shared")
+	}
+	if n := w.source.lists.Load(); n != 2 {
+		t.Errorf("the servers were asked %d times", n)
+	}
+	other := w.start(agent.Config{})
+	same, err := other.Conversation(t.Context(), c.AgentID, uuid.Nil, c.ID)
+	if err != nil || same.Catalogue.Digest() != c.Catalogue.Digest() || !slices.Equal(names(same), got) {
+		t.Errorf("in another process: %+v, %v", same, err)
+	}
+	if n := w.source.lists.Load(); n != 2 {
+		t.Errorf("another process asked the servers: %d", n)
+	}
+}
+
+func TestBrokenSkillIsAProblemOfItsOwn(t *testing.T) {
+	t.Parallel()
+	w := twoSkills(t)
+	w.source.broken["files"] = &tool.Failure{Kind: tool.ProtocolFailure, Message: "answered HTML \x00 <b>"}
+	c, got := w.conversation("billing")
+	if !slices.Equal(got, []string{"mail__send"}) {
+		t.Errorf("tools %v", got)
+	}
+	if len(c.Problems) != 1 || c.Problems[0].Skill != "files" || c.Problems[0].Kind != "protocol" ||
+		!strings.Contains(c.Problems[0].Error, "HTML") {
+		t.Errorf("problems %+v", c.Problems)
+	}
+	list, _, err := w.Conversations(t.Context(), c.AgentID, uuid.Nil, 0)
+	if err != nil || len(list) != 1 || len(list[0].Problems) != 1 {
+		t.Errorf("stored: %+v, %v", list, err)
+	}
+	w.conversation("billing")
+	if n := w.source.lists.Load(); n != 2 {
+		t.Errorf("a broken server is asked again at once: %d", n)
+	}
+}
+
+func TestSlowSkillDelaysWithinBounds(t *testing.T) {
+	t.Parallel()
+	w := twoSkills(t)
+	w.source.hanging["files"] = true
+	p := w.start(agent.Config{ListTimeout: 50 * time.Millisecond})
+	c, err := p.StartConversation(t.Context(), w.agent("billing"), uuid.Nil, "", nil)
+	check(t, err)
+	if !slices.Equal(names(c), []string{"mail__send"}) || len(c.Problems) != 1 || c.Problems[0].Kind != "transport" {
+		t.Errorf("tools %v, problems %+v", names(c), c.Problems)
+	}
+}
+
+// A skill that could not be listed comes into the conversation when it is back.
+func TestRecoveredSkillComesBack(t *testing.T) {
+	t.Parallel()
+	w := twoSkills(t)
+	w.source.broken["files"] = errors.New("refused")
+	c, _ := w.conversation("billing")
+	w.source.set(func() { delete(w.source.broken, "files") })
+	deadline := time.NewTimer(20 * time.Second)
+	defer deadline.Stop()
+	for {
+		w.clock.forward(11 * time.Second) // past the memory of the failure
+		c, err := w.Conversation(t.Context(), c.AgentID, uuid.Nil, c.ID)
+		check(t, err)
+		if len(c.Catalogue.Entries) == 3 && len(c.Problems) == 0 {
+			return
+		}
+		select {
+		case <-deadline.C:
+			t.Fatalf("tools %v, problems %+v", names(c), c.Problems)
+		default:
+		}
+	}
+}
+
+func TestAssignmentsShapeTheCatalogue(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		skills   string // of the agent
+		tools    []string
+		problems []string
+	}{
+		"all":       {`[{"skill":"files"},{"skill":"mail"}]`, []string{"files__read", "files__write", "mail__send"}, nil},
+		"none":      {`[]`, []string{}, nil},
+		"only":      {`[{"skill":"files","tools":["read"]}]`, []string{"files__read"}, nil},
+		"missing":   {`[{"skill":"files","tools":["read","rm"]}]`, []string{"files__read"}, []string{"files tool_missing"}},
+		"prefix":    {`[{"skill":"files","prefix":"f"}]`, []string{"f__read", "f__write"}, nil},
+		"no prefix": {`[{"skill":"files","prefix":""}]`, []string{"read", "write"}, nil},
+		"same prefix": {
+			`[{"skill":"files","prefix":"x"},{"skill":"twin","prefix":"x"}]`,
+			[]string{"x__write", "x__other"},
+			[]string{"files collision", "twin collision"},
+		},
+		"unprefixed twins": {
+			`[{"skill":"files","prefix":""},{"skill":"twin","prefix":""}]`,
+			[]string{"write", "other"},
+			[]string{"files collision", "twin collision"},
+		},
+		"impostor": {
+			`[{"skill":"files"},{"skill":"impostor","prefix":""}]`,
+			[]string{"files__read", "files__write"},
+			[]string{"impostor collision", "impostor collision"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := twoSkills(t)
+			w.source.tools["twin"] = []string{"read", "other"}
+			w.source.tools["impostor"] = []string{"files__read", "holdpoint_await"}
+			w.apply(`{"skills":[{"name":"twin","transport":"http","url":"http://h/t"},
+				{"name":"impostor","transport":"http","url":"http://h/i"}],
+				"agents":[{"name":"billing","skills":` + tc.skills + `}]}`)
+			c, got := w.conversation("billing")
+			if !slices.Equal(got, tc.tools) {
+				t.Errorf("tools %v, want %v", got, tc.tools)
+			}
+			var problems []string
+			for _, p := range c.Problems {
+				problems = append(problems, p.Skill+" "+p.Kind)
+			}
+			if !slices.Equal(problems, tc.problems) {
+				t.Errorf("problems %v, want %v", c.Problems, tc.problems)
+			}
+		})
+	}
+}
+
+func TestOperatorsActRemakesTheCatalogue(t *testing.T) {
+	t.Parallel()
+	w := twoSkills(t)
+	c, _ := w.conversation("billing")
+	look := func() *agent.Conversation {
+		t.Helper()
+		now, err := w.Conversation(t.Context(), c.AgentID, uuid.Nil, c.ID)
+		check(t, err)
+		return now
+	}
+	if look().Catalogue != c.Catalogue {
+		t.Error("nothing happened, and the catalogue is another")
+	}
+	w.apply(`{"skills":[{"name":"files","transport":"http","url":"http://h/f","tools":{"write":{"enabled":false}}}]}`)
+	if got := names(look()); !slices.Equal(got, []string{"files__read", "mail__send"}) {
+		t.Errorf("a tool was switched off: %v", got)
+	}
+	w.apply(`{"agents":[{"name":"billing","skills":[{"skill":"mail"}]}]}`)
+	if got := names(look()); !slices.Equal(got, []string{"mail__send"}) {
+		t.Errorf("a skill was taken away: %v", got)
+	}
+	// A server's own change does not touch a running conversation.
+	w.source.set(func() { w.source.tools["mail"] = []string{"send", "purge"} })
+	mail, err := w.SkillByName(t.Context(), "mail")
+	check(t, err)
+	w.discovery.ListChanged(mail.ID)
+	_, got := w.conversation("billing")
+	if !slices.Equal(got, []string{"mail__purge", "mail__send"}) {
+		t.Errorf("a new conversation: %v", got)
+	}
+	if got := names(look()); !slices.Equal(got, []string{"mail__send"}) {
+		t.Errorf("the running one: %v", got)
+	}
+	entry, err := w.discovery.Status(t.Context(), mail.ID, "purge")
+	check(t, err)
+	check(t, w.AcceptTool(t.Context(), operator, mail.ID, "purge", entry.Current))
+	if got := names(look()); !slices.Equal(got, []string{"mail__purge", "mail__send"}) {
+		t.Errorf("after the operator accepted: %v", got)
+	}
+	if n := w.count(`audit_events WHERE action = 'conversation.relisted'`); n != 3 {
+		t.Errorf("%d events", n)
+	}
+}
+
+// person makes one and returns the id.
+func (w *world) person(name string) uuid.UUID {
+	w.t.Helper()
+	id := uuid.New()
+	_, err := w.db.Pool().Exec(w.t.Context(), `INSERT INTO people (id, issuer, subject, name) VALUES ($1, 'x', $2, $2)`, id, name)
+	check(w.t, err)
+	return id
+}
+
+func TestConversationsAreOnesOwn(t *testing.T) {
+	t.Parallel()
+	w := twoSkills(t)
+	ctx := t.Context()
+	w.apply(`{"agents":[{"name":"other","skills":[{"skill":"files"}]}]}`)
+	vera, max := w.person("Vera"), w.person("Max")
+	billing, other := w.agent("billing"), w.agent("other")
+	c, err := w.StartConversation(ctx, billing, vera, "2025-11-25", nil)
+	check(t, err)
+	for name, who := range map[string][2]uuid.UUID{
+		"no principal": {billing.ID, uuid.Nil}, "another principal": {billing.ID, max},
+		"another agent": {other.ID, vera}, "nobody": {uuid.Nil, uuid.Nil},
+	} {
+		if _, err := w.Conversation(ctx, who[0], who[1], c.ID); !errors.Is(err, agent.ErrNotFound) {
+			t.Errorf("%s: %v", name, err)
+		}
+		if err := w.EndConversation(ctx, who[0], who[1], c.ID); !errors.Is(err, agent.ErrNotFound) {
+			t.Errorf("%s ends it: %v", name, err)
+		}
+	}
+	found, err := w.Conversation(ctx, billing.ID, vera, c.ID)
+	if err != nil || found.PrincipalID != vera || found.ProtocolVersion != "2025-11-25" {
+		t.Errorf("%+v, %v", found, err)
+	}
+	check(t, w.EndConversation(ctx, billing.ID, vera, c.ID))
+	if _, err := w.Conversation(ctx, billing.ID, vera, c.ID); !errors.Is(err, agent.ErrNotFound) {
+		t.Errorf("ended: %v", err)
+	}
+	events, err := audit.List(ctx, w.db.Pool(), audit.Filter{Subject: c.ID})
+	if err != nil || len(events) != 2 || events[0].Action != "conversation.ended" || events[1].Actor != audit.Person(vera) {
+		t.Errorf("audit %+v, %v", events, err)
+	}
+}
+
+func TestNamedConversation(t *testing.T) {
+	t.Parallel()
+	w := twoSkills(t)
+	ctx := t.Context()
+	billing, vera := w.agent("billing"), w.person("Vera")
+	named := func(p process, principal uuid.UUID, name string) uuid.UUID {
+		t.Helper()
+		c, err := p.NamedConversation(ctx, billing, principal, name, "2026-07-28", []byte(`{"name":"x"}`))
+		if err != nil {
+			t.Error(err)
+			return uuid.Nil
+		}
+		return c.ID
+	}
+	processes := []process{w.process, w.start(agent.Config{}), w.start(agent.Config{})}
+	ids := make([]uuid.UUID, 12)
+	var all sync.WaitGroup
+	for i := range ids {
+		all.Go(func() { ids[i] = named(processes[i%len(processes)], uuid.Nil, "day:2026-11-20") })
+	}
+	all.Wait()
+	if len(slices.Compact(ids)) != 1 || w.count("conversations") != 1 {
+		t.Errorf("conversations %v", ids)
+	}
+	if n := w.count(`audit_events WHERE action = 'conversation.started'`); n != 1 {
+		t.Errorf("%d events", n)
+	}
+	if named(w.process, vera, "day:2026-11-20") == ids[0] {
+		t.Error("another principal has the same conversation")
+	}
+	if named(w.process, uuid.Nil, "day:2026-11-21") == ids[0] {
+		t.Error("the next day has the same conversation")
+	}
+	check(t, w.EndConversation(ctx, billing.ID, uuid.Nil, ids[0]))
+	if named(w.process, uuid.Nil, "day:2026-11-20") == ids[0] {
+		t.Error("an ended conversation was given out")
+	}
+	for _, bad := range []string{"", "a\x00", strings.Repeat("x", 1000)} {
+		var invalid *agent.InvalidError
+		if _, err := w.NamedConversation(ctx, billing, uuid.Nil, bad, "", nil); !errors.As(err, &invalid) {
+			t.Errorf("%.10q: %v", bad, err)
+		}
+	}
+}
+
+func TestHostileClientInfo(t *testing.T) {
+	t.Parallel()
+	w := twoSkills(t)
+	for _, client := range []string{`{"name":"\u0000"}`, `{`, `"` + strings.Repeat("x", 10_000) + `"`, "{\"a\":\"\xff\"}", ``} {
+		_, err := w.StartConversation(t.Context(), w.agent("billing"), uuid.Nil, "\x00\xff", []byte(client))
+		if err != nil {
+			t.Errorf("%.20q: %v", client, err)
+		}
+	}
+}
+
+func TestConversationsOfMany(t *testing.T) {
+	t.Parallel()
+	w := twoSkills(t)
+	var ids []uuid.UUID
+	for range 3 {
+		c, _ := w.conversation("billing")
+		ids = append(ids, c.ID)
+	}
+	first, next, err := w.Conversations(t.Context(), w.agent("billing").ID, uuid.Nil, 2)
+	if err != nil || len(first) != 2 || first[0].ID != ids[2] || next != ids[1] {
+		t.Errorf("%v, %v, %v", first, next, err)
+	}
+	rest, end, err := w.Conversations(t.Context(), uuid.Nil, next, 2)
+	if err != nil || len(rest) != 1 || rest[0].ID != ids[0] || end != uuid.Nil {
+		t.Errorf("%v, %v, %v", rest, end, err)
+	}
+}
