@@ -18,6 +18,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/spf13/cobra"
 
+	"github.com/holdpoint/holdpoint/cmd/holdpoint/internal/cli"
 	"github.com/holdpoint/holdpoint/cmd/holdpoint/internal/demo"
 	"github.com/holdpoint/holdpoint/internal/audit"
 	"github.com/holdpoint/holdpoint/internal/identity"
@@ -31,11 +32,11 @@ const (
 	demoPerson      = "demo"
 	demoTimeout     = 30 * time.Minute // for newcomers, who read before they decide
 	demoLinkTTL     = 24 * time.Hour
-	demoPoll        = 200 * time.Millisecond
+	demoPoll        = 50 * time.Millisecond
 	demoFilesFolder = "files"
 )
 
-func newDemoCmd(e *env) *cobra.Command {
+func newDemoCmd(e *cli.Env) *cobra.Command {
 	settings := serverSettings{}
 	var open bool
 	cmd := &cobra.Command{
@@ -53,7 +54,7 @@ the same data.`,
 			defer stop()
 			settings.AllowSelfApproval, settings.Stdio = true, true
 			if settings.DataDir == "" {
-				dir, err := postgres.DefaultDataDir(e.getenv)
+				dir, err := postgres.DefaultDataDir(e.Getenv)
 				if err != nil {
 					return err
 				}
@@ -64,7 +65,7 @@ the same data.`,
 	}
 	settings.bindFlags(cmd)
 	cmd.Flags().BoolVar(&open, "open", false, "open the dashboard in the browser")
-	return cmd
+	return cli.ServerSettings(cmd)
 }
 
 // show writes lines to the terminal, each whole.
@@ -79,17 +80,18 @@ func (s *show) line(text string) {
 	_, _ = fmt.Fprintf(s.out, "%s  %s\n", time.Now().Format("15:04:05"), text) // a terminal that is gone is no reason to stop
 }
 
-func runDemo(ctx context.Context, e *env, settings serverSettings, open bool) error {
-	log := newLogger(e.stderr, true, slog.LevelWarn)
-	_, _ = fmt.Fprintf(e.stdout, "Starting Holdpoint in %s …\n", settings.DataDir)
-	s, err := openServer(ctx, settings, log)
+func runDemo(ctx context.Context, e *cli.Env, settings serverSettings, open bool) error {
+	log := newLogger(e.Stderr, true, slog.LevelWarn)
+	_, _ = fmt.Fprintf(e.Stdout, "Starting Holdpoint in %s …\n", settings.DataDir)
+	s, err := openServer(ctx, settings, e.Version, log)
 	if err != nil {
 		return err
 	}
-	skills := &demo.Skills{Dir: filepath.Join(settings.DataDir, demoFilesFolder), Version: version()}
-	skills.Mount(s.mux)
-	terminal := &show{out: e.stdout}
+	skills := &demo.Skills{Dir: filepath.Join(settings.DataDir, demoFilesFolder), Version: e.Version}
 	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	skills.Mount(ctx, s.mux)
+	terminal := &show{out: e.Stdout}
 	var background sync.WaitGroup
 	served := make(chan error, 1)
 	go func() { served <- s.serve(ctx) }()
@@ -100,7 +102,7 @@ func runDemo(ctx context.Context, e *env, settings serverSettings, open bool) er
 	err = <-served
 	stop()
 	background.Wait()
-	_, _ = fmt.Fprintln(e.stdout, "Stopped. Start it again to go on.")
+	_, _ = fmt.Fprintln(e.Stdout, "Stopped. Start it again to go on.")
 	return err
 }
 
@@ -130,7 +132,7 @@ func startDemo(ctx context.Context, s *server, skills *demo.Skills, terminal *sh
 	background.Go(func() { watchEvents(ctx, s, terminal, last) })
 	background.Go(func() {
 		scripted := &demo.Agent{
-			Endpoint: base + "/agents/" + demoAgent + "/mcp", Key: key, Version: version(),
+			Endpoint: base + "/agents/" + demoAgent + "/mcp", Key: key, Version: s.version,
 			Skills: skills, Dash: s.settings.PublicURL, Say: terminal.line,
 		}
 		if err := scripted.Run(ctx); err != nil && !demo.Ended(err) && ctx.Err() == nil {

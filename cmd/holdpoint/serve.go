@@ -8,10 +8,11 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/holdpoint/holdpoint/cmd/holdpoint/internal/cli"
 	"github.com/holdpoint/holdpoint/internal/postgres"
 )
 
-func newServeCmd(e *env) *cobra.Command {
+func newServeCmd(e *cli.Env) *cobra.Command {
 	settings := serverSettings{}
 	stdio, level := "on", "info"
 	cmd := &cobra.Command{
@@ -34,18 +35,18 @@ directory. Any number of servers run on one database; they need the same encrypt
 			if err := lowest.UnmarshalText([]byte(level)); err != nil {
 				return fmt.Errorf("--log-level %q: want debug, info, warn or error", level)
 			}
-			log := newLogger(e.stderr, false, lowest)
-			if addr := e.getenv("HOLDPOINT_PPROF"); addr != "" {
+			log := newLogger(e.Stderr, false, lowest)
+			if addr := e.Getenv("HOLDPOINT_PPROF"); addr != "" {
 				if err := startPprof(ctx, addr, log); err != nil {
 					return err
 				}
 			}
-			s, err := openServer(ctx, settings, log)
+			s, err := openServer(ctx, settings, e.Version, log)
 			if err != nil {
 				return err
 			}
 			log.Info("serving", "addr", s.listener.Addr().String(), "public_url", s.settings.PublicURL,
-				"version", version(), "embedded_database", s.db.Embedded())
+				"version", e.Version, "embedded_database", s.db.Embedded())
 			return s.serve(ctx)
 		},
 	}
@@ -57,7 +58,7 @@ directory. Any number of servers run on one database; they need the same encrypt
 	flags.IntVar(&settings.MaxConns, "max-conns", postgres.DefaultMaxConns, "connections to the database")
 	flags.StringVar(&settings.EncryptionKeyFile, "encryption-key-file", "", "file of the key for secrets (default secret.keyset.json in the data directory)")
 	flags.StringVar(&level, "log-level", level, "debug, info, warn or error")
-	return cmd
+	return cli.ServerSettings(cmd)
 }
 
 // bindFlags adds the flags that serve and demo share.
@@ -70,17 +71,17 @@ func (s *serverSettings) bindFlags(cmd *cobra.Command) {
 }
 
 // complete fills in what comes from the environment, and the data directory.
-func (s *serverSettings) complete(e *env, stdio string) error {
+func (s *serverSettings) complete(e *cli.Env, stdio string) error {
 	switch stdio {
 	case "on", "off":
 		s.Stdio = stdio == "on"
 	default:
 		return fmt.Errorf("--stdio %q: want on or off", stdio)
 	}
-	s.DatabaseURL = e.getenv("DATABASE_URL")
-	s.EncryptionKey = e.getenv("HOLDPOINT_ENCRYPTION_KEY")
+	s.DatabaseURL = e.Getenv("DATABASE_URL")
+	s.EncryptionKey = e.Getenv("HOLDPOINT_ENCRYPTION_KEY")
 	if s.DataDir == "" {
-		dir, err := postgres.DefaultDataDir(e.getenv)
+		dir, err := postgres.DefaultDataDir(e.Getenv)
 		if err != nil {
 			return err
 		}

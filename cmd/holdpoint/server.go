@@ -16,7 +16,6 @@ import (
 	"github.com/holdpoint/holdpoint/internal/secret"
 	"github.com/holdpoint/holdpoint/migrations"
 	"github.com/holdpoint/holdpoint/runtime"
-	"github.com/holdpoint/holdpoint/ui"
 )
 
 // serverSettings are what serve and demo can be told.
@@ -36,14 +35,18 @@ type serverSettings struct {
 
 const (
 	defaultAddr   = "127.0.0.1:8080"
-	drainTimeout  = 10 * time.Second // for the calls in flight, at shutdown
-	closeTimeout  = 20 * time.Second // for everything else
 	headerTimeout = 10 * time.Second
+
+	// At shutdown, each has its own: what one takes is not the others' loss.
+	clientsTimeout  = 5 * time.Second  // open requests; none of them is a call's life
+	callsTimeout    = 10 * time.Second // calls in flight
+	databaseTimeout = 10 * time.Second
 )
 
 // server is one process's Holdpoint: its database, services and listener.
 type server struct {
 	settings serverSettings
+	version  string
 	log      *slog.Logger
 	db       *postgres.DB
 	runtime  *runtime.Runtime
@@ -54,12 +57,12 @@ type server struct {
 
 // openServer opens the database, migrates it, starts the services and listens. The
 // listener comes first: a port in use should not cost a database's start.
-func openServer(ctx context.Context, settings serverSettings, log *slog.Logger) (_ *server, err error) {
+func openServer(ctx context.Context, settings serverSettings, version string, log *slog.Logger) (_ *server, err error) {
 	listener, err := net.Listen("tcp", settings.Addr)
 	if err != nil {
 		return nil, fmt.Errorf("listen on %s: %w", settings.Addr, err)
 	}
-	s := &server{settings: settings, log: log, listener: listener, mux: http.NewServeMux()}
+	s := &server{settings: settings, version: version, log: log, listener: listener, mux: http.NewServeMux()}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, s.close())
@@ -99,28 +102,19 @@ func openBox(settings serverSettings) (*secret.Box, error) {
 
 func (s *server) assemble(ctx context.Context, box *secret.Box) error {
 	rt, err := runtime.New(runtime.Config{
-		DB: s.db, Box: box, Logger: s.log, Now: time.Now, Version: version(),
+		DB: s.db, Box: box, Logger: s.log, Now: time.Now, Version: s.version,
 		PublicURL: s.settings.PublicURL, DataDir: s.settings.DataDir, BootstrapToken: s.settings.BootstrapToken,
 		AllowSelfApproval: s.settings.AllowSelfApproval, StdioOff: !s.settings.Stdio,
 	})
 	if err != nil {
 		return err
 	}
-	dashboard, err := ui.New(ui.Config{
-		Calls: rt.Calls, Agents: rt.Agents, Identity: rt.Identity, Discovery: rt.Discovery, Pool: s.db.Pool(),
-		PublicURL: s.settings.PublicURL, Logger: s.log, Now: time.Now,
-	})
-	if err != nil {
-		return err
-	}
 	rt.Mount(s.mux)
-	dashboard.Mount(s.mux)
 	s.http = &http.Server{
 		Handler:           s.mux,
 		ReadHeaderTimeout: headerTimeout,
 		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelWarn),
 	}
-	s.http.RegisterOnShutdown(dashboard.Close)
 	if err := rt.Start(ctx); err != nil {
 		return err
 	}
@@ -153,29 +147,42 @@ func (s *server) serve(ctx context.Context) error {
 // close lets go of clients, then of calls, then of the database: in this order
 // nothing that was taken in is lost. It may be called at any stage of opening.
 func (s *server) close() error {
-	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
-	defer cancel()
 	var errs []error
 	if s.runtime != nil {
 		s.runtime.Drain()
 	}
 	if s.http != nil {
-		if err := s.http.Shutdown(ctx); err != nil {
-			errs = append(errs, fmt.Errorf("close the HTTP server: %w", err), s.http.Close())
-		}
+		errs = append(errs, within(clientsTimeout, s.closeClients))
 	}
 	if err := s.listener.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
-		errs = append(errs, err)
+		errs = append(errs, fmt.Errorf("close the listener: %w", err))
 	}
 	if s.runtime != nil {
-		drain, cancelDrain := context.WithTimeout(ctx, drainTimeout)
-		errs = append(errs, s.runtime.Stop(drain))
-		cancelDrain()
+		errs = append(errs, within(callsTimeout, s.runtime.Stop))
 	}
 	if s.db != nil {
-		errs = append(errs, s.db.Close(ctx))
+		errs = append(errs, within(databaseTimeout, s.db.Close))
 	}
 	return errors.Join(errs...)
+}
+
+// closeClients waits for open requests, and cuts off those that do not end.
+func (s *server) closeClients(ctx context.Context) error {
+	err := s.http.Shutdown(ctx)
+	if err == nil {
+		return nil
+	}
+	s.log.Warn("clients were cut off", "error", err)
+	if err := s.http.Close(); err != nil {
+		return fmt.Errorf("close the HTTP server: %w", err)
+	}
+	return nil
+}
+
+func within(limit time.Duration, f func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	defer cancel()
+	return f(ctx)
 }
 
 // newLogger writes lines for people on a terminal and JSON elsewhere.

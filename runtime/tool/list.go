@@ -97,7 +97,7 @@ func (d *Discovery) list(ctx context.Context, server Server, trustNewTools bool)
 	return listed{listing, failure}, nil
 }
 
-// ask lists, and leaves out what cannot be stored.
+// ask lists, and leaves out what cannot be used.
 func (d *Discovery) ask(ctx context.Context, server Server) (Listing, *Failure) {
 	source, err := d.Source(server.Transport)
 	if err != nil {
@@ -114,13 +114,13 @@ func (d *Discovery) ask(ctx context.Context, server Server) (Listing, *Failure) 
 	case err != nil:
 		return Listing{}, &Failure{Kind: TransportFailure, Effect: EffectNone, Message: "tools/list: " + err.Error(), Err: err}
 	}
-	listing.Tools, listing.Skipped = onlyStorable(listing.Tools, listing.Skipped)
+	listing.Tools, listing.Skipped = usable(listing.Tools, listing.Skipped)
 	return listing, nil
 }
 
-// onlyStorable leaves out a second tool of one name, names with
-// control characters, and definitions that did not come from ParseDefinition.
-func onlyStorable(tools []Definition, skipped []Skipped) ([]Definition, []Skipped) {
+// usable leaves out a second tool of one name, names with control characters,
+// schemas that cannot be used, and definitions that did not come from ParseDefinition.
+func usable(tools []Definition, skipped []Skipped) ([]Definition, []Skipped) {
 	seen := make(map[string]bool, len(tools))
 	kept := make([]Definition, 0, len(tools))
 	skipped = slices.Clone(skipped)
@@ -133,6 +133,10 @@ func onlyStorable(tools []Definition, skipped []Skipped) ([]Definition, []Skippe
 			reason = "its name has control characters"
 		case seen[tool.Name]:
 			reason = "another tool has the same name"
+		default:
+			if _, err := CompileSchemas(tool); err != nil {
+				reason = err.Error()
+			}
 		}
 		seen[tool.Name] = true
 		if reason != "" {

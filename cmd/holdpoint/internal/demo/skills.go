@@ -58,14 +58,24 @@ func Inbox() []Invoice {
 	}
 }
 
-// Mount adds the two endpoints.
-func (s *Skills) Mount(mux *http.ServeMux) {
-	mux.Handle(InboxPath, handler(s.inbox()))
-	mux.Handle(DrivePath, handler(s.drive()))
+// Mount adds the two endpoints. Streams that clients keep open for news end
+// with ctx: they would hold up the shutdown of the server that they are part of.
+func (s *Skills) Mount(ctx context.Context, mux *http.ServeMux) {
+	mux.Handle(InboxPath, handler(ctx, s.inbox()))
+	mux.Handle(DrivePath, handler(ctx, s.drive()))
 }
 
-func handler(server *mcp.Server) http.Handler {
-	return mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server }, nil)
+func handler(ctx context.Context, server *mcp.Server) http.Handler {
+	inner := mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server }, nil)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodGet {
+			request, cancel := context.WithCancel(r.Context())
+			defer cancel()
+			defer context.AfterFunc(ctx, cancel)()
+			r = r.WithContext(request)
+		}
+		inner.ServeHTTP(w, r)
+	})
 }
 
 type inboxOut struct {
