@@ -192,7 +192,7 @@ func BenchmarkParked(b *testing.B) {
 			if _, err := io.ReadFull(conn, status); err != nil {
 				b.Fatal(err)
 			}
-			go io.Copy(io.Discard, conn) //nolint:errcheck // it ends with the connection
+			go io.Copy(io.Discard, conn) // it ends with the connection
 		}
 		b.ReportMetric(float64(memory()-before)/clients/1024, "KiB/client")
 		for _, conn := range conns {

@@ -171,9 +171,7 @@ func (x *exchange) answerPending(w waiting) {
 
 // say answers with an error result in our own words.
 func (x *exchange) say(text string, meta []byte) {
-	if err := x.result(toolError(text, meta, x.modern)); err != nil {
-		x.left(err)
-	}
+	x.reply(toolError(text, meta, x.modern))
 }
 
 // abandon ends a response that its client no longer wants, without an answer.

@@ -98,8 +98,7 @@ func (x *exchange) post() {
 }
 
 // read takes the body in, whole: only then does net/http notice a client that
-// leaves. A client has a bounded time to send it; from then on the connection is read only to see
-// whether the client is there, which no deadline of the HTTP server's shall end.
+// leaves. A client has a bounded time to send it, and then no deadline.
 func (x *exchange) read() ([]byte, bool) {
 	var body []byte
 	var err error
@@ -141,7 +140,7 @@ func (x *exchange) dispatch() {
 	case method == "initialize" && !x.modern:
 		x.initialize()
 	case method == "ping" && !x.modern:
-		x.result([]byte("{}"))
+		x.reply([]byte("{}"))
 	default:
 		x.fail(&jsonrpc.Error{
 			Code:    jsonrpc.CodeMethodNotFound,

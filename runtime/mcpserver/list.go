@@ -46,9 +46,7 @@ func (x *exchange) listTools() {
 		x.internal("list tools", err)
 		return
 	}
-	if err := x.result(x.dressList(tools, conversation.Problems)...); err != nil {
-		x.left(err)
-	}
+	x.reply(x.dressList(tools, conversation.Problems)...)
 }
 
 // dressList puts around the tools what belongs to this conversation and era.

@@ -25,10 +25,10 @@ func checkParamHeaders(h http.Header, schema, arguments json.RawMessage) *jsonrp
 		return nil
 	}
 	var root mirrored
-	if err := json.Unmarshal(schema, &root); err != nil {
-		return nil // no schema that its server's clients could read either
+	if json.Unmarshal(schema, &root) == nil {
+		return root.check(h, arguments)
 	}
-	return root.check(h, arguments)
+	return nil // no schema that its server's clients could read either
 }
 
 func (m mirrored) check(h http.Header, value json.RawMessage) *jsonrpc.Error {
@@ -38,12 +38,12 @@ func (m mirrored) check(h http.Header, value json.RawMessage) *jsonrpc.Error {
 			return fault
 		}
 	}
-	var inside map[string]json.RawMessage
 	if len(m.Properties) == 0 {
 		return nil
 	}
-	if len(value) > 0 && json.Unmarshal(value, &inside) != nil {
-		return nil // not an object: the schema's validation says so
+	var inside map[string]json.RawMessage
+	if object := len(value) == 0 || json.Unmarshal(value, &inside) == nil; !object {
+		return nil // the validation by the schema says so
 	}
 	for property, part := range m.Properties {
 		if fault := part.check(h, inside[property]); fault != nil {

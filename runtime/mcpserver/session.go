@@ -26,12 +26,12 @@ func (x *exchange) initialize() {
 		return
 	}
 	x.w.Header().Set(headerSession, started.ID.String())
-	x.own(&mcp.InitializeResult{
+	x.reply(marshal(&mcp.InitializeResult{
 		ProtocolVersion: version,
 		Capabilities:    &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{}},
 		ServerInfo:      &mcp.Implementation{Name: serverName, Version: x.Version},
 		Instructions:    introduction(started.Problems),
-	})
+	}))
 }
 
 // discover tells a client of the modern era what there is.
@@ -44,14 +44,7 @@ func (x *exchange) discover() {
 		Instructions:      introduction(nil),
 	}
 	found.ResultType = "complete"
-	x.own(found)
-}
-
-// own answers with a result of our own making.
-func (x *exchange) own(result any) {
-	if err := x.result(marshal(result)); err != nil {
-		x.left(err)
-	}
+	x.reply(marshal(found))
 }
 
 const serverName = "holdpoint"

@@ -56,8 +56,10 @@ func TestHeldOpen(t *testing.T) {
 			return `{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":"tok","progress":` + n +
 				`,"message":"waiting for approval until 15:04:05Z"}}`
 		}
-		want := []string{": keepalive", progress("0"), progress("10"), progress("20"),
-			`{"jsonrpc":"2.0","id":"x","result":{"content":[{"type":"text","text":"done"}],"_meta":{"dev.holdpoint/call":{"id":"` + id + `","status":"succeeded","code":"succeeded"}}}}`}
+		want := []string{
+			": keepalive", progress("0"), progress("10"), progress("20"),
+			`{"jsonrpc":"2.0","id":"x","result":{"content":[{"type":"text","text":"done"}],"_meta":{"dev.holdpoint/call":{"id":"` + id + `","status":"succeeded","code":"succeeded"}}}}`,
+		}
 		if diff := cmp.Diff(want, events(response.Body)); diff != "" {
 			t.Error(diff)
 		}
@@ -132,8 +134,8 @@ func TestWaitBudget(t *testing.T) {
 					if took := time.Since(began); took != 7*time.Second {
 						t.Errorf("took %s", took)
 					}
-					body := a.body[strings.Index(a.body, `{"jsonrpc"`):]
-					v := decoded(t, strings.TrimSpace(body))
+					_, body, _ := strings.Cut(a.body, `"result":`)
+					v := map[string]any{"result": decoded(t, strings.TrimSuffix(strings.TrimSpace(body), "}"))}
 					id := (<-b.calls.arrived).String()
 					text, _ := at(v, "result", "content", 0, "text").(string)
 					if at(v, "result", "isError") != true || !strings.Contains(text, want.text) || !strings.Contains(text, `holdpoint_await with {"call_id": "`+id+`"}`) {
