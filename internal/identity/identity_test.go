@@ -154,8 +154,7 @@ func TestInvalidTokensAreRefused(t *testing.T) {
 		}
 	}
 	_, _, err := s.CreateToken(t.Context(), uuid.Nil, identity.Bootstrap, roles(identity.Operator), nil)
-	var invalid *identity.InvalidError
-	if !errors.As(err, &invalid) {
+	if _, ok := errors.AsType[*identity.InvalidError](err); !ok {
 		t.Errorf("a token for bootstrap: %v", err)
 	}
 }

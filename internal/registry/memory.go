@@ -62,7 +62,7 @@ type flight[V any] struct {
 	err   error
 }
 
-// ErrClosed: the Memory was closed.
+// ErrClosed says that the Memory was closed.
 var ErrClosed = errors.New("memory is closed")
 
 // NewMemory makes an empty Memory.
@@ -74,7 +74,7 @@ func NewMemory[K comparable, V any](cfg Config[V]) *Memory[K, V] {
 		cfg.MaxSize = 10_000
 	}
 	m := &Memory[K, V]{cfg: cfg, known: map[K]entry[V]{}, flying: map[K]*flight[V]{}}
-	m.base, m.end = context.WithCancel(context.Background())
+	m.base, m.end = context.WithCancel(context.Background()) //nolint:gosec // Close calls it
 	return m
 }
 

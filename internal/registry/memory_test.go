@@ -113,7 +113,7 @@ func TestLoadBegunBeforeDropIsNotRemembered(t *testing.T) {
 			entered, release := make(chan struct{}), make(chan struct{})
 			old := make(chan int, 1)
 			go func() {
-				v, _ := m.Get(context.Background(), "k", func(context.Context) (int, error) {
+				v, _ := m.Get(t.Context(), "k", func(context.Context) (int, error) {
 					close(entered)
 					<-release
 					return 1, nil

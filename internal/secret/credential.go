@@ -31,15 +31,17 @@ type Credential struct {
 	Hint   string // the first characters, to tell credentials apart
 }
 
-var lettering = base32.NewEncoding("abcdefghijklmnopqrstuvwxyz234567").WithPadding(base32.NoPadding)
-
-const hintLetters = 4
+const (
+	letters     = "abcdefghijklmnopqrstuvwxyz234567"
+	hintLetters = 4
+)
 
 // NewCredential makes one.
 func NewCredential(prefix Prefix) Credential {
 	var random [32]byte
 	_, _ = rand.Read(random[:]) // never fails: crypto/rand crashes the program instead
-	text := string(prefix) + lettering.EncodeToString(random[:])
+	encoding := base32.NewEncoding(letters).WithPadding(base32.NoPadding)
+	text := string(prefix) + encoding.EncodeToString(random[:])
 	return Credential{Secret: text, Hash: HashOf(text), Hint: text[:len(prefix)+hintLetters]}
 }
 

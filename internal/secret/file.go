@@ -50,7 +50,7 @@ func createKey(path string) error {
 	}
 	name, err := writeTemporary(dir, text)
 	if name != "" {
-		defer os.Remove(name) //nolint:errcheck // a left-over name of a file that has another
+		defer os.Remove(name) // a second name of the key file, or what did not become one
 	}
 	if err != nil {
 		return fmt.Errorf("make secret key %s: %w", path, err)

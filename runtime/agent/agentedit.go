@@ -178,14 +178,19 @@ func (e *edit) updateAgent(ctx context.Context, row *Agent, a *agentState, chang
 	return nil
 }
 
+// openModel is what is not secret of a model.
+type openModel struct {
+	Provider string `json:"provider"`
+	Name     string `json:"name"`
+	BaseURL  string `json:"base_url,omitempty"`
+}
+
 // sealModel takes a model apart: what is shown, and what is secret.
 func (e *edit) sealModel(id uuid.UUID, model *ModelSpec) (json.RawMessage, []byte, error) {
 	if model == nil {
 		return nil, nil, nil
 	}
-	open := *model
-	open.APIKey = ""
-	text, err := json.Marshal(open)
+	text, err := json.Marshal(openModel{model.Provider, model.Name, model.BaseURL})
 	if err != nil {
 		return nil, nil, fmt.Errorf("encode model: %w", err)
 	}

@@ -70,7 +70,7 @@ func (s *Service) Authenticate(ctx context.Context, key string) (*Agent, error) 
 	})
 }
 
-// AgentByName: from memory, as Authenticate. ErrNotFound.
+// AgentByName answers from memory, as Authenticate. ErrNotFound.
 func (s *Service) AgentByName(ctx context.Context, name string) (*Agent, error) {
 	if !validName(name) {
 		return nil, fmt.Errorf("agent %q: %w", name, ErrNotFound)

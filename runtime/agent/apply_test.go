@@ -144,9 +144,8 @@ func TestDryRunChangesNothing(t *testing.T) {
 	if n := w.count("skills") + w.count("agents") + w.count("assignments") + w.count("audit_events"); n != 0 {
 		t.Errorf("%d rows were written", n)
 	}
-	var invalid *agent.InvalidError
 	_, err = w.Apply(t.Context(), operator, spec(t, `{"agents":[{"name":"a","skills":[{"skill":"none"}]}]}`), true)
-	if !errors.As(err, &invalid) {
+	if _, ok := errors.AsType[*agent.InvalidError](err); !ok {
 		t.Errorf("an error is one in a dry run too: %v", err)
 	}
 }

@@ -145,7 +145,7 @@ func (e *edit) assign(ctx context.Context, r report, agentID uuid.UUID, agentNam
 	if err != nil {
 		return change, err
 	}
-	spec = *spec.normal()
+	spec = spec.normal()
 	var before *AssignmentSpec
 	if i := slices.IndexFunc(existing, func(x Assignment) bool { return x.SkillID == skill.ID }); i >= 0 {
 		before = &AssignmentSpec{Skill: spec.Skill, Tools: existing[i].Tools, Prefix: existing[i].Prefix}
@@ -180,12 +180,13 @@ func (e *edit) unassign(ctx context.Context, old Assignment) (Change, error) {
 }
 
 // normal orders the tools, and leaves out a prefix that says what holds anyway.
-func (a AssignmentSpec) normal() *AssignmentSpec {
+func (a *AssignmentSpec) normal() AssignmentSpec {
+	normal := *a
 	if a.Tools != nil {
-		a.Tools = slices.Compact(slices.Sorted(slices.Values(a.Tools)))
+		normal.Tools = slices.Compact(slices.Sorted(slices.Values(a.Tools)))
 	}
 	if a.Prefix != nil && *a.Prefix == a.Skill {
-		a.Prefix = nil
+		normal.Prefix = nil
 	}
-	return &a
+	return normal
 }

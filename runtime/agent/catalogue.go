@@ -21,7 +21,6 @@ type Catalogue struct {
 	Entries []Entry
 	byName  map[string]int
 	digest  CatalogueDigest
-	stored  []byte
 }
 
 // CatalogueDigest is the SHA-256 of a catalogue: equal ones list the same.
@@ -39,14 +38,15 @@ type Entry struct {
 // NewCatalogue makes a catalogue of entries whose names differ.
 func NewCatalogue(entries []Entry) *Catalogue {
 	c := &Catalogue{Entries: entries, byName: make(map[string]int, len(entries))}
-	stored := make([]storedEntry, len(entries))
+	hash := sha256.New()
 	for i := range entries {
 		e := &entries[i]
 		c.byName[e.Name] = i
-		stored[i] = storedEntry{e.Name, e.SkillID, e.Skill, e.SkillRevision, e.Tool.Pin().String()}
+		pin := e.Tool.Pin()
+		// Names end in what no name contains; the rest is of fixed length.
+		fmt.Fprintf(hash, "%s\x00%s\x00%x%016x%x", e.Name, e.Skill, e.SkillID[:], e.SkillRevision, pin[:])
 	}
-	c.stored, _ = json.Marshal(stored) // strings and numbers: cannot fail
-	c.digest = sha256.Sum256(c.stored)
+	c.digest = CatalogueDigest(hash.Sum(nil))
 	return c
 }
 
@@ -63,15 +63,28 @@ func (c *Catalogue) Lookup(name string) (*Entry, bool) {
 // before has other tools.
 func (c *Catalogue) Digest() CatalogueDigest { return c.digest }
 
-func (c *Catalogue) size() int { return 2*len(c.stored) + 1 }
+// size is about what a catalogue takes in memory; definitions are shared.
+func (c *Catalogue) size() int { return entrySize*len(c.Entries) + 1 }
+
+const entrySize = 512
 
 // storedEntry is an entry without its definition, which its pin finds.
 type storedEntry struct {
-	Name     string    `json:"name"`
-	SkillID  uuid.UUID `json:"skill_id"`
-	Skill    string    `json:"skill"`
-	Revision int64     `json:"revision"`
-	Pin      string    `json:"pin"`
+	Name     string `json:"name"`
+	SkillID  string `json:"skill_id"`
+	Skill    string `json:"skill"`
+	Revision int64  `json:"revision"`
+	Pin      string `json:"pin"`
+}
+
+// stored is the form of the table.
+func (c *Catalogue) stored() ([]byte, error) {
+	stored := make([]storedEntry, len(c.Entries))
+	for i := range c.Entries {
+		e := &c.Entries[i]
+		stored[i] = storedEntry{e.Name, e.SkillID.String(), e.Skill, e.SkillRevision, e.Tool.Pin().String()}
+	}
+	return json.Marshal(stored)
 }
 
 // catalogue reads a stored one: from memory, since it never changes.
@@ -110,7 +123,11 @@ func (s *Service) readCatalogue(ctx context.Context, digest CatalogueDigest) (*C
 	}
 	entries := make([]Entry, len(stored))
 	for i, e := range stored {
-		entries[i] = Entry{e.Name, e.SkillID, e.Skill, e.Revision, definitions[pins[i]]}
+		skillID, err := uuid.Parse(e.SkillID)
+		if err != nil {
+			return nil, err
+		}
+		entries[i] = Entry{e.Name, skillID, e.Skill, e.Revision, definitions[pins[i]]}
 	}
 	return NewCatalogue(entries), nil
 }
@@ -191,16 +208,16 @@ func (o offer) candidates() ([]candidate, []Problem) {
 	}
 	for _, name := range skill.only {
 		if !offered[name] {
-			problems = append(problems, Problem{skill.Name, ProblemToolMissing,
-				plain(fmt.Sprintf("%q is assigned and not offered", name))})
+			text := plain(fmt.Sprintf("%q is assigned and not offered", name))
+			problems = append(problems, Problem{skill.Name, ProblemToolMissing, text})
 		}
 	}
 	for i, skipped := range o.listing.Skipped {
 		if i == maxSkippedProblems {
 			break
 		}
-		problems = append(problems, Problem{skill.Name, ProblemToolSkipped,
-			plain(fmt.Sprintf("%q: %s", skipped.Name, skipped.Reason))})
+		text := plain(fmt.Sprintf("%q: %s", skipped.Name, skipped.Reason))
+		problems = append(problems, Problem{skill.Name, ProblemToolSkipped, text})
 	}
 	return found, problems
 }
@@ -225,8 +242,8 @@ func withoutCollisions(candidates []candidate) ([]Entry, []Problem) {
 			rivals += unprefixed[c.Name]
 		}
 		if rivals > 1 || c.unprefixed && prefixed[c.Name] > 0 {
-			problems = append(problems, Problem{c.Skill, ProblemCollision,
-				plain(fmt.Sprintf("%q: another tool is named %s too", c.Tool.Name, c.Name))})
+			text := plain(fmt.Sprintf("%q: another tool is named %s too", c.Tool.Name, c.Name))
+			problems = append(problems, Problem{c.Skill, ProblemCollision, text})
 			continue
 		}
 		entries = append(entries, c.Entry)

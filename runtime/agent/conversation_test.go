@@ -86,6 +86,12 @@ func TestSlowSkillDelaysWithinBounds(t *testing.T) {
 	w := twoSkills(t)
 	w.source.hanging["files"] = true
 	p := w.start(agent.Config{ListTimeout: 50 * time.Millisecond})
+	mail, err := p.SkillByName(t.Context(), "mail")
+	check(t, err)
+	_, server, err := p.Skill(t.Context(), mail.ID)
+	check(t, err)
+	_, err = p.discovery.List(t.Context(), server, false) // known, so that only files is slow
+	check(t, err)
 	c, err := p.StartConversation(t.Context(), w.agent("billing"), uuid.Nil, "", nil)
 	check(t, err)
 	if !slices.Equal(names(c), []string{"mail__send"}) || len(c.Problems) != 1 || c.Problems[0].Kind != "transport" {
@@ -227,12 +233,12 @@ func TestConversationsAreOnesOwn(t *testing.T) {
 	w := twoSkills(t)
 	ctx := t.Context()
 	w.apply(`{"agents":[{"name":"other","skills":[{"skill":"files"}]}]}`)
-	vera, max := w.person("Vera"), w.person("Max")
+	vera, otto := w.person("Vera"), w.person("Otto")
 	billing, other := w.agent("billing"), w.agent("other")
 	c, err := w.StartConversation(ctx, billing, vera, "2025-11-25", nil)
 	check(t, err)
 	for name, who := range map[string][2]uuid.UUID{
-		"no principal": {billing.ID, uuid.Nil}, "another principal": {billing.ID, max},
+		"no principal": {billing.ID, uuid.Nil}, "another principal": {billing.ID, otto},
 		"another agent": {other.ID, vera}, "nobody": {uuid.Nil, uuid.Nil},
 	} {
 		if _, err := w.Conversation(ctx, who[0], who[1], c.ID); !errors.Is(err, agent.ErrNotFound) {

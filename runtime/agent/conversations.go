@@ -76,7 +76,7 @@ func (s *Service) Conversation(ctx context.Context, agentID, principal, id uuid.
 	return c, nil
 }
 
-// EndConversation: a DELETE of the MCP session. Other processes know within
+// EndConversation ends one, as a DELETE of the MCP session asks. Other processes know within
 // seconds. ErrNotFound.
 func (s *Service) EndConversation(ctx context.Context, agentID, principal, id uuid.UUID) error {
 	err := postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {

@@ -97,8 +97,11 @@ func (s *Service) storeCatalogue(ctx context.Context, tx pgx.Tx, c *Catalogue) e
 	if _, stored := s.catalogues.Peek(c.digest); stored {
 		return nil
 	}
-	_, err := tx.Exec(ctx, `INSERT INTO catalogues (digest, entries) VALUES ($1, $2::json)
-		ON CONFLICT (digest) DO NOTHING`, c.digest[:], string(c.stored))
+	entries, err := c.stored()
+	if err == nil {
+		_, err = tx.Exec(ctx, `INSERT INTO catalogues (digest, entries) VALUES ($1, $2::json)
+			ON CONFLICT (digest) DO NOTHING`, c.digest[:], string(entries))
+	}
 	if err != nil {
 		return fmt.Errorf("store catalogue: %w", err)
 	}

@@ -16,8 +16,6 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
-func pointer[T any](v T) *T { return &v }
-
 func TestAgentsAndKeys(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -96,7 +94,7 @@ func TestUpdateAgent(t *testing.T) {
 	if strings.Contains(string(a.Model), "geheim") {
 		t.Errorf("model %s", a.Model)
 	}
-	same, err := w.UpdateAgent(ctx, operator, a.ID, agent.AgentPatch{Instructions: pointer("")})
+	same, err := w.UpdateAgent(ctx, operator, a.ID, agent.AgentPatch{Instructions: new("")})
 	if err != nil || same.Revision != a.Revision {
 		t.Errorf("nothing changed: %+v, %v", same, err)
 	}
@@ -131,7 +129,7 @@ func TestSkills(t *testing.T) {
 	created, err := w.CreateSkill(ctx, operator, agent.SkillSpec{
 		Name: "files", Transport: tool.HTTP, URL: "https://mcp.example/mcp",
 		Headers: map[string]string{"x-team": "t0p-secret"}, Tools: map[string]agent.ToolSettings{
-			"write": {Risk: agent.RiskHigh}, "read": {Enabled: pointer(true)},
+			"write": {Risk: agent.RiskHigh}, "read": {Enabled: new(true)},
 		},
 	})
 	check(t, err)
@@ -146,12 +144,12 @@ func TestSkills(t *testing.T) {
 		t.Errorf("server %+v, %v", server, err)
 	}
 	unchanged, err := w.UpdateSkill(ctx, operator, created.ID, agent.SkillPatch{
-		AutoApprove: pointer(false), Headers: map[string]*string{"X-TEAM": pointer("t0p-secret")},
+		AutoApprove: new(false), Headers: map[string]*string{"X-TEAM": new("t0p-secret")},
 	})
 	if err != nil || unchanged.Revision != 1 || w.agent("billing").Revision != before {
 		t.Errorf("nothing changed: %+v, %v", unchanged, err)
 	}
-	_, err = w.UpdateSkill(ctx, operator, created.ID, agent.SkillPatch{Headers: map[string]*string{"X-Team": pointer("other")}})
+	_, err = w.UpdateSkill(ctx, operator, created.ID, agent.SkillPatch{Headers: map[string]*string{"X-Team": new("other")}})
 	check(t, err)
 	if _, server, err = w.Skill(ctx, created.ID); err != nil || server.Headers["X-Team"] != "other" || server.Revision != 2 {
 		t.Errorf("server %+v, %v", server, err)
@@ -195,7 +193,7 @@ func TestHeadersDoNotFollowToAnotherHost(t *testing.T) {
 	if err := move("http://mcp.example/mcp", nil); !errors.As(err, &invalid) {
 		t.Errorf("moved to clear text: %v", err)
 	}
-	check(t, move("https://new.example/mcp", map[string]*string{"X-Team": pointer("new")}))
+	check(t, move("https://new.example/mcp", map[string]*string{"X-Team": new("new")}))
 	check(t, move("https://third.example/mcp", map[string]*string{"X-Team": nil}))
 }
 

@@ -41,13 +41,17 @@ var (
 	variableForm = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,127}$`)
 )
 
-// reservedHeaders are those that belong to HTTP or to MCP, in canonical form.
-var reservedHeaders = []string{
-	"Accept", "Accept-Encoding", "Connection", "Content-Encoding", "Content-Length", "Content-Type", "Host",
-	"Keep-Alive", "Last-Event-Id", "Te", "Trailer", "Transfer-Encoding", "Upgrade",
+// reservedHeader tells the headers that belong to HTTP or to MCP.
+func reservedHeader(name string) bool {
+	canonical := textproto.CanonicalMIMEHeaderKey(name)
+	switch canonical {
+	case "Accept", "Accept-Encoding", "Connection", "Content-Encoding", "Content-Length", "Content-Type", "Host",
+		"Keep-Alive", "Last-Event-Id", "Te", "Trailer", "Transfer-Encoding", "Upgrade":
+		return true
+	}
+	return strings.HasPrefix(canonical, "Mcp-") || strings.HasPrefix(canonical, "Proxy-") ||
+		strings.HasPrefix(canonical, "Sec-")
 }
-
-var reservedPrefixes = []string{"Mcp-", "Proxy-", "Sec-"}
 
 const nameRule = "must be 1 to 63 of a-z, 0-9, _ and -, begin with a letter or digit, not end in _, and have no two _ in a row"
 
@@ -113,12 +117,10 @@ func (r report) headers(headers map[string]string) {
 	r.check(len(headers) <= maxHeaders, "headers", fmt.Sprintf("must be at most %d", maxHeaders))
 	for _, name := range slices.Sorted(maps.Keys(headers)) {
 		at := r.below("headers")
-		canonical := textproto.CanonicalMIMEHeaderKey(name)
 		switch {
 		case !headerForm.MatchString(name):
 			at.add(name, "is no HTTP header name")
-		case slices.Contains(reservedHeaders, canonical) || slices.ContainsFunc(reservedPrefixes,
-			func(prefix string) bool { return strings.HasPrefix(canonical, prefix) }):
+		case reservedHeader(name):
 			at.add(name, "is a header that Holdpoint sets itself")
 		}
 		value := headers[name]
@@ -179,7 +181,7 @@ func (a *agentState) validate(r report) {
 }
 
 // validate checks an assignment by itself.
-func (a AssignmentSpec) validate(r report) {
+func (a *AssignmentSpec) validate(r report) {
 	r.name("skill", a.Skill)
 	if a.Prefix != nil && *a.Prefix != "" {
 		r.name("prefix", *a.Prefix)

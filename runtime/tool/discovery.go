@@ -57,6 +57,9 @@ type Attempt struct {
 	Failure  *Failure  // nil: it succeeded
 }
 
+// Succeeded reports whether the server listed its tools.
+func (a Attempt) Succeeded() bool { return a.Failure == nil }
+
 // Standing is what a listing counts for.
 type Standing int
 
@@ -92,9 +95,8 @@ type Discovery struct {
 }
 
 type listingKey struct {
-	skillID    uuid.UUID
-	revision   int64
-	credential string // "": the skill's own
+	skillID  uuid.UUID
+	revision int64
 }
 
 // listed is how a listing went.

@@ -228,8 +228,7 @@ func TestUnknownTransport(t *testing.T) {
 	skill := w.skill
 	skill.Transport = tool.Stdio
 	_, err := w.discovery.List(t.Context(), skill, false)
-	var failure *tool.Failure
-	if !errors.As(err, &failure) {
+	if _, ok := errors.AsType[*tool.Failure](err); !ok {
 		t.Errorf("list: %v", err)
 	}
 }

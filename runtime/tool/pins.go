@@ -82,7 +82,7 @@ func (d *Discovery) record(ctx context.Context, tx pgx.Tx, attempt Attempt, tool
 	if standing == Superseded {
 		return changes{}, ErrSuperseded
 	}
-	if attempt.Failure != nil {
+	if !attempt.Succeeded() {
 		return changes{}, nil
 	}
 	known, err := readPins(ctx, tx, attempt.SkillID)
@@ -119,11 +119,11 @@ func readPins(ctx context.Context, db querier, skillID uuid.UUID) (map[string]Pi
 	var current, accepted []byte
 	var status PinStatus
 	_, err = pgx.ForEachRow(rows, []any{&name, &current, &accepted, &status.Known}, func() error {
-		if err := errors.Join(status.Current.scan(current), status.Accepted.scan(accepted)); err != nil {
-			return err
-		}
+		var errs [2]error
+		status.Current, errs[0] = storedPin(current)
+		status.Accepted, errs[1] = storedPin(accepted)
 		pins[name] = status
-		return nil
+		return errors.Join(errs[:]...)
 	})
 	if err != nil {
 		return nil, fmt.Errorf("read pins of skill %s: %w", skillID, err)
@@ -131,17 +131,15 @@ func readPins(ctx context.Context, db querier, skillID uuid.UUID) (map[string]Pi
 	return pins, nil
 }
 
-// scan takes a stored pin; none is the zero one.
-func (p *Pin) scan(stored []byte) error {
-	*p = Pin{}
+// storedPin takes a pin as it is stored; null is the zero one.
+func storedPin(stored []byte) (Pin, error) {
 	if stored == nil {
-		return nil
+		return Pin{}, nil
 	}
-	if len(stored) != len(p) {
-		return fmt.Errorf("pin of %d bytes", len(stored))
+	if len(stored) != len(Pin{}) {
+		return Pin{}, fmt.Errorf("pin of %d bytes", len(stored))
 	}
-	copy(p[:], stored)
-	return nil
+	return Pin(stored), nil
 }
 
 // storeDefinitions stores those that are not current already. They are sorted, so that

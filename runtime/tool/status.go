@@ -58,18 +58,16 @@ func accept(ctx context.Context, tx pgx.Tx, skillID uuid.UUID, toolName string, 
 	if !found {
 		return ErrNotFound
 	}
-	var current, accepted Pin
-	if err := current.scan(stored); err != nil {
+	current, err := storedPin(stored)
+	if err != nil {
 		return err
 	}
-	if err := accepted.scan(before); err != nil {
+	accepted, err := storedPin(before)
+	if err != nil || accepted == pin && current == pin {
 		return err
 	}
 	if current != pin {
 		return ErrNotCurrent
-	}
-	if accepted == pin {
-		return nil
 	}
 	_, err = tx.Exec(ctx, `UPDATE skill_tools SET accepted_pin = current_pin WHERE skill_id = $1 AND name = $2`,
 		skillID, toolName)
