@@ -64,6 +64,9 @@ const awaitTool = "holdpoint_await"
 // codeInternal is JSON-RPC's code for what is the server's own fault.
 const codeInternal = -32603
 
+// firstPatience is how long to try to reach a server that was not heard of yet.
+const firstPatience = 5 * time.Second
+
 // ErrAmbiguous: the connection broke before the server said a call's id, and
 // it cannot be found out whether it has the call.
 var ErrAmbiguous = errors.New("it is not known whether the server received the call")
@@ -95,6 +98,9 @@ func (c *Client) Call(ctx context.Context, t ToolCall) (Outcome, error) {
 		return Outcome{}, err
 	}
 	if err == nil {
+		if metaOf(found.result).Attached {
+			w.call.Told(News{CallID: w.id, Attached: true})
+		}
 		outcome, done, err := w.settle(ctx, found)
 		if err != nil || done {
 			return outcome, err
@@ -110,6 +116,7 @@ type waiting struct {
 	id      string // once it is known
 	mark    string // the newest call there was before
 	marked  bool
+	reached bool // the server answered once
 	telling sync.WaitGroup
 
 	tries  int           // in a row that did not reach the server
@@ -122,6 +129,7 @@ func (w *waiting) submit(ctx context.Context) (answer, error) {
 	for {
 		if !w.marked && w.call.IdempotencyKey == "" {
 			w.mark, w.marked = w.newest(ctx)
+			w.reached = w.reached || w.marked
 		}
 		found, err := w.sendCall(ctx)
 		var lost *LostError
@@ -203,9 +211,6 @@ func (w *waiting) settle(ctx context.Context, found answer) (Outcome, bool, erro
 	if w.id == "" {
 		w.id = meta.ID
 	}
-	if meta.Attached {
-		w.call.Told(News{CallID: w.id, Attached: true})
-	}
 	outcome := Outcome{CallID: w.id, Status: meta.Status, Code: meta.Code, Failure: meta.Failure, Result: found.result, Fault: found.fault}
 	if meta.Status != "" || w.id == "" {
 		return outcome, !pending(meta.Status), nil
@@ -261,9 +266,12 @@ func (w *waiting) tryAgain(ctx context.Context, err error) bool {
 	var lost *LostError
 	var refused *Problem
 	var fault *RPCError
-	known := w.id != ""
+	known, patience := w.id != "", w.Patience
+	if !known && !w.reached {
+		patience = min(patience, firstPatience) // it may never have been there
+	}
 	switch {
-	case ctx.Err() != nil || w.waited > w.Patience:
+	case ctx.Err() != nil || w.waited >= patience:
 		return false
 	case errors.As(err, &lost):
 	case known && errors.As(err, &fault) && fault.Code == codeInternal:

@@ -1,0 +1,185 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/holdpoint/holdpoint/internal/client"
+)
+
+func newApprovalsCmd(e *Env) *cobra.Command {
+	return group("approvals", "The queue of calls that wait for a decision",
+		newApprovalsListCmd(e), newApprovalsShowCmd(e), newApproveCmd(e), newRejectCmd(e))
+}
+
+type approvalView struct {
+	ID        string          `json:"id"`
+	Status    string          `json:"status"`
+	Agent     string          `json:"agent"`
+	Skill     string          `json:"skill"`
+	Tool      string          `json:"tool"`
+	Arguments json.RawMessage `json:"arguments"`
+	Digest    string          `json:"digest"`
+	ToolPin   string          `json:"tool_pin"`
+	Principal *string         `json:"principal"`
+	CreatedAt time.Time       `json:"created_at"`
+	Deadline  time.Time       `json:"deadline"`
+	Rule      string          `json:"rule"`
+	Decision  *struct {
+		By      *string   `json:"by"`
+		At      time.Time `json:"at"`
+		Outcome string    `json:"outcome"`
+		Note    string    `json:"note"`
+	} `json:"decision"`
+}
+
+func newApprovalsListCmd(e *Env) *cobra.Command {
+	var p page
+	status := "pending"
+	cmd := &cobra.Command{
+		Use: "list", Short: "List approvals, newest first", Args: usage(cobra.NoArgs),
+		Example: "  holdpoint approvals list\n  holdpoint approvals list --status all",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			query := p.query()
+			if status != "all" {
+				query.Set("status", status)
+			}
+			text, err := e.get(cmd.Context(), "approvals", query)
+			if err != nil {
+				return err
+			}
+			return printList(e, text, []string{"ID", "STATUS", "LEFT", "AGENT", "FOR", "TOOL", "ARGUMENTS"},
+				func(a approvalView) []string {
+					left := ""
+					if a.Status == "pending" {
+						left = e.remaining(a.Deadline)
+					}
+					return []string{
+						a.ID, a.Status, left, a.Agent, value(a.Principal), a.Skill + ": " + a.Tool, clipped(string(a.Arguments), 60),
+					}
+				})
+		},
+	}
+	cmd.Flags().StringVar(&status, "status", status, "pending, approved, rejected, expired, cancelled or all")
+	p.bind(cmd)
+	return cmd
+}
+
+func (e *Env) fetchApproval(cmd *cobra.Command, id string) (json.RawMessage, approvalView, error) {
+	text, err := e.get(cmd.Context(), "approvals/"+client.Segment(id), nil)
+	if err != nil {
+		return nil, approvalView{}, err
+	}
+	found, err := decode[approvalView](text)
+	return text, found, err
+}
+
+func newApprovalsShowCmd(e *Env) *cobra.Command {
+	return &cobra.Command{
+		Use: "show ID", Short: "Show what an approval is about", Args: usage(cobra.ExactArgs(1)),
+		Example: "  holdpoint approvals show 0198c1de-9f6b-7c4e-8f0a-7f3f9f2f6f11",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			text, found, err := e.fetchApproval(cmd, args[0])
+			if err != nil {
+				return err
+			}
+			if e.json {
+				return e.printJSON(text)
+			}
+			return e.showApproval(found)
+		},
+	}
+}
+
+func (e *Env) showApproval(a approvalView) error {
+	sentence := fmt.Sprintf("%s wants %s: %s", a.Agent, a.Skill, a.Tool)
+	if a.Principal != nil {
+		sentence += " on behalf of " + *a.Principal
+	}
+	if err := write(e.Stdout, cell(sentence)+"\n\n"+Visible(prettyJSON(a.Arguments))+"\n\n"); err != nil {
+		return err
+	}
+	pairs := []string{"Approval", a.ID, "Status", a.Status, "Parked because", a.Rule, "Asked", moment(&a.CreatedAt)}
+	if a.Status == "pending" {
+		pairs = append(pairs, "Deadline", moment(&a.Deadline)+" (in "+e.remaining(a.Deadline)+")")
+	}
+	if d := a.Decision; d != nil {
+		by := "nobody, the deadline passed"
+		if d.By != nil {
+			by = *d.By
+		}
+		pairs = append(pairs, "Decided", d.Outcome+" at "+moment(&d.At)+" by "+by, "Note", d.Note)
+	}
+	return e.fields(append(pairs, "Digest", a.Digest, "Tool's pin", a.ToolPin)...)
+}
+
+func newApproveCmd(e *Env) *cobra.Command {
+	var digest, note string
+	cmd := &cobra.Command{
+		Use: "approve ID", Short: "Approve a call, exactly as it is shown",
+		Long: `Approve a call. Without --digest the approval is fetched and shown, and what was shown is
+approved: if anything about it changes in between, the server refuses.`,
+		Example: `  holdpoint approvals approve 0198c1de-9f6b-7c4e-8f0a-7f3f9f2f6f11 --note "checked with Rita"`,
+		Args:    usage(cobra.ExactArgs(1)),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			body := map[string]string{}
+			if note != "" {
+				body["note"] = note
+			}
+			return e.decide(cmd, args[0], "approve", digest, body)
+		},
+	}
+	cmd.Flags().StringVar(&digest, "digest", "", "of the approval as it was shown to you")
+	cmd.Flags().StringVar(&note, "note", "", "for the record")
+	return cmd
+}
+
+func newRejectCmd(e *Env) *cobra.Command {
+	var digest, reason string
+	cmd := &cobra.Command{
+		Use: "reject ID --reason TEXT", Short: "Reject a call; its agent is told the reason",
+		Example: `  holdpoint approvals reject 0198c1de-9f6b-7c4e-8f0a-7f3f9f2f6f11 --reason "use the test folder"`,
+		Args:    usage(cobra.ExactArgs(1)),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if strings.TrimSpace(reason) == "" {
+				return misuse("give the agent a --reason")
+			}
+			return e.decide(cmd, args[0], "reject", digest, map[string]string{"reason": reason})
+		},
+	}
+	cmd.Flags().StringVar(&digest, "digest", "", "of the approval as it was shown to you")
+	cmd.Flags().StringVar(&reason, "reason", "", "why, and what to do instead")
+	return cmd
+}
+
+func (e *Env) decide(cmd *cobra.Command, id, action, digest string, body map[string]string) error {
+	if !cmd.Flags().Changed("digest") {
+		_, shown, err := e.fetchApproval(cmd, id)
+		if err != nil {
+			return err
+		}
+		if !e.json {
+			if err := e.showApproval(shown); err != nil {
+				return err
+			}
+		}
+		digest = shown.Digest
+	}
+	body["digest"] = digest
+	text, err := e.post(cmd.Context(), "approvals/"+client.Segment(id)+"/"+action, body)
+	if err != nil {
+		return err
+	}
+	if e.json {
+		return e.printJSON(text)
+	}
+	decided, err := decode[approvalView](text)
+	if err != nil {
+		return err
+	}
+	return write(e.Stdout, "\nThe call is "+cell(decided.Status)+".\n")
+}

@@ -1,0 +1,221 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/holdpoint/holdpoint/internal/client"
+)
+
+type callOptions struct {
+	arguments string
+	file      string
+	key       string
+}
+
+func newCallCmd(e *Env) *cobra.Command {
+	var o callOptions
+	cmd := &cobra.Command{
+		Use:   "call AGENT TOOL",
+		Short: "Call a tool as an agent, and wait to the call's end",
+		Long: `Call a tool as an agent, over its MCP endpoint, and wait to the call's end: through an approval,
+lost connections and restarts of the server. The credential is the agent's key, or the token of a
+person who may act as it. The arguments are sent exactly as they are given.
+
+Ctrl-C stops the waiting, not the call. The result's text goes to the standard output, with --json
+the call as the API shows it; what happens meanwhile goes to the standard error.
+
+Exit codes: 0 success, 1 bad use, 10 tool error, 11 JSON-RPC error, 12 transport, 13 protocol,
+14 session invalid, 20 rejected, 21 expired, 22 cancelled, 23 denied, 24 outcome unknown,
+25 invalid arguments; 130 after Ctrl-C.`,
+		Example: `  holdpoint call billing files__write_file --args '{"path":"/srv/shared/a.txt","content":"hello"}'
+  holdpoint call billing everything__echo --args-file - --json < arguments.json`,
+		Args: usage(cobra.ExactArgs(2)), ValidArgsFunction: e.completeNames("agents"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt)
+			defer stop()
+			return e.call(ctx, args[0], args[1], o)
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&o.arguments, "args", "", "the arguments: a JSON object (default {})")
+	flags.StringVar(&o.file, "args-file", "", `a file with the arguments; "-" is the standard input`)
+	flags.StringVar(&o.key, "idempotency-key", "", "tells this call from others with the same arguments; with the same key it is the same call")
+	cmd.MarkFlagsMutuallyExclusive("args", "args-file")
+	return cmd
+}
+
+func (e *Env) call(ctx context.Context, agent, tool string, o callOptions) error {
+	arguments := json.RawMessage("{}")
+	switch {
+	case o.file != "":
+		text, err := e.readFile(o.file)
+		if err != nil {
+			return err
+		}
+		arguments = text
+	case o.arguments != "":
+		arguments = json.RawMessage(o.arguments)
+	}
+	if !json.Valid(arguments) {
+		return misuse("the arguments are not JSON")
+	}
+	api, err := e.client()
+	if err != nil {
+		return err
+	}
+	outcome, err := api.Call(ctx, client.ToolCall{
+		Agent: agent, Tool: tool, Arguments: arguments, IdempotencyKey: o.key, Told: e.tell,
+	})
+	if err != nil {
+		return e.notEnded(ctx, agent, err)
+	}
+	return e.ended(ctx, api, outcome)
+}
+
+// tell shows what happens to a call on its way.
+func (e *Env) tell(n client.News) {
+	switch {
+	case n.Lost != nil && n.CallID != "":
+		e.note("%v; the call %s goes on, trying again", n.Lost, n.CallID)
+	case n.Lost != nil:
+		e.note("%v; trying again", n.Lost)
+	case n.Attached:
+		e.note("this is the call %s, which was made before", n.CallID)
+	case n.Status == "parked":
+		e.note("waiting for approval: call %s (deadline %s)", n.CallID, n.Deadline.UTC().Format(time.RFC3339))
+	case n.Status == "approved" || n.Status == "executing":
+		e.note("executing: call %s", n.CallID)
+	case n.Status == "needs_connection":
+		e.note("waiting for a connection: call %s", n.CallID)
+	}
+}
+
+// notEnded tells why the waiting ended before the call did, and how to come back.
+func (e *Env) notEnded(ctx context.Context, agent string, err error) error {
+	code := ExitFailure
+	if ctx.Err() != nil {
+		code = ExitInterrupted
+	}
+	var stopped *client.StoppedError
+	if errors.As(err, &stopped) {
+		if code == ExitInterrupted {
+			err = fmt.Errorf("stopped waiting; the call %s goes on", stopped.CallID)
+		}
+		return &ExitError{Code: code, Err: fmt.Errorf("%w\n  To come back, repeat the command if the call waits for approval, or:\n"+
+			"  holdpoint call %s holdpoint_await --args '{\"call_id\":\"%s\"}'\n  holdpoint calls show %s",
+			err, agent, stopped.CallID, stopped.CallID)}
+	}
+	if errors.Is(err, client.ErrAmbiguous) {
+		err = fmt.Errorf("%w\n  Look before you repeat it: holdpoint calls list --agent %s", err, agent)
+	}
+	return &ExitError{Code: code, Err: err}
+}
+
+// ended prints a call's outcome, and makes it the exit code.
+func (e *Env) ended(ctx context.Context, api *client.Client, o client.Outcome) error {
+	code := exitCode(o)
+	if o.Status == "" {
+		code = refusedCode(o)
+	}
+	var printed error
+	switch {
+	case e.json && o.CallID != "":
+		text, err := api.Get(ctx, "calls/"+client.Segment(o.CallID), nil)
+		if err == nil {
+			err = e.printJSON(text)
+		}
+		printed = err
+	case o.Fault == nil:
+		printed = write(e.Stdout, resultText(o.Result))
+	}
+	if printed != nil {
+		e.complain(printed)
+		if code == ExitOK {
+			code = ExitFailure
+		}
+	}
+	var said error
+	switch {
+	case o.Fault != nil:
+		said = o.Fault
+	case o.Status != "" && o.Status != "succeeded" && o.Failure != "":
+		said = fmt.Errorf("the call %s failed (%s)", o.CallID, o.Failure)
+	case o.Status != "" && o.Status != "succeeded":
+		said = fmt.Errorf("the call %s is %s", o.CallID, o.Status)
+	}
+	if code == ExitOK {
+		return nil
+	}
+	return &ExitError{Code: code, Err: said}
+}
+
+// refusedCode is for what was refused before it became a call.
+func refusedCode(o client.Outcome) int {
+	if o.Fault == nil {
+		if o.Code == "invalid_arguments" {
+			return ExitInvalidArguments
+		}
+		return ExitFailure
+	}
+	var data struct {
+		Pointer string `json:"pointer"`
+	}
+	_ = json.Unmarshal(o.Fault.Data, &data) // what it does not say is not there
+	const arguments = "/params/arguments"
+	if strings.HasPrefix(data.Pointer, arguments) || strings.HasPrefix(o.Fault.Message, arguments) {
+		return ExitInvalidArguments
+	}
+	return ExitFailure
+}
+
+// resultText is what a person reads of a result: its texts, a line for
+// everything else, or its structured content if that is all there is.
+func resultText(result json.RawMessage) string {
+	var r struct {
+		Content []struct {
+			Type     string `json:"type"`
+			Text     string `json:"text"`
+			Data     string `json:"data"`
+			MimeType string `json:"mimeType"`
+			URI      string `json:"uri"`
+			Resource struct {
+				URI  string  `json:"uri"`
+				Text *string `json:"text"`
+				Blob string  `json:"blob"`
+			} `json:"resource"`
+		} `json:"content"`
+		Structured json.RawMessage `json:"structuredContent"`
+	}
+	if json.Unmarshal(result, &r) != nil {
+		return ""
+	}
+	var b strings.Builder
+	for _, c := range r.Content {
+		switch {
+		case c.Type == "text":
+			b.WriteString(c.Text)
+		case c.Type == "resource" && c.Resource.Text != nil:
+			b.WriteString(*c.Resource.Text)
+		case c.Type == "resource":
+			fmt.Fprintf(&b, "[resource %s, %d bytes in base64]", c.Resource.URI, len(c.Resource.Blob))
+		case c.Type == "resource_link":
+			fmt.Fprintf(&b, "[link %s]", c.URI)
+		default:
+			fmt.Fprintf(&b, "[%s %s, %d bytes in base64]", c.Type, c.MimeType, len(c.Data))
+		}
+		b.WriteString("\n")
+	}
+	if len(r.Content) == 0 && len(r.Structured) > 0 {
+		b.WriteString(prettyJSON(r.Structured) + "\n")
+	}
+	return Visible(b.String())
+}

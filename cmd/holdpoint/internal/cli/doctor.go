@@ -1,0 +1,261 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/holdpoint/holdpoint/internal/client"
+	"github.com/holdpoint/holdpoint/internal/postgres"
+	"github.com/holdpoint/holdpoint/internal/secret"
+	"github.com/holdpoint/holdpoint/migrations"
+)
+
+func newDoctorCmd(e *Env) *cobra.Command {
+	var d database
+	cmd := &cobra.Command{
+		Use: "doctor", Short: "Check that everything serve needs is there",
+		Long: `Check that everything serve needs is there, with the settings that serve would have: the data
+directory, the database and its schema, the encryption key, the clocks. With a token also a
+running server and its skills.
+
+Each line is ok, warn or fail; what is not ok says what to do. The exit code is 1 when something fails.`,
+		Example: "  holdpoint doctor\n  HOLDPOINT_TOKEN=… holdpoint doctor --url https://gate.example.com", Args: usage(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			findings := e.examine(cmd.Context(), d)
+			if err := e.printFindings(findings); err != nil {
+				return err
+			}
+			for _, f := range findings {
+				if f.Status == fail {
+					return &ExitError{Code: ExitFailure}
+				}
+			}
+			return nil
+		},
+	}
+	d.bind(cmd)
+	cmd.Flags().StringVar(&d.keyFile, "encryption-key-file", "", "file of the key for secrets (default secret.keyset.json in the data directory)")
+	return ServerSettings(cmd)
+}
+
+const (
+	ok   = "ok"
+	warn = "warn"
+	fail = "fail"
+)
+
+// finding is one line of the doctor's.
+type finding struct {
+	Status string `json:"status"`
+	Check  string `json:"check"`
+	Detail string `json:"detail"`
+	Advice string `json:"advice"`
+}
+
+func (e *Env) printFindings(findings []finding) error {
+	if e.json {
+		text, err := encoded(map[string]any{"items": findings})
+		if err != nil {
+			return err
+		}
+		return e.printJSON(text)
+	}
+	for _, f := range findings {
+		line := fmt.Sprintf("%-5s %-16s %s\n", f.Status, cell(f.Check), cell(f.Detail))
+		if f.Advice != "" {
+			line += fmt.Sprintf("%-5s %-16s → %s\n", "", "", cell(f.Advice))
+		}
+		if err := write(e.Stdout, line); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (e *Env) examine(ctx context.Context, d database) []finding {
+	if err := d.complete(e); err != nil {
+		return []finding{{fail, "settings", err.Error(), "give a --data-dir"}}
+	}
+	findings := []finding{{ok, "settings", "data directory " + d.dataDir + ", server " + e.url, ""}, checkDataDir(d.dataDir)}
+	findings = append(findings, e.checkDatabase(ctx, d)...)
+	findings = append(findings, e.checkKey(d))
+	return append(findings, e.checkServer(ctx)...)
+}
+
+func checkDataDir(dir string) finding {
+	f := finding{Status: ok, Check: "data directory", Detail: dir}
+	info, err := os.Stat(dir)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		f.Status, f.Detail, f.Advice = warn, dir+" is not there yet", "serve makes it"
+		return f
+	case err != nil:
+		f.Status, f.Detail, f.Advice = fail, err.Error(), "let this user reach it, or name another with --data-dir"
+		return f
+	case !info.IsDir():
+		f.Status, f.Detail, f.Advice = fail, dir+" is a file", "name a directory with --data-dir"
+		return f
+	}
+	probe, err := os.CreateTemp(dir, ".doctor-*")
+	if err != nil {
+		f.Status, f.Detail, f.Advice = fail, err.Error(), "let this user write to it, or name another with --data-dir"
+		return f
+	}
+	_ = probe.Close()           // nothing was written
+	_ = os.Remove(probe.Name()) // what remains is an empty file
+	return f
+}
+
+func (e *Env) checkDatabase(ctx context.Context, d database) []finding {
+	const install = "install PostgreSQL 14 or newer (Debian: apt-get install postgresql), or set DATABASE_URL"
+	db, err := postgres.Open(ctx, d.config(e))
+	if err != nil {
+		advice := install
+		if e.Getenv("DATABASE_URL") != "" {
+			advice = "check DATABASE_URL, and that the server runs and lets this machine in"
+		}
+		return []finding{{fail, "PostgreSQL", err.Error(), advice}}
+	}
+	findings := []finding{inspect(ctx, db), e.checkClock(ctx, db), checkSchema(ctx, db)}
+	if err := closeDatabase(ctx, db); err != nil {
+		findings = append(findings, finding{warn, "PostgreSQL", err.Error(), "look at the log in the data directory"})
+	}
+	return findings
+}
+
+func inspect(ctx context.Context, db *postgres.DB) finding {
+	var version, name string
+	err := db.Pool().QueryRow(ctx, `SELECT current_setting('server_version'), current_database()`).Scan(&version, &name)
+	if err != nil {
+		return finding{fail, "PostgreSQL", err.Error(), "look at the database's log"}
+	}
+	kind := "of DATABASE_URL"
+	if db.Embedded() {
+		kind = "embedded"
+	}
+	return finding{ok, "PostgreSQL", fmt.Sprintf("%s, %s, database %s", version, kind, name), ""}
+}
+
+// clockTolerance is what clocks may differ. Deadlines go by the database's
+// alone; what people read, and tokens of other issuers, go by this machine's.
+const clockTolerance = 5 * time.Second
+
+func (e *Env) checkClock(ctx context.Context, db *postgres.DB) finding {
+	var there time.Time
+	before := e.Now()
+	if err := db.Pool().QueryRow(ctx, `SELECT clock_timestamp()`).Scan(&there); err != nil {
+		return finding{fail, "clocks", err.Error(), "look at the database's log"}
+	}
+	here := before.Add(e.Now().Sub(before) / 2)
+	apart := there.Sub(here).Round(time.Millisecond)
+	f := finding{Status: ok, Check: "clocks", Detail: fmt.Sprintf("the database's differs by %s", apart)}
+	if apart.Abs() > clockTolerance {
+		f.Status, f.Advice = warn, "let both machines set their clocks by NTP; deadlines go by the database's"
+	}
+	return f
+}
+
+// checkSchema compares what the record of migrations says with what this program has.
+func checkSchema(ctx context.Context, db *postgres.DB) finding {
+	files, err := fs.Glob(migrations.FS, "*.sql")
+	if err != nil {
+		return finding{fail, "schema", err.Error(), ""}
+	}
+	var recorded bool
+	applied := 0
+	err = db.Pool().QueryRow(ctx, `SELECT to_regclass('schema_migrations') IS NOT NULL`).Scan(&recorded)
+	if err == nil && recorded {
+		err = db.Pool().QueryRow(ctx, `SELECT count(*) FROM schema_migrations`).Scan(&applied)
+	}
+	f := finding{Status: ok, Check: "schema", Detail: fmt.Sprintf("%d of %d migrations applied", applied, len(files))}
+	switch {
+	case err != nil:
+		return finding{fail, "schema", err.Error(), "look at the database's log"}
+	case applied < len(files):
+		f.Status, f.Advice = warn, "serve applies them when it starts, or run holdpoint migrate"
+	case applied > len(files):
+		f.Status, f.Advice = fail, "a newer Holdpoint has migrated this database: use that one"
+	}
+	return f
+}
+
+func (e *Env) checkKey(d database) finding {
+	config := d.secret(e)
+	if config.Keyset == "" {
+		if _, err := os.Stat(config.File); errors.Is(err, fs.ErrNotExist) {
+			return finding{
+				warn, "encryption key", filepath.Clean(config.File) + " is not there yet",
+				"serve makes one; with several servers give all of them the same key",
+			}
+		}
+	}
+	box, err := secret.Open(config)
+	if err != nil {
+		return finding{fail, "encryption key", err.Error(), "restore the key: without it the stored secrets cannot be read"}
+	}
+	return finding{ok, "encryption key", "of " + box.Source(), ""}
+}
+
+// checkServer asks a running server about its skills.
+func (e *Env) checkServer(ctx context.Context) []finding {
+	if e.token == "" {
+		return []finding{{ok, "server", "not asked: no token is set", ""}}
+	}
+	text, err := e.get(ctx, "skills", (&page{limit: 200}).query())
+	if err != nil {
+		advice := "start it with holdpoint serve, or set HOLDPOINT_URL"
+		var refused *client.Problem
+		if errors.As(err, &refused) {
+			advice = "use the token of an operator"
+		}
+		return []finding{{fail, "server", err.Error(), advice}}
+	}
+	skills, err := decode[list[skillRow]](text)
+	if err != nil {
+		return []finding{{fail, "server", err.Error(), "is it a Holdpoint that answers at " + e.url + "?"}}
+	}
+	findings := make([]finding, 1+len(skills.Items))
+	findings[0] = finding{ok, "server", fmt.Sprintf("%s answers and has %d skills", e.url, len(skills.Items)), ""}
+	slots := make(chan struct{}, 8)
+	var probing sync.WaitGroup
+	for i, skill := range skills.Items {
+		probing.Go(func() {
+			slots <- struct{}{}
+			defer func() { <-slots }()
+			findings[1+i] = e.checkSkill(ctx, skill.Name)
+		})
+	}
+	probing.Wait()
+	return findings
+}
+
+func (e *Env) checkSkill(ctx context.Context, name string) finding {
+	f := finding{Status: ok, Check: "skill " + name}
+	text, err := e.post(ctx, "skills/"+client.Segment(name)+"/probe", nil)
+	if err != nil {
+		f.Status, f.Detail, f.Advice = warn, err.Error(), "use the token of an operator"
+		return f
+	}
+	found, err := decode[probe](text)
+	if err != nil {
+		f.Status, f.Detail = fail, err.Error()
+		return f
+	}
+	for _, step := range found.Steps {
+		f.Detail = step.Name + ": " + step.Detail
+		if step.Error != nil {
+			f.Status, f.Detail = fail, step.Name+": "+*step.Error
+			f.Advice = "see holdpoint skill probe " + name
+			break
+		}
+	}
+	return f
+}

@@ -1,0 +1,47 @@
+// Command holdpoint is the server and its commands. This package joins the
+// parts; it is the only one that reads flags, the environment and the clock.
+package main
+
+import (
+	"context"
+	"io"
+	"os"
+	"runtime/debug"
+	"time"
+
+	"github.com/holdpoint/holdpoint/cmd/holdpoint/internal/cli"
+)
+
+func main() {
+	os.Exit(run(context.Background(), os.Args[1:], os.Getenv, os.Stdin, os.Stdout, os.Stderr))
+}
+
+// run runs one command and returns the exit code.
+func run(ctx context.Context, args []string, getenv func(string) string, stdin io.Reader, stdout, stderr io.Writer) int {
+	e := &cli.Env{Getenv: getenv, Stdin: stdin, Stdout: stdout, Stderr: stderr, Now: time.Now, Version: version()}
+	return cli.Run(ctx, e, args, newServeCmd(e), newDemoCmd(e))
+}
+
+// version is what the build knows of itself: a released version, or a commit.
+func version() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "unknown"
+	}
+	if v := info.Main.Version; v != "" && v != "(devel)" {
+		return v
+	}
+	commit, modified := "", ""
+	for _, setting := range info.Settings {
+		switch {
+		case setting.Key == "vcs.revision":
+			commit = setting.Value[:min(len(setting.Value), 12)]
+		case setting.Key == "vcs.modified" && setting.Value == "true":
+			modified = "+changes"
+		}
+	}
+	if commit == "" {
+		return "devel"
+	}
+	return "devel-" + commit + modified
+}
