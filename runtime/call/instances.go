@@ -19,9 +19,11 @@ const (
 	beatInterval = 2 * time.Second
 	// silence is how long an instance may miss its heartbeats before its claims are taken away.
 	silence = 15 * time.Second
-	// steadyBeats are the successful beats in a row before an instance judges others: after an
-	// outage of the database everyone's heartbeat is old.
-	steadyBeats = int(silence/beatInterval) + 1
+	// After an outage of the database everyone's heartbeat is old. So an instance that missed
+	// beats itself judges others only after as many in a row as they have time for, and nobody
+	// does while the database has just started.
+	steadyBeats   = int(silence/beatInterval) + 1
+	databaseGrace = silence + 3*beatInterval
 )
 
 // beat writes this instance's heartbeat.
@@ -38,7 +40,7 @@ func (s *Service) beat(ctx context.Context) error {
 func (s *Service) keepBeating() {
 	ticker := time.NewTicker(beatInterval)
 	defer ticker.Stop()
-	steady := 1
+	steady := steadyBeats
 	last := s.Now()
 	for {
 		select {
@@ -73,7 +75,8 @@ func (s *Service) takeOver(ctx context.Context) error {
 	err := postgres.InTx(ctx, s.Pool, func(tx pgx.Tx) error {
 		rows, err := tx.Query(ctx, `DELETE FROM instances WHERE id IN (
 			SELECT id FROM instances WHERE heartbeat_at < holdpoint_now() - $1 * interval '1 second' AND id <> $2
-			FOR UPDATE SKIP LOCKED) RETURNING id`, silence.Seconds(), s.Instance)
+				AND pg_postmaster_start_time() < clock_timestamp() - $3 * interval '1 second'
+			FOR UPDATE SKIP LOCKED) RETURNING id`, silence.Seconds(), s.Instance, databaseGrace.Seconds())
 		if err != nil {
 			return fmt.Errorf("find silent instances: %w", err)
 		}
