@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -73,6 +74,10 @@ func locateCluster(ctx context.Context, cfg Config) (*cluster, error) {
 	}
 	if dir, err = filepath.EvalSymlinks(dir); err != nil {
 		return nil, fmt.Errorf("open embedded cluster: %w", err)
+	}
+	if strings.ContainsAny(dir, "\"$`\\\n") {
+		return nil, fmt.Errorf("open embedded cluster: PostgreSQL's tools cannot cope with the characters in %q; "+
+			"name another data directory", dir)
 	}
 	c := &cluster{
 		dir: dir, pgData: filepath.Join(dir, "data"),

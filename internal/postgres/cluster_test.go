@@ -3,6 +3,7 @@ package postgres_test
 import (
 	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -149,12 +150,61 @@ func TestDeadServerIsStartedAgain(t *testing.T) {
 	})
 }
 
+func TestPoolSurvivesRestartByOperator(t *testing.T) {
+	t.Parallel()
+	dir := clusterDir(t)
+	db := open(t, postgres.Config{DataDir: dir})
+	pid := postmaster(t, dir)
+	data := filepath.Join(dir, "postgres", "data")
+	restart := exec.CommandContext(t.Context(), filepath.Join(binDir(t), "pg_ctl"),
+		"restart", "-s", "-w", "-m", "immediate", "-D", data, "-l", filepath.Join(data, "restart.log"))
+	restart.Dir = "/"
+	info, err := os.Stat(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if os.Geteuid() == 0 {
+		stat := info.Sys().(*syscall.Stat_t)
+		restart.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: stat.Uid, Gid: stat.Gid}}
+	}
+	if said, err := restart.CombinedOutput(); err != nil {
+		t.Fatalf("restart: %v: %s", err, said)
+	}
+	eventually(t, "the pool works again", func() bool { return db.Pool().Ping(t.Context()) == nil })
+	if postmaster(t, dir) == pid {
+		t.Error("it was not restarted")
+	}
+}
+
+// binDir is where the server programs are.
+func binDir(t *testing.T) string {
+	t.Helper()
+	if path, err := exec.LookPath("postgres"); err == nil {
+		if path, err = filepath.EvalSymlinks(path); err == nil {
+			return filepath.Dir(path)
+		}
+	}
+	found, err := filepath.Glob("/usr/lib/postgresql/*/bin")
+	if err != nil || len(found) == 0 {
+		t.Fatalf("no server programs: %v", err)
+	}
+	return found[len(found)-1]
+}
+
+func TestOddDataDir(t *testing.T) {
+	t.Parallel()
+	open(t, postgres.Config{DataDir: filepath.Join(dataDir(t), "it's, well; odd")})
+	_, err := postgres.Open(t.Context(), postgres.Config{DataDir: filepath.Join(dataDir(t), "$HOME")})
+	if err == nil || !strings.Contains(err.Error(), "name another data directory") {
+		t.Errorf("error %v; want it to name the directory", err)
+	}
+}
+
 func TestLongDataDirHasSocketElsewhere(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(dataDir(t), strings.Repeat("long/", 30))
 	db := open(t, postgres.Config{DataDir: dir})
 	sockets := show(t, db, "unix_socket_directories")
-	sockets = strings.Trim(sockets, `"`)
 	info, err := os.Stat(sockets)
 	if err != nil || info.Mode().Perm() != 0o700 {
 		t.Errorf("socket directory %s: %v, %v", sockets, info, err)

@@ -196,7 +196,7 @@ func (c *cluster) options() string {
 	settings := map[string]string{
 		"listen_addresses":        "",
 		"port":                    strconv.Itoa(socketPort),
-		"unix_socket_directories": `"` + strings.ReplaceAll(c.socketDir, `"`, `""`) + `"`,
+		"unix_socket_directories": c.socketDir,
 		"unix_socket_permissions": "0700",
 		"cluster_name":            "holdpoint",
 		"fsync":                   "on",

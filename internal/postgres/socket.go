@@ -20,8 +20,8 @@ func maxSocketPath() int {
 }
 
 // chooseSocketDir returns where the cluster in dir has its socket: beside it, or, if that
-// path were too long for a socket, in a directory for temporary files
-// under a name that every process derives alike.
+// path were too long for a socket, or had a comma, which clients take for the end of a
+// host, in a directory for temporary files under a name that every process derives alike.
 func chooseSocketDir(dir string) (string, error) {
 	sum := sha256.Sum256([]byte(dir))
 	name := "holdpoint-" + hex.EncodeToString(sum[:8])
@@ -31,13 +31,14 @@ func chooseSocketDir(dir string) (string, error) {
 		filepath.Join("/tmp", name),
 		filepath.Join(os.TempDir(), name),
 	} {
-		if len(filepath.Join(candidate, socket)) <= maxSocketPath() {
-			if _, err := os.Stat(filepath.Dir(candidate)); err == nil {
-				return candidate, nil
-			}
+		if len(filepath.Join(candidate, socket)) > maxSocketPath() || strings.Contains(candidate, ",") {
+			continue
+		}
+		if _, err := os.Stat(filepath.Dir(candidate)); err == nil {
+			return candidate, nil
 		}
 	}
-	return "", fmt.Errorf("no directory for the socket: %s is too long a path for one (%d bytes), and there is no /tmp; "+
+	return "", fmt.Errorf("no directory for the socket: the path of %s does not do for one (%d bytes), and there is no /tmp; "+
 		"name a data directory with a shorter path", dir, maxSocketPath())
 }
 
