@@ -51,12 +51,12 @@ func newBench(ctx context.Context, opts options, getenv func(string) string, std
 		}
 	}
 	if b.binary == "" {
-		b.say("building holdpoint")
+		b.sayf("building holdpoint")
 		if err := b.build(ctx); err != nil {
 			return nil, err
 		}
 	}
-	b.say("opening the database")
+	b.sayf("opening the database")
 	b.db, err = postgres.Open(ctx, postgres.Config{
 		DatabaseURL: b.database, DataDir: filepath.Join(b.dir, "database"), MaxConns: 4,
 		Logger: slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: slog.LevelWarn})),
@@ -86,7 +86,7 @@ func (b *bench) build(ctx context.Context) error {
 	return nil
 }
 
-func (b *bench) say(format string, args ...any) {
+func (b *bench) sayf(format string, args ...any) {
 	_, _ = fmt.Fprintf(b.stderr, "bench: "+format+"\n", args...) // a terminal
 }
 
@@ -94,12 +94,12 @@ func (b *bench) say(format string, args ...any) {
 func (b *bench) close() {
 	if b.db != nil {
 		if err := b.db.Close(context.Background()); err != nil {
-			b.say("%v", err)
+			b.sayf("%v", err)
 		}
 	}
 	if b.dir != "" {
 		if err := os.RemoveAll(b.dir); err != nil {
-			b.say("%v", err)
+			b.sayf("%v", err)
 		}
 	}
 }

@@ -70,7 +70,7 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdin i
 		if opts.only != "" && opts.only != p.name {
 			continue
 		}
-		b.say("%s", p.name)
+		b.sayf("%s", p.name)
 		if err := p.run(ctx, b); err != nil {
 			return fmt.Errorf("measure %s: %w", p.name, err)
 		}
@@ -81,7 +81,7 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdin i
 	if opts.out == "" {
 		return nil
 	}
-	b.say("writing %s", opts.out)
+	b.sayf("writing %s", opts.out)
 	return b.report.write(opts.out)
 }
 

@@ -91,7 +91,7 @@ func (s *stage) compare(ctx context.Context, direct, through []*wire) error {
 			}
 			*side.into = append(*side.into, one)
 		}
-		s.say("  %2d clients, round %d: direct %.0f µs, through %.0f µs; %.0f/s, %.0f/s", len(direct), round+1,
+		s.sayf("  %2d clients, round %d: direct %.0f µs, through %.0f µs; %.0f/s, %.0f/s", len(direct), round+1,
 			straight[round].p50, gate[round].p50, straight[round].rate, gate[round].rate)
 	}
 	s.tell(len(direct), straight, gate)

@@ -42,11 +42,11 @@ func parkingRate(ctx context.Context, b *bench) error {
 			}
 			rates[submitters] = append(rates[submitters], rate)
 		}
-		s.say("  round %d: %.0f parked/s with 1 client, %.0f with 16", i+1, rates[1][i], rates[16][i])
+		s.sayf("  round %d: %.0f parked/s with 1 client, %.0f with 16", i+1, rates[1][i], rates[16][i])
 	}
 	b.report.add("parked", "1 client: calls parked", "calls/s", median(rates[1])).spread(rates[1])
 	b.report.add("parked", "16 clients: calls parked", "calls/s", median(rates[16])).spread(rates[16]).atLeast(2000)
-	return s.profile(ctx, "parked", func(ctx context.Context, d time.Duration) error {
+	return s.profile(ctx, "parked", func(_ context.Context, d time.Duration) error {
 		for until := time.Now().Add(d); time.Now().Before(until); {
 			if _, err := round(sizes[16], 16); err != nil {
 				return err
@@ -105,7 +105,7 @@ func footprint(ctx context.Context, b *bench) error {
 	if err != nil {
 		return err
 	}
-	s.say("  %d calls parked in %.1f s", n, took.Seconds())
+	s.sayf("  %d calls parked in %.1f s", n, took.Seconds())
 	full, err := s.tableSizes(ctx)
 	if err != nil {
 		return err
@@ -146,7 +146,7 @@ func enoughFiles(n int) error {
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
 		return fmt.Errorf("read the limit of open files: %w", err)
 	}
-	if limit.Cur < uint64(n) {
+	if limit.Cur < uint64(n) { //nolint:gosec // G115: n is some thousands
 		return fmt.Errorf("%d files may be open, and %d must: raise the limit (ulimit -n)", limit.Cur, n)
 	}
 	return nil

@@ -18,9 +18,9 @@ type process struct {
 	exited chan struct{}
 }
 
-// start runs a program whose errors go to a log file.
+// start runs a program whose errors go to a log file. When the command's context ends it is asked to end.
 func start(cmd *exec.Cmd, log string) (*process, error) {
-	file, err := os.Create(log) //nolint:gosec // G304: in our temporary directory
+	file, err := os.Create(log)
 	if err != nil {
 		return nil, fmt.Errorf("start %s: %w", cmd.Path, err)
 	}
@@ -29,6 +29,7 @@ func start(cmd *exec.Cmd, log string) (*process, error) {
 	if cmd.Stdout == nil {
 		cmd.Stdout = file
 	}
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	if err := cmd.Start(); err != nil {
 		return nil, fmt.Errorf("start %s: %w", cmd.Path, err)
 	}
@@ -81,8 +82,8 @@ func (p *process) until(ctx context.Context, patience time.Duration, ready func(
 }
 
 // freeAddr is an address that nothing listens at.
-func freeAddr() (string, error) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+func freeAddr(ctx context.Context) (string, error) {
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
 		return "", fmt.Errorf("find a free port: %w", err)
 	}

@@ -17,7 +17,7 @@ func (s *stage) profile(ctx context.Context, name string, load func(ctx context.
 	if s.pprof == "" {
 		return nil
 	}
-	s.say("  profiling")
+	s.sayf("  profiling")
 	loaded := make(chan error, 1)
 	go func() { loaded <- load(ctx, profileTime+time.Second) }()
 	err := s.fetch(ctx, fmt.Sprintf("/debug/pprof/profile?seconds=%d", int(profileTime.Seconds())), name+"-cpu.pprof")

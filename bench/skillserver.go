@@ -42,7 +42,7 @@ func serveSkill(ctx context.Context, stdin io.Reader, stdout io.Writer) error {
 	mux := http.NewServeMux()
 	mux.Handle("/mcp", noted.note(handler))
 	mux.HandleFunc("GET /arrivals", noted.list)
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
 		return fmt.Errorf("serve skill: %w", err)
 	}
@@ -87,7 +87,9 @@ func (a *arrivals) note(next http.Handler) http.Handler {
 func (a *arrivals) list(w http.ResponseWriter, _ *http.Request) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	_ = json.NewEncoder(w).Encode(a.seen) // the client may be gone
+	if err := json.NewEncoder(w).Encode(a.seen); err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+	}
 }
 
 // marked is a text of a length that says its number.

@@ -71,13 +71,17 @@ func (s *stage) makeDatabase(ctx context.Context) (string, error) {
 		return "", fmt.Errorf("make database: %w", err)
 	}
 	s.database = name
-	base := s.db.URL()
-	u, err := url.Parse(base)
+	return withDatabase(s.db.URL(), name), nil
+}
+
+// withDatabase is a connection string for another database of the same server.
+func withDatabase(text, name string) string {
+	u, err := url.Parse(text)
 	if err != nil || u.Scheme == "" {
-		return base + " dbname=" + name, nil // keyword=value pairs: the last one counts
+		return text + " dbname=" + name // keyword=value pairs: the last one counts
 	}
 	u.Path = "/" + name
-	return u.String(), nil
+	return u.String()
 }
 
 func (s *stage) startSkill(ctx context.Context) error {
@@ -85,8 +89,8 @@ func (s *stage) startSkill(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("start skill server: %w", err)
 	}
-	cmd := exec.Command(self, skillRole)
-	if _, err := cmd.StdinPipe(); err != nil { // it ends with us
+	cmd := exec.CommandContext(ctx, self, skillRole) //nolint:gosec // G204: this program itself
+	if _, err := cmd.StdinPipe(); err != nil {       // it ends with us
 		return fmt.Errorf("start skill server: %w", err)
 	}
 	stdout, write, err := os.Pipe()
@@ -109,13 +113,13 @@ func (s *stage) startSkill(ctx context.Context) error {
 }
 
 func (s *stage) startServe(ctx context.Context, databaseURL string) error {
-	addr, err := freeAddr()
+	addr, err := freeAddr(ctx)
 	if err != nil {
 		return err
 	}
 	s.addr = addr
 	//nolint:gosec // G204: the binary that is measured
-	cmd := exec.Command(s.binary, "serve", "--addr", addr, "--data-dir", filepath.Join(s.dir, s.name), "--bootstrap-token", s.token)
+	cmd := exec.CommandContext(ctx, s.binary, "serve", "--addr", addr, "--data-dir", filepath.Join(s.dir, s.name), "--bootstrap-token", s.token)
 	cmd.Env = []string{"DATABASE_URL=" + databaseURL}
 	for _, name := range []string{"PATH", "HOME", "TMPDIR", "GODEBUG"} {
 		if value := s.getenv(name); value != "" {
@@ -123,7 +127,7 @@ func (s *stage) startServe(ctx context.Context, databaseURL string) error {
 		}
 	}
 	if s.cpuProfile != "" {
-		if s.pprof, err = freeAddr(); err != nil {
+		if s.pprof, err = freeAddr(ctx); err != nil {
 			return err
 		}
 		cmd.Env = append(cmd.Env, "HOLDPOINT_PPROF="+s.pprof)
@@ -195,6 +199,6 @@ func (s *stage) close() {
 		return
 	}
 	if _, err := s.db.Pool().Exec(context.Background(), "DROP DATABASE "+pgx.Identifier{s.database}.Sanitize()+" WITH (FORCE)"); err != nil {
-		s.say("drop database: %v", err)
+		s.sayf("drop database: %v", err)
 	}
 }
