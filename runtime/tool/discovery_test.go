@@ -184,6 +184,19 @@ func TestHostileNamesAreLeftOut(t *testing.T) {
 	}
 }
 
+// What ParseDefinition lets in, PostgreSQL can store.
+func TestDeepDefinition(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	const depth = 9990
+	deep := `{"name":"deep","x":` + strings.Repeat("[", depth) + strings.Repeat("]", depth) + `,"inputSchema":{}}`
+	w.source.offer(read1, deep)
+	listing, err := w.discovery.List(t.Context(), w.skill, false)
+	if err != nil || len(listing.Tools) != 2 {
+		t.Errorf("%d tools, %v", len(listing.Tools), err)
+	}
+}
+
 func TestChangedSkillIsSuperseded(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

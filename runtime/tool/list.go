@@ -77,24 +77,24 @@ func (d *Discovery) lister(server Server, trustNewTools bool) func(context.Conte
 // transaction open while the server thinks.
 func (d *Discovery) list(ctx context.Context, server Server, trustNewTools bool) (listed, error) {
 	attempt := Attempt{SkillID: server.SkillID, Revision: server.Revision}
-	if err := d.pool.QueryRow(ctx, `SELECT holdpoint_now()`).Scan(&attempt.Began); err != nil {
+	if err := d.pool.QueryRow(ctx, `SELECT clock_timestamp()`).Scan(&attempt.Began); err != nil {
 		return listed{}, err
 	}
-	listing, failure := d.ask(ctx, server)
-	attempt.Failure = failure
-	var changes changes
+	var listing Listing
+	listing, attempt.Failure = d.ask(ctx, server)
+	var found changes
 	err := postgres.InTx(ctx, d.pool, func(tx pgx.Tx) (err error) {
-		changes, err = d.record(ctx, tx, attempt, listing.Tools, trustNewTools)
+		found, err = d.record(ctx, tx, attempt, listing.Tools, trustNewTools)
 		return err
 	})
 	if err != nil {
 		return listed{}, err
 	}
-	if !changes.empty() {
+	if !found.empty() {
 		d.Invalidate()
 	}
-	d.logListing(ctx, server, listing, failure, changes)
-	return listed{listing, failure}, nil
+	d.logListing(ctx, server, listing, attempt.Failure, found)
+	return listed{listing, attempt.Failure}, nil
 }
 
 // ask lists, and leaves out what cannot be used.
