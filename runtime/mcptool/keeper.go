@@ -125,9 +125,7 @@ func (k *keeper) finish(a *attempt, p peer, failure *tool.Failure) {
 	close(a.done)
 	k.mu.Unlock()
 	if unwanted != nil {
-		ctx, cancel := context.WithTimeout(context.Background(), closeTime)
-		defer cancel()
-		unwanted.close(ctx)
+		unwanted.closeNow()
 	}
 }
 
@@ -172,16 +170,20 @@ func (k *keeper) retire() {
 	}
 }
 
-// closeLater closes a peer that nobody uses, without holding anybody up. After
-// Source.Close there is nothing left to do.
+// closeLater closes a peer that nobody uses, without holding anybody up. When
+// the Source is being closed, Close does it.
 func (h *held) closeLater() {
-	h.keeper.source.tasks.run(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), closeTime)
-		defer cancel()
-		stop := context.AfterFunc(h.keeper.source.ctx, cancel)
-		defer stop()
-		h.close(ctx)
-	})
+	if s := h.keeper.source; s.ctx.Err() == nil {
+		s.tasks.run(h.closeNow)
+	}
+}
+
+// closeNow closes a peer, giving it some time to end by itself; none after
+// the time of Source.Close ran out.
+func (h *held) closeNow() {
+	ctx, cancel := context.WithTimeout(h.keeper.source.patient, closeTime)
+	defer cancel()
+	h.close(ctx)
 }
 
 func (h *held) close(ctx context.Context) {

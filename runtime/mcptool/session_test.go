@@ -109,6 +109,31 @@ func TestHigherRevisionReplacesTheSession(t *testing.T) {
 	}
 }
 
+func TestCloseEndsSessions(t *testing.T) {
+	t.Parallel()
+	upstream := &script{session: "s1"}
+	s := mcptool.New(mcptool.Config{})
+	call(t, s, httpSkill(upstream.serve(t).URL), "echo", `{}`)
+	if err := s.Close(within(t, 20*time.Second)); err != nil {
+		t.Error(err)
+	}
+	if n := upstream.count("DELETE"); n != 1 {
+		t.Errorf("%d sessions ended", n)
+	}
+}
+
+// TestCloseWithoutTime: a server that does not answer, and a child that does
+// not end, hold up nobody.
+func TestCloseWithoutTime(t *testing.T) {
+	t.Parallel()
+	upstream := &script{session: "s1", at: map[string]act{"DELETE": hang}}
+	s := mcptool.New(mcptool.Config{DataDir: t.TempDir(), Limits: mcptool.Limits{Stop: time.Hour}})
+	call(t, s, httpSkill(upstream.serve(t).URL), "echo", `{}`)
+	child := aboutChild(t, s, childSkill(t, "stubborn")).PID
+	_ = s.Close(within(t, 200*time.Millisecond)) // an error, or not, as it happens
+	eventually(t, "the child is gone", func() bool { return !alive(child) })
+}
+
 func TestCloseEndsCallsThatAreOnTheirWay(t *testing.T) {
 	t.Parallel()
 	g := newGate()

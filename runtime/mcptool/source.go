@@ -18,6 +18,9 @@ type Source struct {
 	ctx    context.Context // ends with Close
 	cancel context.CancelCauseFunc
 	tasks  tasks
+	// patient ends when the time given to Close ran out.
+	patient context.Context
+	hurry   context.CancelFunc
 
 	mu      sync.Mutex
 	closed  bool
@@ -35,6 +38,7 @@ func New(config Config) *Source {
 		live:    map[*held]struct{}{},
 	}
 	s.ctx, s.cancel = context.WithCancelCause(context.Background())
+	s.patient, s.hurry = context.WithCancel(context.Background())
 	return s
 }
 
@@ -88,6 +92,7 @@ func (s *Source) Close(ctx context.Context) error {
 	s.keepers = map[uuid.UUID]*keeper{}
 	s.mu.Unlock()
 	s.cancel(errPeerClosed)
+	defer context.AfterFunc(ctx, s.hurry)()
 	for _, k := range keepers {
 		k.retire()
 	}

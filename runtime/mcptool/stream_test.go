@@ -124,7 +124,7 @@ func TestStreamThatCannotBeResumed(t *testing.T) {
 // TestListChangedIsPassedOn: in both eras, and over stdio.
 func TestListChangedIsPassedOn(t *testing.T) {
 	t.Parallel()
-	changed := make(chan uuid.UUID, 16)
+	changed := make(chan uuid.UUID, 1024)
 	s := newSource(t, mcptool.Config{DataDir: t.TempDir(), ListChanged: func(id uuid.UUID) { changed <- id }})
 	for name, options := range eras() {
 		server := echoServer()
@@ -135,21 +135,31 @@ func TestListChangedIsPassedOn(t *testing.T) {
 		eventually(t, name, func() bool {
 			n++
 			addEcho(server, fmt.Sprint("other", n))
-			select {
-			case id := <-changed:
-				return id == skill.SkillID
-			case <-time.After(50 * time.Millisecond):
-				return false
-			}
+			return heard(changed, skill.SkillID)
 		})
-		for len(changed) > 0 {
-			<-changed
-		}
 	}
 	for _, mode := range []string{"mirror", "changing"} {
 		skill := childSkill(t, mode)
-		call(t, s, skill, "change", `{}`)
-		eventually(t, mode, func() bool { return <-changed == skill.SkillID })
+		eventually(t, mode, func() bool { // likewise: the child may not listen yet
+			call(t, s, skill, "change", `{}`)
+			return heard(changed, skill.SkillID)
+		})
+	}
+}
+
+// heard waits a moment for a skill's announcement; those of others are passed over.
+func heard(changed <-chan uuid.UUID, skill uuid.UUID) bool {
+	timer := time.NewTimer(50 * time.Millisecond)
+	defer timer.Stop()
+	for {
+		select {
+		case id := <-changed:
+			if id == skill {
+				return true
+			}
+		case <-timer.C:
+			return false
+		}
 	}
 }
 
