@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"errors"
+	"strconv"
 
 	"github.com/google/uuid"
 )
@@ -59,7 +60,7 @@ func (e Envelope) Digest() Digest {
 	field(e.AgentID[:])
 	field(e.PrincipalID[:])
 	field(e.SkillID[:])
-	field(binary.BigEndian.AppendUint64(nil, uint64(e.SkillRevision)))
+	field(strconv.AppendInt(nil, e.SkillRevision, 10))
 	field([]byte(e.Tool))
 	field(e.Pin[:])
 	field(e.Arguments)

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
-	"os"
 	"sync"
 	"time"
 
@@ -39,6 +38,7 @@ type Config struct {
 	Version   string
 	PublicURL string
 	DataDir   string // for the private homes of stdio children
+	Path      string // PATH of stdio children
 
 	// BootstrapToken, when set, is a credential of the person "bootstrap".
 	BootstrapToken string
@@ -76,8 +76,8 @@ func New(cfg Config) (*Runtime, error) {
 		return nil, fmt.Errorf("assemble runtime: %w", err)
 	}
 	rt := &Runtime{Config: cfg, Instance: instance}
-	for _, make := range []func() error{rt.makeRegistry, rt.makeCalls, rt.makeEdges} {
-		if err := make(); err != nil {
+	for _, join := range []func() error{rt.makeRegistry, rt.makeCalls, rt.makeEdges} {
+		if err := join(); err != nil {
 			return nil, fmt.Errorf("assemble runtime: %w", err)
 		}
 	}
@@ -93,7 +93,7 @@ func (rt *Runtime) makeRegistry() error {
 	}
 	rt.source = mcptool.New(mcptool.Config{
 		Logger: log, Version: rt.Version, DataDir: rt.DataDir, StdioOff: rt.StdioOff, Now: rt.Now,
-		Path: os.Getenv("PATH"),
+		Path: rt.Path,
 		ListChanged: func(skill uuid.UUID) {
 			rt.Discovery.ListChanged(skill)
 		},

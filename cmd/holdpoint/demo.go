@@ -10,6 +10,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	goruntime "runtime"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -23,14 +24,10 @@ import (
 	"github.com/holdpoint/holdpoint/internal/audit"
 	"github.com/holdpoint/holdpoint/internal/identity"
 	"github.com/holdpoint/holdpoint/internal/postgres"
-	"github.com/holdpoint/holdpoint/runtime/agent"
-	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
 const (
-	demoAgent       = "demo"
 	demoPerson      = "demo"
-	demoTimeout     = 30 * time.Minute // for newcomers, who read before they decide
 	demoLinkTTL     = 24 * time.Hour
 	demoPoll        = 50 * time.Millisecond
 	demoFilesFolder = "files"
@@ -132,7 +129,7 @@ func startDemo(ctx context.Context, s *server, skills *demo.Skills, terminal *sh
 	background.Go(func() { watchEvents(ctx, s, terminal, last) })
 	background.Go(func() {
 		scripted := &demo.Agent{
-			Endpoint: base + "/agents/" + demoAgent + "/mcp", Key: key, Version: s.version,
+			Endpoint: base + "/agents/" + demo.AgentName + "/mcp", Key: key, Version: s.version,
 			Skills: skills, Dash: s.settings.PublicURL, Say: terminal.line,
 		}
 		if err := scripted.Run(ctx); err != nil && !demo.Ended(err) && ctx.Err() == nil {
@@ -142,44 +139,15 @@ func startDemo(ctx context.Context, s *server, skills *demo.Skills, terminal *sh
 	return nil
 }
 
-// registerDemo declares the demo's skills and agent, and gives the agent a fresh key.
+// registerDemo uses the API with a token that lives no longer than this takes.
 func registerDemo(ctx context.Context, s *server, base string) (string, error) {
-	timeout := agent.Duration(demoTimeout)
-	agents := s.runtime.Agents
-	_, err := agents.Apply(ctx, audit.System(), agent.Spec{
-		Skills: []agent.SkillSpec{
-			{Name: demo.InboxSkill, Transport: tool.HTTP, URL: base + demo.InboxPath, AutoApprove: true},
-			{Name: demo.DriveSkill, Transport: tool.HTTP, URL: base + demo.DrivePath, ApprovalTimeout: &timeout},
-		},
-		Agents: []agent.AgentSpec{{
-			Name: demoAgent, Instructions: "You file invoices.",
-			Skills: &[]agent.AssignmentSpec{{Skill: demo.InboxSkill}, {Skill: demo.DriveSkill}},
-		}},
-	}, false)
+	people := s.runtime.Identity
+	id, token, err := people.CreateToken(ctx, uuid.Nil, demoPerson, []identity.Role{identity.Operator}, nil)
 	if err != nil {
-		return "", fmt.Errorf("register the demo: %w", err)
+		return "", err
 	}
-	a, err := agents.AgentByName(ctx, demoAgent)
-	if err != nil {
-		return "", fmt.Errorf("register the demo: %w", err)
-	}
-	keys, err := agents.Keys(ctx, a.ID)
-	if err != nil {
-		return "", fmt.Errorf("register the demo: %w", err)
-	}
-	for _, old := range keys {
-		if old.RevokedAt != nil {
-			continue
-		}
-		if err := agents.RevokeKey(ctx, audit.System(), old.ID); err != nil {
-			return "", fmt.Errorf("register the demo: %w", err)
-		}
-	}
-	_, key, err := agents.CreateKey(ctx, audit.System(), a.ID)
-	if err != nil {
-		return "", fmt.Errorf("register the demo: %w", err)
-	}
-	return key, nil
+	key, err := demo.Register(ctx, base, token)
+	return key, errors.Join(err, people.RevokeToken(ctx, uuid.Nil, id))
 }
 
 func lastEvent(ctx context.Context, s *server) (int64, error) {
@@ -204,12 +172,13 @@ func watchEvents(ctx context.Context, s *server, terminal *show, last int64) {
 		if err != nil {
 			continue // the database is stopping, or will answer next time
 		}
-		for i := len(events) - 1; i >= 0; i-- {
-			if e := events[i]; e.ID > last {
-				last = e.ID
-				if text := eventLine(e); text != "" {
-					terminal.line(text)
-				}
+		for _, e := range slices.Backward(events) {
+			if e.ID <= last {
+				continue
+			}
+			last = e.ID
+			if text := eventLine(e); text != "" {
+				terminal.line(text)
 			}
 		}
 	}
@@ -252,5 +221,5 @@ func openBrowser(ctx context.Context, link string) error {
 	if err != nil {
 		return errors.New("no " + program + " on this machine")
 	}
-	return exec.CommandContext(ctx, path, link).Start()
+	return exec.CommandContext(ctx, path, link).Start() //nolint:gosec // the program is one of two, the link our own
 }

@@ -79,6 +79,7 @@ func (s *serverSettings) complete(e *cli.Env, stdio string) error {
 		return fmt.Errorf("--stdio %q: want on or off", stdio)
 	}
 	s.DatabaseURL = e.Getenv("DATABASE_URL")
+	s.Path = e.Getenv("PATH")
 	s.EncryptionKey = e.Getenv("HOLDPOINT_ENCRYPTION_KEY")
 	if s.DataDir == "" {
 		dir, err := postgres.DefaultDataDir(e.Getenv)

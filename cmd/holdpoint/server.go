@@ -24,6 +24,7 @@ type serverSettings struct {
 	DataDir            string // empty: the default of this machine
 	PublicURL          string // empty: http:// and the address
 	DatabaseURL        string
+	Path               string // where programs of stdio skills are looked up
 	BootstrapToken     string
 	EncryptionKey      string // a Tink keyset, base64; empty: the file
 	EncryptionKeyFile  string // empty: secret.keyset.json in the data directory
@@ -58,7 +59,7 @@ type server struct {
 // openServer opens the database, migrates it, starts the services and listens. The
 // listener comes first: a port in use should not cost a database's start.
 func openServer(ctx context.Context, settings serverSettings, version string, log *slog.Logger) (_ *server, err error) {
-	listener, err := net.Listen("tcp", settings.Addr)
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", settings.Addr)
 	if err != nil {
 		return nil, fmt.Errorf("listen on %s: %w", settings.Addr, err)
 	}
@@ -103,7 +104,7 @@ func openBox(settings serverSettings) (*secret.Box, error) {
 func (s *server) assemble(ctx context.Context, box *secret.Box) error {
 	rt, err := runtime.New(runtime.Config{
 		DB: s.db, Box: box, Logger: s.log, Now: time.Now, Version: s.version,
-		PublicURL: s.settings.PublicURL, DataDir: s.settings.DataDir, BootstrapToken: s.settings.BootstrapToken,
+		PublicURL: s.settings.PublicURL, DataDir: s.settings.DataDir, Path: s.settings.Path, BootstrapToken: s.settings.BootstrapToken,
 		AllowSelfApproval: s.settings.AllowSelfApproval, StdioOff: !s.settings.Stdio,
 	})
 	if err != nil {

@@ -46,7 +46,8 @@ type Event struct {
 }
 
 const insertSQL = `INSERT INTO audit_events (subject_id, actor_id, actor_kind, action, data)
-SELECT * FROM unnest($1::uuid[], $2::uuid[], $3::text[], $4::text[], $5::jsonb[])`
+SELECT subject_id, actor_id, actor_kind, action, data
+FROM unnest($1::uuid[], $2::uuid[], $3::text[], $4::text[], $5::jsonb[]) AS e(subject_id, actor_id, actor_kind, action, data)`
 
 // Queue adds the writing of events to a batch, for transactions that are one
 // round trip.

@@ -237,7 +237,7 @@ func TestRepeatAttaches(t *testing.T) {
 	for i := range tickets {
 		wg.Go(func() {
 			var err error
-			if tickets[i], err = w.calls.Submit(context.Background(), sub); err != nil {
+			if tickets[i], err = w.calls.Submit(t.Context(), sub); err != nil {
 				t.Error(err)
 			}
 		})

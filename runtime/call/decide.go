@@ -31,14 +31,14 @@ func (s *Service) Decide(ctx context.Context, d Decision) (Waiting, error) {
 			return conflict
 		}
 		if !a.Deadline.After(now) {
-			settled, err := s.end(ctx, tx, a, endings[approval.Expired], audit.System(), "")
+			settled, err := s.end(ctx, tx, a, expiry(), audit.System(), "")
 			conflict = &approval.ConflictError{Approval: settled}
 			return err // the expiry is committed; the decision came too late
 		}
 		if d.Approve {
 			err = s.approve(ctx, tx, a, d)
 		} else {
-			_, err = s.end(ctx, tx, a, endings[approval.Rejected], audit.Person(d.By), d.Note)
+			_, err = s.end(ctx, tx, a, rejection(), audit.Person(d.By), d.Note)
 		}
 		failpoint.Hit(failpoint.DecideBeforeCommit)
 		return err
@@ -114,10 +114,16 @@ type ending struct {
 	message  string // when there is no note
 }
 
-var endings = map[approval.Status]ending{
-	approval.Rejected:  {approval.Rejected, Rejected, CodeRejected, "no reason was given"},
-	approval.Expired:   {approval.Expired, Expired, CodeExpired, "nobody decided before the deadline"},
-	approval.Cancelled: {approval.Cancelled, Cancelled, CodeCancelled, "the call was cancelled before anyone decided"},
+func rejection() ending {
+	return ending{approval.Rejected, Rejected, CodeRejected, "no reason was given"}
+}
+
+func expiry() ending {
+	return ending{approval.Expired, Expired, CodeExpired, "nobody decided before the deadline"}
+}
+
+func cancellation() ending {
+	return ending{approval.Cancelled, Cancelled, CodeCancelled, "the call was cancelled before anyone decided"}
 }
 
 // end settles a pending approval so that its call ends here.
@@ -170,7 +176,7 @@ func (s *Service) expire(ctx context.Context, id uuid.UUID) (left time.Duration,
 			return nil
 		}
 		expired = true
-		_, err = s.end(ctx, tx, a, endings[approval.Expired], audit.System(), "")
+		_, err = s.end(ctx, tx, a, expiry(), audit.System(), "")
 		failpoint.Hit(failpoint.ExpireBeforeCommit)
 		return err
 	})
@@ -209,7 +215,7 @@ func (s *Service) Cancel(ctx context.Context, viewer Viewer, by, id uuid.UUID) (
 		if a.Status != approval.Pending || !a.Deadline.After(now) {
 			return fmt.Errorf("%w: its approval is %s", ErrState, a.Status)
 		}
-		_, err = s.end(ctx, tx, a, endings[approval.Cancelled], actor, "")
+		_, err = s.end(ctx, tx, a, cancellation(), actor, "")
 		return err
 	})
 	if err != nil {

@@ -139,8 +139,7 @@ func (s *Service) recheck(ctx context.Context, c *Call) (*agent.Skill, tool.Serv
 // recheckPin asks the server when what is known of it is too old.
 func (s *Service) recheckPin(ctx context.Context, c *Call, server tool.Server, trustNewTools bool) (*refusal, error) {
 	pins, err := s.Discovery.Recheck(ctx, server, trustNewTools, c.Tool)
-	var failure *tool.Failure
-	if errors.As(err, &failure) {
+	if failure, ok := errors.AsType[*tool.Failure](err); ok {
 		return &refusal{
 			status: Failed, code: string(failure.Kind), failure: failure.Kind,
 			message: "the tool's definition could not be checked before sending: " + failure.Message,
@@ -228,16 +227,21 @@ func (s *Service) claim(ctx context.Context, c *Call) (bool, error) {
 	return ours, nil
 }
 
+func (s *Service) tellFinished(ctx context.Context, tx pgx.Tx, id uuid.UUID) error {
+	if s.Finished == nil {
+		return nil
+	}
+	return s.Finished(ctx, tx, id)
+}
+
 // ended writes what belongs to every call that reaches its end while somebody may be
 // waiting for it elsewhere: the event, the notification, and whoever wants to know.
 func (s *Service) ended(ctx context.Context, tx pgx.Tx, id uuid.UUID, event audit.Event) error {
 	if err := audit.Write(ctx, tx, event); err != nil {
 		return err
 	}
-	if s.Finished != nil {
-		if err := s.Finished(ctx, tx, id); err != nil {
-			return err
-		}
+	if err := s.tellFinished(ctx, tx, id); err != nil {
+		return err
 	}
 	if _, err := tx.Exec(ctx, `SELECT pg_notify($1, $2)`, Channel, id.String()); err != nil {
 		return fmt.Errorf("notify of call %s: %w", id, err)

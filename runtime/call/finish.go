@@ -80,10 +80,8 @@ func (s *Service) writeOutcomes(ctx context.Context, items []*finishItem) error 
 			if item.call.Gated {
 				announce = append(announce, item.call.ID.String())
 			}
-			if s.Finished != nil {
-				if err := s.Finished(ctx, tx, item.call.ID); err != nil {
-					return err
-				}
+			if err := s.tellFinished(ctx, tx, item.call.ID); err != nil {
+				return err
 			}
 		}
 		failpoint.Hit(failpoint.FinishBeforeCommit)

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"log/slog"
 	"path/filepath"
+	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -217,11 +219,11 @@ func (w *world) actions(id uuid.UUID) string {
 	w.t.Helper()
 	events, err := audit.List(w.t.Context(), w.db.Pool(), audit.Filter{Subject: id})
 	check(w.t, err)
-	text := ""
-	for i := len(events) - 1; i >= 0; i-- {
-		text += events[i].Action + " "
+	var text strings.Builder
+	for _, e := range slices.Backward(events) {
+		text.WriteString(e.Action + " ")
 	}
-	return text
+	return text.String()
 }
 
 func (w *world) setStatus(sql string, args ...any) {

@@ -36,8 +36,9 @@ func (s Status) Final() bool {
 	switch s {
 	case NeedsConnection, Parked, Approved, Executing:
 		return false
+	default:
+		return true
 	}
-	return true
 }
 
 // The stable codes that say why a call ended as it did.

@@ -125,13 +125,12 @@ func validate(schema *jsonschema.Schema, text json.RawMessage) []Problem {
 	return problems
 }
 
-var pointerEscapes = strings.NewReplacer("~", "~0", "/", "~1")
-
 func pointer(location []string) string {
+	escapes := strings.NewReplacer("~", "~0", "/", "~1")
 	var b strings.Builder
 	for _, part := range location {
 		b.WriteByte('/')
-		b.WriteString(pointerEscapes.Replace(part))
+		b.WriteString(escapes.Replace(part))
 	}
 	return b.String()
 }

@@ -37,13 +37,13 @@ func (a *Agent) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer session.Close() //nolint:errcheck // the process is ending, or the server
+	defer func() { _ = session.Close() }() // the process is ending, or the server
 	tools, err := session.ListTools(ctx, nil)
 	if err != nil {
 		return fmt.Errorf("list tools: %w", err)
 	}
 	for _, tool := range tools.Tools {
-		a.Say(fmt.Sprintf("agent    sees the tool %s", tool.Name))
+		a.Say("agent    sees the tool " + tool.Name)
 	}
 	invoices, err := a.readInbox(ctx, session)
 	if err != nil {

@@ -125,7 +125,7 @@ func (s *Skills) save(in saveCSVIn) (string, error) {
 	if !filenameForm.MatchString(in.Filename) {
 		return "", errors.New("filename: want letters, digits, '.', '_' and '-', at most 100")
 	}
-	if err := os.MkdirAll(s.Dir, 0o755); err != nil {
+	if err := os.MkdirAll(s.Dir, 0o750); err != nil {
 		return "", fmt.Errorf("save %s: %w", in.Filename, plain(err))
 	}
 	path := filepath.Join(s.Dir, in.Filename+".csv")
@@ -138,7 +138,7 @@ func (s *Skills) save(in saveCSVIn) (string, error) {
 	if err := w.WriteAll(records); err != nil {
 		return "", fmt.Errorf("save %s: %w", in.Filename, err)
 	}
-	if err := os.WriteFile(path, []byte(text.String()), 0o644); err != nil {
+	if err := os.WriteFile(path, []byte(text.String()), 0o600); err != nil {
 		return "", fmt.Errorf("save %s: %w", in.Filename, plain(err))
 	}
 	return path, nil
@@ -146,8 +146,7 @@ func (s *Skills) save(in saveCSVIn) (string, error) {
 
 // plain drops the path from a file system error; the message names the file already.
 func plain(err error) error {
-	var pathErr *fs.PathError
-	if errors.As(err, &pathErr) {
+	if pathErr, ok := errors.AsType[*fs.PathError](err); ok {
 		return pathErr.Err
 	}
 	return err

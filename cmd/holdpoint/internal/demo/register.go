@@ -1,0 +1,80 @@
+package demo
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/holdpoint/holdpoint/internal/client"
+)
+
+// AgentName is the demo's agent.
+const AgentName = "demo"
+
+// approvalTimeout is for newcomers, who read before they decide.
+const approvalTimeout = 30 * time.Minute
+
+// Register declares the demo's skills and agent through the API, as `holdpoint
+// apply` would, and gives the agent a fresh key: those of earlier runs are revoked. token is
+// an operator's.
+func Register(ctx context.Context, base, token string) (key string, err error) {
+	api, err := client.New(client.Config{URL: base, Token: token})
+	if err != nil {
+		return "", err
+	}
+	type object = map[string]any
+	_, err = api.Post(ctx, "apply", object{"spec": object{
+		"skills": []object{
+			{"name": InboxSkill, "transport": "http", "url": base + InboxPath, "auto_approve": true},
+			{"name": DriveSkill, "transport": "http", "url": base + DrivePath, "approval_timeout": approvalTimeout.String()},
+		},
+		"agents": []object{{
+			"name": AgentName, "instructions": "You file invoices.",
+			"skills": []object{{"skill": InboxSkill}, {"skill": DriveSkill}},
+		}},
+	}})
+	if err != nil {
+		return "", fmt.Errorf("register the demo: %w", err)
+	}
+	keys := "agents/" + AgentName + "/keys"
+	if err := revokeAll(ctx, api, keys); err != nil {
+		return "", fmt.Errorf("register the demo: %w", err)
+	}
+	var created struct {
+		Key string `json:"key"`
+	}
+	text, err := api.Post(ctx, keys, nil)
+	if err == nil {
+		err = json.Unmarshal(text, &created)
+	}
+	if err != nil {
+		return "", fmt.Errorf("register the demo: create key: %w", err)
+	}
+	return created.Key, nil
+}
+
+func revokeAll(ctx context.Context, api *client.Client, keys string) error {
+	text, err := api.Get(ctx, keys, nil)
+	if err != nil {
+		return fmt.Errorf("list keys: %w", err)
+	}
+	var list struct {
+		Items []struct {
+			ID        string     `json:"id"`
+			RevokedAt *time.Time `json:"revoked_at"`
+		} `json:"items"`
+	}
+	if err := json.Unmarshal(text, &list); err != nil {
+		return fmt.Errorf("list keys: %w", err)
+	}
+	for _, item := range list.Items {
+		if item.RevokedAt != nil {
+			continue
+		}
+		if err := api.Delete(ctx, keys+"/"+client.Segment(item.ID)); err != nil {
+			return fmt.Errorf("revoke key: %w", err)
+		}
+	}
+	return nil
+}
