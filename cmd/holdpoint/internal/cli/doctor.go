@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"time"
 
@@ -69,9 +70,9 @@ func (e *Env) printFindings(findings []finding) error {
 		return e.printJSON(text)
 	}
 	for _, f := range findings {
-		line := fmt.Sprintf("%-5s %-16s %s\n", f.Status, cell(f.Check), cell(f.Detail))
+		line := fmt.Sprintf("%-5s %-16s %s\n", f.Status, cell(f.Check), oneLine(f.Detail))
 		if f.Advice != "" {
-			line += fmt.Sprintf("%-5s %-16s → %s\n", "", "", cell(f.Advice))
+			line += fmt.Sprintf("%-5s %-16s → %s\n", "", "", oneLine(f.Advice))
 		}
 		if err := write(e.Stdout, line); err != nil {
 			return err
@@ -79,6 +80,9 @@ func (e *Env) printFindings(findings []finding) error {
 	}
 	return nil
 }
+
+// oneLine is cell for a text that may have several lines.
+func oneLine(text string) string { return cell(strings.Join(strings.Fields(text), " ")) }
 
 func (e *Env) examine(ctx context.Context, d database) []finding {
 	if err := d.complete(e); err != nil {
@@ -115,11 +119,14 @@ func checkDataDir(dir string) finding {
 }
 
 func (e *Env) checkDatabase(ctx context.Context, d database) []finding {
-	const install = "install PostgreSQL 14 or newer (Debian: apt-get install postgresql), or set DATABASE_URL"
-	db, err := postgres.Open(ctx, d.config(e))
+	config := d.config(e)
+	if config.DatabaseURL == "" && !exists(filepath.Join(d.dataDir, "postgres")) {
+		return []finding{tryCluster(ctx, config)}
+	}
+	db, err := postgres.Open(ctx, config)
 	if err != nil {
-		advice := install
-		if e.Getenv("DATABASE_URL") != "" {
+		advice := "the text above says what is missing"
+		if config.DatabaseURL != "" {
 			advice = "check DATABASE_URL, and that the server runs and lets this machine in"
 		}
 		return []finding{{fail, "PostgreSQL", err.Error(), advice}}
@@ -129,6 +136,42 @@ func (e *Env) checkDatabase(ctx context.Context, d database) []finding {
 		findings = append(findings, finding{warn, "PostgreSQL", err.Error(), "look at the log in the data directory"})
 	}
 	return findings
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}
+
+// tryCluster runs an embedded cluster for a moment beside where it would be: where there
+// is none yet, an examination leaves none.
+func tryCluster(ctx context.Context, config postgres.Config) finding {
+	broken := func(err error) finding {
+		return finding{fail, "PostgreSQL", err.Error(), "the text above says what is missing"}
+	}
+	beside := filepath.Dir(config.DataDir)
+	for !exists(beside) && beside != filepath.Dir(beside) {
+		beside = filepath.Dir(beside)
+	}
+	dir, err := os.MkdirTemp(beside, ".holdpoint-doctor-")
+	if err != nil {
+		return broken(err)
+	}
+	defer func() { _ = os.RemoveAll(dir) }()     // what remains has a name that says what it is
+	if err := os.Chmod(dir, 0o711); err != nil { //nolint:gosec // G302: the account that PostgreSQL drops to passes through
+		return broken(err)
+	}
+	config.DataDir = dir
+	db, err := postgres.Open(ctx, config)
+	if err != nil {
+		return broken(err)
+	}
+	f := inspect(ctx, db)
+	if err := closeDatabase(ctx, db); err != nil {
+		return broken(err)
+	}
+	f.Detail += ", tried out; serve makes the one in the data directory"
+	return f
 }
 
 func inspect(ctx context.Context, db *postgres.DB) finding {

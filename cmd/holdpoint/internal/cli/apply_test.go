@@ -1,0 +1,71 @@
+package cli_test
+
+import "testing"
+
+const declared = `skills:
+  - name: files
+    transport: http
+    headers:
+      X-Team: {env: TEAM}
+agents:
+  - name: billing
+    skills: [files]
+`
+
+func TestApply(t *testing.T) {
+	t.Parallel()
+	f := newFake(t).answer("POST /api/v1/apply", `{"items":[
+		{"kind":"skill","name":"files","action":"create","fields":[{"field":"url","new":"http://x"},{"field":"headers.X-Team","new":"(secret) set"}]},
+		{"kind":"agent","name":"billing","action":"update","fields":[{"field":"wait_budget","old":"50s","new":"10s"},{"field":"instructions","old":"a\u202e"}]},
+		{"kind":"assignment","name":"billing/old","action":"delete"},
+		{"kind":"assignment","name":"billing/files","action":"unchanged"}],"next_cursor":null}`)
+	env := f.env()
+	env["TEAM"] = "t0p"
+	file := writeFile(t, "holdpoint.yaml", declared)
+	got := run(t, env, "", "apply", "-f", file).want(t, 0)
+	const want = `+ skill files
+    url: http://x
+    headers.X-Team: (secret) set
+~ agent billing
+    wait_budget: 50s → 10s
+    instructions: a<U+202E> → not set
+- assignment billing/old
+= assignment billing/files
+1 created, 1 changed, 1 deleted, 1 unchanged
+`
+	if got.stdout != want {
+		t.Errorf("got\n%s\nwant\n%s", got.stdout, want)
+	}
+	const sent = `{"dry_run":false,"spec":{"agents":[{"name":"billing","skills":[{"skill":"files"}]}],` +
+		`"skills":[{"headers":{"X-Team":"t0p"},"name":"files","transport":"http"}]}}`
+	if f.sent() != sent {
+		t.Errorf("sent %s", f.sent())
+	}
+	got = run(t, env, declared, "apply", "-f", "-", "--dry-run").want(t, 0)
+	contains(t, "dry run", got.stdout, "1 would be created")
+	contains(t, "sent", f.sent(), `"dry_run":true`)
+	contains(t, "JSON", run(t, env, "", "apply", "-f", file, "--json").want(t, 0).stdout, `{"items":[`)
+}
+
+func TestApplyErrors(t *testing.T) {
+	t.Parallel()
+	f := newFake(t).refuse("POST /api/v1/apply", 422, `{"status":422,"code":"invalid_request","detail":"much",
+		"errors":[{"location":"body.spec.skills[0].url","message":"is required"},{"location":"body.spec.agents[0].skills[0].skill","message":"there is none"}]}`)
+	env := f.env()
+	env["TEAM"] = "t0p"
+	file := writeFile(t, "holdpoint.yaml", declared)
+	got := run(t, env, "", "apply", "-f", file).want(t, 1)
+	contains(t, "stderr", got.stderr, file+":2:5: skills[0].url: is required\n", file+":8:14: agents[0].skills[0].skill: there is none\n")
+
+	f.refuse("POST /api/v1/apply", 403, `{"status":403,"code":"forbidden","detail":"not with this credential"}`)
+	contains(t, "stderr", run(t, env, "", "apply", "-f", file).want(t, 1).stderr, "not with this credential (forbidden)")
+
+	asked := len(f.asked)
+	contains(t, "stderr", f.run("apply", "-f", file).want(t, 1).stderr, file+":5:21: skills[0].headers.X-Team.env: the variable TEAM is not set")
+	contains(t, "stderr", run(t, env, "skils: []\n", "apply", "-f", "-").want(t, 1).stderr, `standard input:1:1: unknown key "skils"`)
+	run(t, env, "", "apply").want(t, 1)
+	run(t, env, "", "apply", "-f", "/nonexistent").want(t, 1)
+	if len(f.asked) != asked {
+		t.Errorf("asked %v", f.asked)
+	}
+}

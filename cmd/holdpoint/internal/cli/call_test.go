@@ -1,0 +1,138 @@
+package cli_test
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"github.com/holdpoint/holdpoint/cmd/holdpoint/internal/cli"
+)
+
+const (
+	endpoint = "POST /agents/billing/mcp"
+	id       = "01980000-0000-7000-8000-000000000001"
+	callPath = "GET /api/v1/calls/" + id
+)
+
+func rpc(body string) string { return `{"jsonrpc":"2.0","id":1,` + body + `}` }
+
+// result is the answer for a call that ended like this.
+func result(status, more string) string {
+	return rpc(`"result":{"content":[{"type":"text","text":"told \u202e"}],"isError":true,` +
+		`"_meta":{"dev.holdpoint/call":{"id":"` + id + `","status":"` + status + `"` + more + `}}}`)
+}
+
+func TestCallExitCodes(t *testing.T) {
+	t.Parallel()
+	const unknownCall = `"result":{"content":[],"isError":true,"_meta":{"dev.holdpoint/call":{"code":"`
+	tests := []struct {
+		name, answer string
+		code         int
+	}{
+		{"succeeded", result("succeeded", ""), 0},
+		{"tool error", result("failed", `,"failure":"tool_error"`), 10},
+		{"JSON-RPC error", result("failed", `,"failure":"jsonrpc_error"`), 11},
+		{"transport", result("failed", `,"failure":"transport"`), 12},
+		{"protocol", result("failed", `,"failure":"protocol"`), 13},
+		{"session invalid", result("failed", `,"failure":"session_invalid"`), 14},
+		{"rejected", result("rejected", ""), 20},
+		{"expired", result("expired", ""), 21},
+		{"cancelled", result("cancelled", ""), 22},
+		{"denied", result("denied", ""), 23},
+		{"unknown", result("unknown", ""), 24},
+		{"invalid", result("invalid", ""), 25},
+		{"refused at the door", rpc(`"error":{"code":-32602,"message":"/params/arguments/a: duplicate","data":{"pointer":"/params/arguments/a"}}`), 25},
+		{"refused by the parser", rpc(`"error":{"code":-32602,"message":"/params/arguments/a: duplicate name (byte 9)"}`), 25},
+		{"await without an id", rpc(unknownCall + `invalid_arguments"}}}`), 25},
+		{"await of nothing", rpc(unknownCall + `call_not_found"}}}`), 1},
+		{"unknown tool", rpc(`"error":{"code":-32602,"message":"unknown tool","data":{"code":"tool_not_found"}}`), 1},
+		{"nonsense", `<html>`, 1},
+		{"a status that is not known", result("exploded", ""), 1},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			f := newFake(t).answer(endpoint, test.answer)
+			f.run("call", "billing", "files__write", "--args", `{}`).want(t, test.code)
+		})
+	}
+}
+
+func TestCallOutput(t *testing.T) {
+	t.Parallel()
+	const text = `{"id":"` + id + `","status":"rejected","arguments":{"n":1e400,"html":"<b>"},"deadline":null}`
+	f := newFake(t).answer(endpoint, result("rejected", "")).answer(callPath, text)
+	got := f.run("call", "billing", "files__write", "--args", `{}`).want(t, 20)
+	if got.stdout != "told <U+202E>\n" {
+		t.Errorf("stdout %q", got.stdout)
+	}
+	contains(t, "stderr", got.stderr, "the call "+id+" is rejected")
+	got = f.run("call", "billing", "files__write", "--json").want(t, 20)
+	if got.stdout != text+"\n" {
+		t.Errorf("stdout %q", got.stdout)
+	}
+	if f.header.Get("Authorization") != "Bearer t0ken" {
+		t.Errorf("Authorization %q", f.header.Get("Authorization"))
+	}
+}
+
+func TestCallContent(t *testing.T) {
+	t.Parallel()
+	f := newFake(t).answer(callPath, `{"status":"succeeded"}`).answer("call", id)
+	for answer, want := range map[string]string{
+		`"content":[{"type":"text","text":"a\nb"},{"type":"image","mimeType":"image/png","data":"AAAA"}]`:                  "a\nb\n[image image/png, 4 bytes in base64]\n",
+		`"content":[{"type":"resource_link","uri":"file:///x"}]`:                                                           "[link file:///x]\n",
+		`"content":[{"type":"resource","resource":{"uri":"a:b","text":"t"}},{"type":"resource","resource":{"uri":"a:c"}}]`: "t\n[resource a:c, 0 bytes in base64]\n",
+		`"content":[],"structuredContent":{"n":9007199254740993}`:                                                          "{\n  \"n\": 9007199254740993\n}\n",
+		`"content":[{"type":"text","text":"\u001b[31mred\u0007 \u200b"}],"structuredContent":{"left":"out when there is"}`: "<U+001B>[31mred<U+0007> <U+200B>\n",
+	} {
+		f.answer(endpoint, rpc(`"result":{`+answer+`}`))
+		if got := f.run("call", "billing", "x"); got.stdout != want || got.code != 0 {
+			t.Errorf("%s\ngot  %q (%d: %s)\nwant %q", answer, got.stdout, got.code, got.stderr, want)
+		}
+	}
+}
+
+func TestCallArguments(t *testing.T) {
+	t.Parallel()
+	const exact = `{"big":9007199254740993,"huge":1e400,"zero":-0,  "html":"<&>","esc":"\u003c"}`
+	f := newFake(t).answer(endpoint, result("rejected", ""))
+	sent := func(args ...string) string {
+		t.Helper()
+		run(t, f.env(), exact, append([]string{"call", "billing", "x"}, args...)...).want(t, 20)
+		_, arguments, _ := strings.Cut(f.sent(), `"arguments":`)
+		return strings.TrimSuffix(arguments, "}}")
+	}
+	for name, got := range map[string]string{
+		"--args": sent("--args", exact), "--args-file": sent("--args-file", writeFile(t, "a.json", exact)), "stdin": sent("--args-file", "-"),
+	} {
+		if got != exact {
+			t.Errorf("%s: sent %s", name, got)
+		}
+	}
+	if got := sent(); got != "{}" {
+		t.Errorf("nothing given: sent %s", got)
+	}
+	f.run("call", "billing", "x", "--args", `{"a":`).want(t, 1)
+	f.run("call", "billing", "x", "--args", `{}`, "--args-file", "-").want(t, 1)
+	f.run("call", "billing", "x", "--args-file", "/nonexistent").want(t, 1)
+	f.run("call", "billing").want(t, 1)
+	f.run("call", "billing", "x", "--nonsense").want(t, 1)
+}
+
+func TestCallRefused(t *testing.T) {
+	t.Parallel()
+	f := newFake(t).refuse(endpoint, 401, `{"title":"Unauthorized"}`)
+	contains(t, "stderr", f.run("call", "billing", "x").want(t, 1).stderr, "HTTP 401", "HOLDPOINT_TOKEN")
+}
+
+func TestCallInterrupted(t *testing.T) {
+	t.Parallel()
+	f := newFake(t).answer(endpoint, result("parked", ""))
+	env := f.env()
+	var stdout, stderr bytes.Buffer
+	e := &cli.Env{Getenv: func(name string) string { return env[name] }, Stdout: &stdout, Stderr: &stderr}
+	if code := cli.Run(cancelled(t), e, []string{"call", "billing", "x"}); code != 130 {
+		t.Errorf("exit code %d: %s", code, stderr.String())
+	}
+}

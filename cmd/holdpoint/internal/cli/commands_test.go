@@ -1,0 +1,189 @@
+package cli_test
+
+import (
+	"strings"
+	"testing"
+)
+
+const approvalText = `{"id":"a1","call_id":"a1","status":"pending","agent":"billing","skill":"files","tool":"write\u202e",` +
+	`"arguments":{"n":1e400},"digest":"d1","arguments_digest":"x","tool_pin":"p1","principal":"paula",` +
+	`"created_at":"2026-01-02T03:04:00Z","deadline":"2026-01-02T03:05:05Z","decision":null,"rule":"gated"}`
+
+func TestApprove(t *testing.T) {
+	t.Parallel()
+	f := newFake(t).answer("GET /api/v1/approvals/a1", approvalText).
+		answer("POST /api/v1/approvals/a1/approve", strings.Replace(approvalText, "pending", "approved", 1))
+	got := f.run("approvals", "approve", "a1", "--note", "fine").want(t, 0)
+	contains(t, "stdout", got.stdout, "billing wants files: write<U+202E> on behalf of paula", `"n": 1e400`, "in 1m0s", "The call is approved.")
+	if f.sent() != `{"digest":"d1","note":"fine"}` {
+		t.Errorf("sent %s", f.sent())
+	}
+	f.asked = nil
+	got = f.run("approvals", "approve", "a1", "--digest", "shown before", "--json").want(t, 0)
+	if f.sent() != `{"digest":"shown before"}` || len(f.asked) != 1 {
+		t.Errorf("asked %v, sent %s", f.asked, f.sent())
+	}
+	if got.stdout != strings.Replace(approvalText, "pending", "approved", 1)+"\n" {
+		t.Errorf("stdout %s", got.stdout)
+	}
+}
+
+func TestReject(t *testing.T) {
+	t.Parallel()
+	f := newFake(t).answer("GET /api/v1/approvals/a1", approvalText).refuse("POST /api/v1/approvals/a1/reject", 409,
+		`{"status":409,"code":"already_decided","detail":"the approval was approved before","approval_status":"approved",`+
+			`"decision":{"by":"ri\u202eta","at":"2026-01-02T03:04:01Z","outcome":"approved","note":"ok"}}`)
+	f.run("approvals", "reject", "a1").want(t, 1)
+	f.run("approvals", "reject", "a1", "--reason", " ").want(t, 1)
+	if len(f.asked) != 0 {
+		t.Errorf("asked %v", f.asked)
+	}
+	got := f.run("approvals", "reject", "a1", "--reason", "no").want(t, 1)
+	contains(t, "stderr", got.stderr, "already_decided", "approved at 2026-01-02T03:04:01Z by ri<U+202E>ta: ok")
+	if f.sent() != `{"digest":"d1","reason":"no"}` {
+		t.Errorf("sent %s", f.sent())
+	}
+}
+
+func TestLists(t *testing.T) {
+	t.Parallel()
+	f := newFake(t)
+	tests := []struct {
+		request, item string
+		args          []string
+		want          []string
+	}{
+		{"GET /api/v1/approvals", approvalText, []string{"approvals", "list"}, []string{"a1", "pending", "1m0s", "paula", "files: write<U+202E>", `{"n":1e400}`}},
+		{
+			"GET /api/v1/calls", `{"id":"c1","status":"failed","failure":"transport","effect":"possible","agent":"billing","skill":"s","tool":"t","arguments":{},"created_at":"2026-01-02T03:04:05Z"}`,
+			[]string{"calls", "list", "--agent", "billing", "--status", "failed"},
+			[]string{"c1", "failed: transport, may have been executed"},
+		},
+		{"GET /api/v1/agents", `{"name":"billing","wait_budget":"50s","skills":[{"skill":"a","tools":["x"]},{"skill":"b"}],"created_at":"2026-01-02T03:04:05Z"}`, []string{"agent", "list"}, []string{"billing", "a (1 tools), b", "50s"}},
+		{"GET /api/v1/skills", `{"name":"files","command":["npx","x"],"auto_approve":false,"health":{"status":"failing","kind":"transport","error":"no\nway"}}`, []string{"skill", "list"}, []string{"files", "parked", "failing: transport: no<U+000A>way", "npx x"}},
+		{"GET /api/v1/skills/files/tools", `{"name":"write","state":"changed","pin":"0123456789abcdef","definition":{"description":"first\nsecond"}}`, []string{"skill", "tools", "files", "--refresh"}, []string{"write", "changed", "0123456789ab ", "first"}},
+		{"GET /api/v1/agents/billing/keys", `{"id":"k1","hint":"hpa_x","created_at":"2026-01-02T03:04:05Z","revoked_at":null}`, []string{"agent", "key", "list", "billing"}, []string{"k1", "hpa_x…"}},
+		{"GET /api/v1/tokens", `{"id":"t1","person":"rita","roles":["reviewer"],"agents":["*"],"hint":"hpp_x","created_at":"2026-01-02T03:04:05Z"}`, []string{"token", "list"}, []string{"t1", "rita", "reviewer", "*"}},
+	}
+	for _, test := range tests {
+		text := `{"items":[` + test.item + `],"next_cursor":"more"}`
+		f.answer(test.request, text)
+		got := f.run(test.args...).want(t, 0)
+		contains(t, strings.Join(test.args, " "), got.stdout, test.want...)
+		contains(t, strings.Join(test.args, " "), got.stderr, "--cursor more")
+		if got := f.run(append(test.args, "--json")...).want(t, 0); got.stdout != text+"\n" {
+			t.Errorf("%v --json: %s", test.args, got.stdout)
+		}
+	}
+	contains(t, "requests", strings.Join(f.asked, "\n"), "GET /api/v1/approvals?limit=50&status=pending",
+		"agent=billing", "status=failed", "refresh=true")
+}
+
+func TestSecrets(t *testing.T) {
+	t.Parallel()
+	f := newFake(t).answer("POST /api/v1/agents/billing/keys", `{"key":"hpa_secret","id":"k1"}`).
+		answer("POST /api/v1/tokens", `{"key":"hpp_secret","id":"t1"}`)
+	got := f.run("agent", "key", "create", "billing").want(t, 0)
+	if got.stdout != "hpa_secret\n" || !strings.Contains(got.stderr, "not shown again") {
+		t.Errorf("got %+v", got)
+	}
+	if got := f.run("agent", "key", "create", "billing", "--json").want(t, 0); got.stdout != `{"key":"hpa_secret","id":"k1"}`+"\n" {
+		t.Errorf("got %+v", got)
+	}
+	got = f.run("token", "create", "--person", "rita", "--role", "reviewer", "--role", "operator", "--agents", "a,b").want(t, 0)
+	if got.stdout != "hpp_secret\n" || f.sent() != `{"agents":["a","b"],"person":"rita","roles":["reviewer","operator"]}` {
+		t.Errorf("got %+v, sent %s", got, f.sent())
+	}
+	f.run("token", "create", "--person", "rita").want(t, 1)
+	f.run("token", "create", "--role", "reviewer").want(t, 1)
+	if got := f.run("token", "revoke", "t1").want(t, 0); got.stdout != "Revoked.\n" {
+		t.Errorf("got %+v", got)
+	}
+	f.run("agent", "key", "revoke", "billing", "k1").want(t, 0)
+	contains(t, "requests", strings.Join(f.asked, "\n"), "DELETE /api/v1/tokens/t1", "DELETE /api/v1/agents/billing/keys/k1")
+}
+
+func TestCalls(t *testing.T) {
+	t.Parallel()
+	const text = `{"id":"c1","status":"unknown","effect":"possible","message":"lost","agent":"billing","skill":"s","tool":"t",` +
+		`"arguments":{"n":-0},"result":{"x":"\u202e"},"created_at":"2026-01-02T03:04:05Z","resolution":{"outcome":"failed","note":"seen","by":"olga"}}`
+	f := newFake(t).answer("GET /api/v1/calls/c1", text).answer("POST /api/v1/calls/c1/cancel", text).
+		answer("POST /api/v1/calls/c1/resolve", text)
+	contains(t, "calls show", f.run("calls", "show", "c1").want(t, 0).stdout,
+		"unknown, may have been executed", "failed by olga", `"n": -0`, `"x": "\u202e"`)
+	f.run("calls", "cancel", "c1").want(t, 0)
+	f.run("calls", "resolve", "c1").want(t, 1)
+	f.run("calls", "resolve", "c1", "--outcome", "failed", "--note", "seen").want(t, 0)
+	if f.sent() != `{"note":"seen","outcome":"failed"}` {
+		t.Errorf("sent %s", f.sent())
+	}
+	got := f.run("calls", "show", "c2").want(t, 1)
+	contains(t, "stderr", got.stderr, "nothing here (not_found)")
+}
+
+func TestTools(t *testing.T) {
+	t.Parallel()
+	f := newFake(t).answer(endpoint, rpc(`"result":{"tools":[{"name":"files__write","description":"Writes.\nMore","inputSchema":{"x":1e400,"y":"<"}},`+
+		`{"name":"holdpoint_await"}],"_meta":{"dev.holdpoint/problems":[{"skill":"ledger","kind":"transport","error":"down"}]}}`))
+	got := f.run("tools", "billing").want(t, 0)
+	contains(t, "stdout", got.stdout, "files__write     Writes.\n", "holdpoint_await  -")
+	contains(t, "stderr", got.stderr, "The tools of ledger are missing (transport): down")
+	got = f.run("tools", "billing", "--json").want(t, 0)
+	const want = `{"items":[{"name":"files__write","description":"Writes.\nMore","inputSchema":{"x":1e400,"y":"<"}},{"name":"holdpoint_await"}]}` + "\n"
+	if got.stdout != want {
+		t.Errorf("stdout %s", got.stdout)
+	}
+}
+
+func TestSkillAccept(t *testing.T) {
+	t.Parallel()
+	f := newFake(t).answer("GET /api/v1/skills/files/tools", `{"items":[{"name":"write","state":"changed","pin":"p2","accepted_pin":"p1",`+
+		`"definition":{"name":"new \u001b"},"accepted_definition":{"name":"old"}}]}`).
+		answer("POST /api/v1/skills/files/tools/write/accept", `{}`)
+	got := f.run("skill", "accept", "files", "write").want(t, 0)
+	contains(t, "stderr", got.stderr, `"old"`, `"new \u001b"`)
+	if f.sent() != `{"pin":"p2"}` {
+		t.Errorf("sent %s", f.sent())
+	}
+	f.run("skill", "accept", "files", "write", "--pin", "p3").want(t, 0)
+	if f.sent() != `{"pin":"p3"}` {
+		t.Errorf("sent %s", f.sent())
+	}
+	f.run("skill", "accept", "files", "nothing").want(t, 1)
+}
+
+func TestSkillProbe(t *testing.T) {
+	t.Parallel()
+	f := newFake(t).answer("POST /api/v1/skills/files/probe", `{"ok":false,"steps":[{"name":"connect","detail":"","took":"1ms","error":"refused"}]}`)
+	contains(t, "stdout", f.run("skill", "probe", "files").want(t, 1).stdout, "fail", "connect", "refused")
+	f.run("skill", "probe", "files", "--json").want(t, 1)
+}
+
+func TestHelp(t *testing.T) {
+	t.Parallel()
+	for _, command := range []string{
+		"apply", "agent list", "agent key create", "agent key list", "agent key revoke", "skill list", "skill tools",
+		"skill accept", "skill probe", "token create", "token list", "token revoke", "tools", "call", "approvals list",
+		"approvals show", "approvals approve", "approvals reject", "calls list", "calls show", "calls cancel", "calls resolve",
+		"migrate", "doctor", "version",
+	} {
+		got := run(t, nil, "", append(strings.Fields(command), "--help")...).want(t, 0)
+		contains(t, command, got.stdout, "Usage:\n  holdpoint "+command, "Examples:\n  ")
+	}
+	for _, shell := range []string{"bash", "zsh", "fish", "powershell"} {
+		if got := run(t, nil, "", "completion", shell).want(t, 0); len(got.stdout) < 1000 {
+			t.Errorf("completion %s: %s", shell, got.stdout)
+		}
+	}
+	f := newFake(t).answer("GET /api/v1/agents", `{"items":[{"name":"billing"},{"name":"clerk"}]}`)
+	if got := f.run("__complete", "tools", "").want(t, 0); !strings.HasPrefix(got.stdout, "billing\nclerk\n") {
+		t.Errorf("completion: %s", got.stdout)
+	}
+	for _, args := range [][]string{{"nonsense"}, {"agent"}, {"agent", "nonsense"}, {"agent", "key"}, {"tools"}, {"tools", "a", "b"}, {"--nonsense"}} {
+		got := run(t, nil, "", args...).want(t, 1)
+		contains(t, strings.Join(args, " "), got.stderr, "holdpoint: ", "--help")
+	}
+	contains(t, "version", run(t, nil, "", "version").want(t, 0).stdout, "holdpoint 1.2.3 ")
+	contains(t, "version", run(t, nil, "", "version", "--json").want(t, 0).stdout, `"version":"1.2.3"`)
+	run(t, nil, "").want(t, 0)
+}

@@ -1,0 +1,53 @@
+package cli_test
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/holdpoint/holdpoint/internal/postgrestest"
+)
+
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(m, goleak.IgnoreTopFunction("net/http.(*persistConn).writeLoop"),
+		goleak.IgnoreTopFunction("internal/poll.runtime_pollWait")) // idle connections of clients, as a process leaves them
+}
+
+func TestMigrate(t *testing.T) {
+	t.Parallel()
+	env := map[string]string{"DATABASE_URL": postgrestest.Empty(t).URL(), "HOLDPOINT_DATA_DIR": t.TempDir()}
+	got := run(t, env, "", "doctor").want(t, 0)
+	contains(t, "doctor", got.stdout, "warn  schema           0 of ", "holdpoint migrate", "of DATABASE_URL", "warn  encryption key")
+	got = run(t, env, "", "migrate").want(t, 0)
+	contains(t, "migrate", got.stdout, "applied river 1 ", "applied holdpoint 1 init\n")
+	if got = run(t, env, "", "migrate").want(t, 0); got.stdout != "The database is up to date.\n" {
+		t.Errorf("migrate again: %s", got.stdout)
+	}
+	if got = run(t, env, "", "migrate", "--json").want(t, 0); got.stdout != `{"items":[]}`+"\n" {
+		t.Errorf("migrate --json: %s", got.stdout)
+	}
+	contains(t, "doctor", run(t, env, "", "doctor", "--json").want(t, 0).stdout, `{"status":"ok","check":"schema"`)
+}
+
+func TestDoctorFails(t *testing.T) {
+	t.Parallel()
+	keyFile := writeFile(t, "key.json", "nonsense")
+	f := newFake(t).answer("GET /api/v1/skills", `{"items":[{"name":"good"},{"name":"bad"}]}`).
+		answer("POST /api/v1/skills/good/probe", `{"ok":true,"steps":[{"name":"tools/list","detail":"3 tools"}]}`).
+		answer("POST /api/v1/skills/bad/probe", `{"ok":false,"steps":[{"name":"connect","error":"refused"}]}`)
+	env := f.env()
+	env["DATABASE_URL"] = "postgres://u:hush@127.0.0.1:1/x"
+	env["HOLDPOINT_DATA_DIR"] = keyFile
+	got := run(t, env, "", "doctor", "--encryption-key-file", keyFile).want(t, 1)
+	contains(t, "doctor", got.stdout, "fail  data directory", "is a file", "fail  PostgreSQL", "check DATABASE_URL",
+		"fail  encryption key", "ok    server", "ok    skill good       tools/list: 3 tools", "fail  skill bad        connect: refused")
+	if strings.Contains(got.stdout, "hush") {
+		t.Errorf("the password is shown:\n%s", got.stdout)
+	}
+	env["HOLDPOINT_TOKEN"] = ""
+	env["HOLDPOINT_DATA_DIR"] = filepath.Join(t.TempDir(), "new")
+	env["HOLDPOINT_ENCRYPTION_KEY"] = "nonsense"
+	contains(t, "doctor", run(t, env, "", "doctor").want(t, 1).stdout, "warn  data directory", "fail  encryption key", "not asked")
+}

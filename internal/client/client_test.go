@@ -1,0 +1,385 @@
+package client_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/holdpoint/holdpoint/internal/client"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// server is a Holdpoint of few words: what it answers to the n-th request of an agent is
+// written in steps, and what it knows of calls in calls.
+type server struct {
+	*httptest.Server
+	mu    sync.Mutex
+	steps []http.HandlerFunc
+	calls map[string]string // by id: the API's answer
+	list  []string          // the API's list, newest first
+	got   []string          // bodies of requests to the endpoint
+	path  []string
+}
+
+func newServer(t *testing.T, steps ...http.HandlerFunc) *server {
+	t.Helper()
+	s := &server{steps: steps, calls: map[string]string{}}
+	mux := http.NewServeMux()
+	mux.HandleFunc("POST /agents/{agent}/mcp", s.endpoint)
+	mux.HandleFunc("GET /api/v1/calls/{id}", func(w http.ResponseWriter, r *http.Request) {
+		s.mu.Lock()
+		text, ok := s.calls[r.PathValue("id")]
+		s.mu.Unlock()
+		if !ok {
+			http.NotFound(w, r)
+			return
+		}
+		fmt.Fprint(w, text)
+	})
+	mux.HandleFunc("GET /api/v1/calls", func(w http.ResponseWriter, _ *http.Request) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		fmt.Fprintf(w, `{"items":[%s],"next_cursor":null}`, strings.Join(s.list, ","))
+	})
+	s.Server = httptest.NewServer(mux)
+	t.Cleanup(s.Close)
+	return s
+}
+
+func (s *server) endpoint(w http.ResponseWriter, r *http.Request) {
+	body, _ := io.ReadAll(r.Body)
+	s.mu.Lock()
+	s.got = append(s.got, string(body))
+	s.path = append(s.path, r.URL.EscapedPath())
+	if len(s.steps) == 0 {
+		s.mu.Unlock()
+		http.Error(w, "no more steps", http.StatusTeapot)
+		return
+	}
+	step := s.steps[0]
+	s.steps = s.steps[1:]
+	s.mu.Unlock()
+	step(w, r)
+}
+
+// know makes the API say something of a call, from now on.
+func (s *server) know(id, text string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.calls[id] = text
+}
+
+func (s *server) made(calls ...string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.list = append(calls, s.list...)
+}
+
+// tools are the names of the tools that were called, in order.
+func (s *server) tools(t *testing.T) string {
+	t.Helper()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var names []string
+	for _, body := range s.got {
+		var m struct {
+			Params struct {
+				Name string `json:"name"`
+			} `json:"params"`
+		}
+		if err := json.Unmarshal([]byte(body), &m); err != nil {
+			t.Fatalf("%v: %s", err, body)
+		}
+		names = append(names, m.Params.Name)
+	}
+	return strings.Join(names, " ")
+}
+
+func (s *server) client(t *testing.T) *client.Client {
+	t.Helper()
+	transport := &http.Transport{}
+	t.Cleanup(transport.CloseIdleConnections)
+	c, err := client.New(client.Config{
+		URL: s.URL, Token: "secret", HTTP: &http.Client{Transport: transport},
+		Retry: time.Millisecond, Patience: time.Second, Silence: 5 * time.Second,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+const id = "01980000-0000-7000-8000-000000000001"
+
+func answer(body string) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		fmt.Fprintf(w, `{"jsonrpc":"2.0","id":1,%s}`, body)
+	}
+}
+
+// ended answers that the call ended with a status.
+func ended(status string) http.HandlerFunc {
+	return answer(`"result":{"content":[{"type":"text","text":"it is ` + status + `"}],"isError":true,` +
+		`"_meta":{"dev.holdpoint/call":{"id":"` + id + `","status":"` + status + `","code":"` + status + `"}}}`)
+}
+
+// held begins a stream with the call's id, and goes on with then.
+func held(then http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Holdpoint-Call", id)
+		w.Header().Set("Content-Type", "text/event-stream")
+		fmt.Fprint(w, ": keepalive\n\n")
+		w.(http.Flusher).Flush()
+		then(w, r)
+	}
+}
+
+func event(body string) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprint(w, "event: message\ndata: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/progress\",\"params\":{}}\n\n: keepalive\n\n")
+		fmt.Fprintf(w, "event: message\ndata: {\"jsonrpc\":\"2.0\",\ndata: \"id\":1,%s}\n\n", body)
+	}
+}
+
+// cut ends the connection.
+func cut(w http.ResponseWriter, _ *http.Request) {
+	connection, _, err := w.(http.Hijacker).Hijack()
+	if err == nil {
+		_ = connection.Close()
+	}
+}
+
+func call(arguments string) client.ToolCall {
+	return client.ToolCall{Agent: "billing", Tool: "files__write", Arguments: json.RawMessage(arguments)}
+}
+
+func TestCall(t *testing.T) {
+	t.Parallel()
+	const done = `{"status":"succeeded","failure":null}`
+	const parked = `{"status":"parked","deadline":"2026-01-01T00:00:00Z"}`
+	tests := []struct {
+		name   string
+		steps  []http.HandlerFunc
+		state  string // what the API says of the call
+		tools  string // what is called, in order
+		status string
+	}{
+		{
+			"answered at once", []http.HandlerFunc{func(w http.ResponseWriter, r *http.Request) {
+				w.Header().Set("Holdpoint-Call", id)
+				answer(`"result":{"content":[]}`)(w, r)
+			}}, done, "files__write", "succeeded",
+		},
+		{"held to the end", []http.HandlerFunc{held(event(`"result":{"content":[]}`))}, done, "files__write", "succeeded"},
+		{"rejected", []http.HandlerFunc{ended("rejected")}, "", "files__write", "rejected"},
+		{"pending, then rejected", []http.HandlerFunc{ended("parked"), ended("rejected")}, "", "files__write holdpoint_await", "rejected"},
+		{
+			"pending for long", []http.HandlerFunc{ended("parked"), ended("approved"), ended("executing"), ended("expired")}, "",
+			"files__write holdpoint_await holdpoint_await holdpoint_await", "expired",
+		},
+		{"cut while held", []http.HandlerFunc{held(cut), ended("rejected")}, parked, "files__write holdpoint_await", "rejected"},
+		{
+			"cut again and again", []http.HandlerFunc{held(cut), cut, held(cut), cut, cut, ended("rejected")}, parked,
+			"files__write holdpoint_await holdpoint_await holdpoint_await holdpoint_await holdpoint_await", "rejected",
+		},
+		{
+			"the server is starting", []http.HandlerFunc{
+				held(cut), func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(503) },
+				answer(`"error":{"code":-32603,"message":"internal error"}`), ended("rejected"),
+			}, parked, "files__write holdpoint_await holdpoint_await holdpoint_await", "rejected",
+		},
+		{"the call's own error", []http.HandlerFunc{func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Holdpoint-Call", id)
+			answer(`"error":{"code":-32603,"message":"of the skill"}`)(w, r)
+		}}, `{"status":"failed","failure":"jsonrpc_error"}`, "files__write", "failed"},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			s := newServer(t, test.steps...)
+			if test.state != "" {
+				s.know(id, test.state)
+			}
+			outcome, err := s.client(t).Call(t.Context(), call(`{}`))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if outcome.Status != test.status || outcome.CallID != id {
+				t.Errorf("got %+v", outcome)
+			}
+			if got := s.tools(t); got != test.tools {
+				t.Errorf("called %s, want %s", got, test.tools)
+			}
+		})
+	}
+}
+
+// TestCallCutEarly: no id was received. The call is sent again only when the server, asked, does not have it.
+func TestCallCutEarly(t *testing.T) {
+	t.Parallel()
+	const before = `{"id":"old","name":"files__write","arguments":{"n":1}}`
+	const ours = `{"id":"` + id + `","name":"files__write","arguments":{"n":1}}`
+	const others = `{"id":"other","name":"files__write","arguments":{"n":2}}`
+	t.Run("the server has it", func(t *testing.T) {
+		t.Parallel()
+		s := newServer(t)
+		s.made(before)
+		s.steps = []http.HandlerFunc{
+			func(w http.ResponseWriter, r *http.Request) { s.made(others, ours); cut(w, r) }, ended("rejected"),
+		}
+		outcome, err := s.client(t).Call(t.Context(), call(` { "n" : 1 } `))
+		if err != nil || outcome.Status != "rejected" {
+			t.Errorf("got %+v, %v", outcome, err)
+		}
+		if got := s.tools(t); got != "files__write holdpoint_await" {
+			t.Errorf("called %s", got)
+		}
+	})
+	t.Run("the server does not have it", func(t *testing.T) {
+		t.Parallel()
+		s := newServer(t)
+		s.made(before)
+		s.steps = []http.HandlerFunc{func(w http.ResponseWriter, r *http.Request) { s.made(others); cut(w, r) }, ended("rejected")}
+		if outcome, err := s.client(t).Call(t.Context(), call(`{"n":1}`)); err != nil || outcome.Status != "rejected" {
+			t.Errorf("got %+v, %v", outcome, err)
+		}
+		if got := s.tools(t); got != "files__write files__write" {
+			t.Errorf("called %s", got)
+		}
+	})
+	t.Run("with an idempotency key", func(t *testing.T) {
+		t.Parallel()
+		s := newServer(t, cut, cut, ended("rejected"))
+		keyed := call(`{"n":1}`)
+		keyed.IdempotencyKey = "k"
+		if outcome, err := s.client(t).Call(t.Context(), keyed); err != nil || outcome.Status != "rejected" {
+			t.Errorf("got %+v, %v", outcome, err)
+		}
+		if got := s.tools(t); got != "files__write files__write files__write" || !strings.Contains(s.got[2], `"dev.holdpoint/idempotency_key":"k"`) {
+			t.Errorf("called %s: %s", got, s.got[2])
+		}
+	})
+	t.Run("nobody can say", func(t *testing.T) {
+		t.Parallel()
+		s := newServer(t, cut)
+		c := s.client(t)
+		c.HTTP = &http.Client{Transport: onlyMCP{c.HTTP.Transport}}
+		_, err := c.Call(t.Context(), call(`{}`))
+		if !errors.Is(err, client.ErrAmbiguous) {
+			t.Errorf("got %v", err)
+		}
+	})
+}
+
+// onlyMCP refuses the API.
+type onlyMCP struct{ http.RoundTripper }
+
+func (o onlyMCP) RoundTrip(r *http.Request) (*http.Response, error) {
+	if strings.HasPrefix(r.URL.Path, "/api/") {
+		return nil, errors.New("refused")
+	}
+	return o.RoundTripper.RoundTrip(r)
+}
+
+func TestCallStops(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	s := newServer(t, held(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }))
+	s.know(id, `{"status":"parked","deadline":"2026-01-01T00:00:00Z"}`)
+	toolCall := call(`{}`)
+	toolCall.Told = func(n client.News) {
+		if n.CallID == id && n.Status == "parked" && n.Deadline.Year() == 2026 {
+			cancel()
+		}
+	}
+	_, err := s.client(t).Call(ctx, toolCall)
+	var stopped *client.StoppedError
+	if !errors.As(err, &stopped) || stopped.CallID != id {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestCallGivesUp(t *testing.T) {
+	t.Parallel()
+	s := newServer(t)
+	c := s.client(t)
+	s.Close()
+	_, err := c.Call(t.Context(), call(`{}`))
+	var lost *client.LostError
+	if !errors.As(err, &lost) || lost.Sent {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestSilence(t *testing.T) {
+	t.Parallel()
+	s := newServer(t, held(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }), ended("rejected"))
+	s.know(id, `{"status":"parked"}`)
+	c := s.client(t)
+	c.Silence = 50 * time.Millisecond
+	if outcome, err := c.Call(t.Context(), call(`{}`)); err != nil || outcome.Status != "rejected" {
+		t.Errorf("got %+v, %v", outcome, err)
+	}
+}
+
+func TestRefused(t *testing.T) {
+	t.Parallel()
+	s := newServer(t, func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "no such credential", 401) })
+	_, err := s.client(t).Call(t.Context(), call(`{}`))
+	var problem *client.Problem
+	if !errors.As(err, &problem) || problem.Status != 401 || problem.Detail != "no such credential" {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestExactArguments(t *testing.T) {
+	t.Parallel()
+	const arguments = `{"big":9007199254740993, "huge":1e400,"zero":-0,"html":"<&>","esc":"\u003c\ud83d\ude00","dup":1,"dup":2}`
+	s := newServer(t, ended("rejected"))
+	c := s.client(t)
+	toolCall := call(arguments)
+	toolCall.Agent = "a/b"
+	if _, err := c.Call(t.Context(), toolCall); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(s.got[0], `"arguments":`+arguments+`}}`) {
+		t.Errorf("sent %s", s.got[0])
+	}
+	if s.path[0] != "/agents/a%2Fb/mcp" {
+		t.Errorf("path %s", s.path[0])
+	}
+	toolCall.Arguments = json.RawMessage(`{}},"x":{`)
+	if _, err := c.Call(t.Context(), toolCall); err == nil {
+		t.Error("arguments that are no JSON were sent")
+	}
+}
+
+func TestTools(t *testing.T) {
+	t.Parallel()
+	s := newServer(t,
+		answer(`"result":{"tools":[{"name":"a","x":1e400}],"nextCursor":"2","_meta":{"dev.holdpoint/problems":[{"skill":"s","kind":"transport","error":"e"}]}}`),
+		answer(`"result":{"tools":[{"name":"b"}]}`))
+	found, err := s.client(t).Tools(t.Context(), "billing")
+	if err != nil || len(found.Items) != 2 || string(found.Items[0]) != `{"name":"a","x":1e400}` {
+		t.Errorf("got %s, %v", found.Items, err)
+	}
+	if len(found.Problems) != 1 || found.Problems[0].Skill != "s" {
+		t.Errorf("problems %v", found.Problems)
+	}
+	if !strings.Contains(s.got[1], `"cursor":"2"`) {
+		t.Errorf("second request %s", s.got[1])
+	}
+}
