@@ -87,8 +87,7 @@ func serveHandler(t testing.TB, server *mcp.Server, handler http.Handler) *httpt
 		for session := range server.Sessions() {
 			_ = session.Close()
 		}
-		h.CloseClientConnections()
-		h.Close()
+		shut(h)
 	})
 	return h
 }
@@ -238,11 +237,28 @@ func (s *script) last(method string) message {
 func (s *script) serve(t testing.TB) *httptest.Server {
 	t.Helper()
 	h := httptest.NewServer(s)
-	t.Cleanup(func() {
-		h.CloseClientConnections()
-		h.Close()
-	})
+	t.Cleanup(func() { shut(h) })
 	return h
+}
+
+// shut closes a server whose clients may still connect and whose handlers may
+// wait for them to leave.
+func shut(h *httptest.Server) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		h.Close()
+	}()
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		h.CloseClientConnections()
+		select {
+		case <-done:
+			return
+		case <-tick.C:
+		}
+	}
 }
 
 // answer writes a JSON answer.
