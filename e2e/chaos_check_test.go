@@ -1,6 +1,7 @@
 package e2e_test
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/holdpoint/holdpoint/e2e/internal/holdpoint"
@@ -48,8 +49,8 @@ func (c *chaos) checkAudit(calls []holdpoint.Call) {
 		c.t.Fatal(err)
 	}
 	story := map[string][]string{}
-	for i := len(events) - 1; i >= 0; i-- { // the oldest first
-		if e := events[i]; strings.HasPrefix(e.Action, "call.") || strings.HasPrefix(e.Action, "approval.") {
+	for _, e := range slices.Backward(events) { // the oldest first
+		if strings.HasPrefix(e.Action, "call.") || strings.HasPrefix(e.Action, "approval.") {
 			story[e.Subject] = append(story[e.Subject], e.Action)
 		}
 	}

@@ -18,7 +18,8 @@ import (
 
 const (
 	reviewers    = 8
-	killInterval = 4 * time.Second // from a restart to the next kill
+	killInterval = 2 * time.Second  // from a restart to the next kill
+	duration     = 25 * time.Second // of the decisions, at the pace of the reviewers
 )
 
 // chaosCalls is how many calls are parked: HOLDPOINT_E2E_CALLS, else 1,000, or
@@ -63,7 +64,7 @@ func TestChaos(t *testing.T) {
 		c.tokens = append(c.tokens, c.w.person(c.servers[0], fmt.Sprintf("reviewer-%d", i), "reviewer"))
 	}
 	c.park(chaosCalls(t))
-	c.counting.TakeUpTo(100 * time.Millisecond) // so that some are in flight when a server is killed
+	c.counting.TakeUpTo(300 * time.Millisecond) // so that some are in flight when a server is killed
 
 	ctx, calm := context.WithCancel(t.Context())
 	var killer sync.WaitGroup
@@ -144,11 +145,13 @@ func (c *chaos) server(i int) *holdpoint.Process {
 // decideAll has every approval decided by two reviewers, who do not know of each other.
 func (c *chaos) decideAll() {
 	tasks := make(chan holdpoint.Approval)
+	pace := 2 * duration * reviewers / time.Duration(2*len(c.parked)) // at most, between two decisions
 	var people sync.WaitGroup
 	for i := range reviewers {
 		people.Go(func() {
 			for shown := range tasks {
 				c.decideAtBoth(c.tokens[i], shown, rand.IntN(2) == 0)
+				eventually.Pause(c.t.Context(), rand.N(pace))
 			}
 		})
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -24,7 +25,7 @@ const (
 func TestCrowd(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.args = []string{"--max-conns", fmt.Sprint(crowdConns)}
+	w.args = []string{"--max-conns", strconv.Itoa(crowdConns)}
 	open, gated := skill.NewCounting(t), skill.NewCounting(t)
 	p := w.serve()
 	w.apply(p, fmt.Sprintf(`skills:
@@ -53,7 +54,7 @@ agents:
 		if i%2 == 0 {
 			counting = open
 		}
-		if n := counting.Count(fmt.Sprint(i)); n != 1 {
+		if n := counting.Count(strconv.Itoa(i)); n != 1 {
 			t.Errorf("call %d arrived %d times", i, n)
 		}
 	}
@@ -110,14 +111,14 @@ agents:
 		for tool, server := range map[string]*skill.Raw{"open__any": open, "gated__any": gated} {
 			done := agent.begin(t.Context(), tool, arguments)
 			if server == gated {
-				if err := <-approveUntilDecided(t, fmt.Sprint(i), agent); err != nil {
+				if err := <-approveUntilDecided(t, strconv.Itoa(i), agent); err != nil {
 					t.Fatal(err)
 				}
 			}
 			if got := <-done; got.err != nil || got.answer.Result.IsError {
 				t.Errorf("%s %.100s: %s, %v", tool, arguments, got.answer.Raw, got.err)
 			}
-			if sent := server.Arguments(fmt.Sprint(i)); sent != arguments {
+			if sent := server.Arguments(strconv.Itoa(i)); sent != arguments {
 				t.Errorf("%s: %.100s arrived as %.100s", tool, arguments, sent)
 			}
 		}

@@ -20,7 +20,7 @@ func TestDemo(t *testing.T) {
 	t.Parallel()
 	w := newEmbeddedWorld(t)
 	o := w.options()
-	o.Command = "demo"
+	o.Command, o.Port = "demo", holdpoint.FreePort(t) // the same again: it is in the URLs of the demo's skills
 	p := program.Serve(t, o)
 	eventually.Succeeds(t, patience, "the sign-in link", func() error {
 		if !signInLink.MatchString(p.Stdout()) {

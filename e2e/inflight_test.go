@@ -1,7 +1,6 @@
 package e2e_test
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"net/http"
@@ -202,18 +201,6 @@ func awaitGone(t *testing.T, pid string) {
 		t.Fatal(err)
 	}
 	eventually.Succeeds(t, 30*time.Second, "the end of process "+pid, func() error {
-		if syscall.Kill(number, 0) != nil {
-			return nil
-		}
-		if stat, err := os.ReadFile("/proc/" + pid + "/stat"); err == nil && isZombie(stat) {
-			return nil
-		}
-		return errors.New("it is still there")
+		return gone(number)
 	})
-}
-
-// isZombie reads the state in /proc/PID/stat, which follows the name in parentheses.
-func isZombie(stat []byte) bool {
-	_, rest, _ := bytes.Cut(stat, []byte(") "))
-	return bytes.HasPrefix(rest, []byte("Z"))
 }

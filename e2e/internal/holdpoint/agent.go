@@ -128,9 +128,21 @@ func Post(ctx context.Context, url string, header http.Header, method, params st
 	return answer, response.Header, err
 }
 
+// Notify sends a notification.
+func Notify(ctx context.Context, url string, header http.Header, method string) error {
+	response, err := send(ctx, url, header, fmt.Sprintf(`{"jsonrpc":"2.0","method":%q}`, method))
+	if err != nil {
+		return err
+	}
+	return response.Body.Close()
+}
+
 // open sends a request and returns when the response begins.
 func open(ctx context.Context, url string, header http.Header, method, params string) (*http.Response, error) {
-	body := fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":%q,"params":%s}`, method, params)
+	return send(ctx, url, header, fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":%q,"params":%s}`, method, params))
+}
+
+func send(ctx context.Context, url string, header http.Header, body string) (*http.Response, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, url, strings.NewReader(body))
 	if err != nil {
 		return nil, err
@@ -142,7 +154,7 @@ func open(ctx context.Context, url string, header http.Header, method, params st
 	if err != nil {
 		return nil, err
 	}
-	if response.StatusCode != http.StatusOK {
+	if response.StatusCode != http.StatusOK && response.StatusCode != http.StatusAccepted {
 		defer response.Body.Close()
 		said, _ := io.ReadAll(io.LimitReader(response.Body, 4096))
 		return nil, &RefusedError{response.StatusCode, string(said)}

@@ -28,7 +28,7 @@ func Build(dir string, race bool) (Program, error) {
 	if said, err := cmd.CombinedOutput(); err != nil {
 		return Program{}, fmt.Errorf("build holdpoint: %w\n%s", err, said)
 	}
-	if err := os.Chmod(path, 0o755); err != nil { //nolint:gosec // G302: ordinary users run it too
+	if err := os.Chmod(path, 0o755); err != nil {
 		return Program{}, fmt.Errorf("build holdpoint: %w", err)
 	}
 	return Program{Path: path}, nil

@@ -37,7 +37,7 @@ func (c CLI) Run(t testing.TB, args ...string) Ran {
 func (c CLI) Start(t testing.TB, args ...string) <-chan Ran {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), commandLimit)
-	cmd := exec.CommandContext(ctx, c.Program.Path, args...) //nolint:gosec // G204: the program under test
+	cmd := exec.CommandContext(ctx, c.Program.Path, args...)
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	cmd.Env = append([]string{
@@ -53,8 +53,7 @@ func (c CLI) Start(t testing.TB, args ...string) <-chan Ran {
 		defer cancel()
 		err := cmd.Wait()
 		ran := Ran{Stdout: stdout.String(), Stderr: stderr.String()}
-		var exit *exec.ExitError
-		if errors.As(err, &exit) {
+		if exit, ok := errors.AsType[*exec.ExitError](err); ok {
 			ran.Code = exit.ExitCode()
 		} else if err != nil {
 			ran.Code, ran.Stderr = -1, ran.Stderr+err.Error()

@@ -80,7 +80,7 @@ func (p Program) TryStart(t testing.TB, o Options) (*Process, error) {
 		URL: fmt.Sprintf("http://127.0.0.1:%d", o.Port), Port: o.Port,
 		name: fmt.Sprintf("%s %d", o.Command, started.Add(1)), output: &output{}, ended: make(chan struct{}),
 	}
-	cmd := exec.Command(p.Path, o.arguments()...) //nolint:gosec // G204: the program under test
+	cmd := exec.Command(p.Path, o.arguments()...)
 	cmd.Env = o.environment(t)
 	cmd.Dir = o.Dir
 	cmd.Stdout, cmd.Stderr = process.output.stream(true), process.output.stream(false)

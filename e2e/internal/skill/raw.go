@@ -32,15 +32,15 @@ func (s *Raw) Arguments(n string) string {
 
 // Request is one JSON-RPC request as it came.
 type Request struct {
-	HTTP   *http.Request
-	Body   []byte
-	ID     json.RawMessage
-	Method string
+	HTTP   *http.Request   `json:"-"`
+	Body   []byte          `json:"-"`
+	ID     json.RawMessage `json:"id"`
+	Method string          `json:"method"`
 	Params struct {
 		Name      string          `json:"name"`
 		Cursor    string          `json:"cursor"`
 		Arguments json.RawMessage `json:"arguments"`
-	}
+	} `json:"params"`
 }
 
 // N is the argument n, as it was written.
@@ -67,12 +67,7 @@ func (s *Raw) ServeHTTP(w http.ResponseWriter, h *http.Request) {
 		return // the client left
 	}
 	r := &Request{HTTP: h, Body: body}
-	message := struct {
-		ID     *json.RawMessage
-		Method *string
-		Params any
-	}{&r.ID, &r.Method, &r.Params}
-	if err := json.Unmarshal(body, &message); err != nil {
+	if err := json.Unmarshal(body, r); err != nil {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// StdioArgument, as its first argument, makes a test binary a stdio skill server.
+// StdioArgument is the first argument that makes a test binary a stdio skill server.
 const StdioArgument = "stdio-skill"
 
 // StdioCommand is the command of a skill that runs this test binary.
