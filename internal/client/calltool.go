@@ -67,8 +67,8 @@ const codeInternal = -32603
 // firstPatience is how long to try to reach a server that was not heard of yet.
 const firstPatience = 5 * time.Second
 
-// ErrAmbiguous: the connection broke before the server said a call's id, and
-// it cannot be found out whether it has the call.
+// ErrAmbiguous means that the connection broke before the server said a call's id, and
+// that it cannot be found out whether it has the call.
 var ErrAmbiguous = errors.New("it is not known whether the server received the call")
 
 // StoppedError tells of a wait that ended before its call did.

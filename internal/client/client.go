@@ -170,8 +170,7 @@ func (c *Client) authorize(request *http.Request) {
 
 // unreachable says which server could not be reached, without the repetition in url.Error.
 func (c *Client) unreachable(err error) error {
-	var wrapped *url.Error
-	if errors.As(err, &wrapped) {
+	if wrapped, ok := errors.AsType[*url.Error](err); ok {
 		err = wrapped.Err
 	}
 	return fmt.Errorf("reach %s: %w", c.base, err)

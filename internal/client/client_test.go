@@ -186,17 +186,21 @@ func TestCall(t *testing.T) {
 		{"rejected", []http.HandlerFunc{ended("rejected")}, "", "files__write", "rejected"},
 		{"pending, then rejected", []http.HandlerFunc{ended("parked"), ended("rejected")}, "", "files__write holdpoint_await", "rejected"},
 		{
-			"pending for long", []http.HandlerFunc{ended("parked"), ended("approved"), ended("executing"), ended("expired")}, "",
+			"pending for long",
+			[]http.HandlerFunc{ended("parked"), ended("approved"), ended("executing"), ended("expired")},
+			"",
 			"files__write holdpoint_await holdpoint_await holdpoint_await", "expired",
 		},
 		{"cut while held", []http.HandlerFunc{held(cut), ended("rejected")}, parked, "files__write holdpoint_await", "rejected"},
 		{
-			"cut again and again", []http.HandlerFunc{held(cut), cut, held(cut), cut, cut, ended("rejected")}, parked,
+			"cut again and again",
+			[]http.HandlerFunc{held(cut), cut, held(cut), cut, cut, ended("rejected")},
+			parked,
 			"files__write holdpoint_await holdpoint_await holdpoint_await holdpoint_await holdpoint_await", "rejected",
 		},
 		{
 			"the server is starting", []http.HandlerFunc{
-				held(cut), func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(503) },
+				held(cut), func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) },
 				answer(`"error":{"code":-32603,"message":"internal error"}`), ended("rejected"),
 			}, parked, "files__write holdpoint_await holdpoint_await holdpoint_await", "rejected",
 		},
@@ -337,7 +341,9 @@ func TestSilence(t *testing.T) {
 
 func TestRefused(t *testing.T) {
 	t.Parallel()
-	s := newServer(t, func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "no such credential", 401) })
+	s := newServer(t, func(w http.ResponseWriter, _ *http.Request) {
+		http.Error(w, "no such credential", http.StatusUnauthorized)
+	})
 	_, err := s.client(t).Call(t.Context(), call(`{}`))
 	var problem *client.Problem
 	if !errors.As(err, &problem) || problem.Status != 401 || problem.Detail != "no such credential" {

@@ -6,7 +6,7 @@ import (
 	"fmt"
 )
 
-// Problem that an endpoint reports with its list of tools: a skill that is missing from it.
+// SkillProblem is what an endpoint reports with its list of tools: a skill that is missing from it.
 type SkillProblem struct {
 	Skill string `json:"skill"`
 	Kind  string `json:"kind"`

@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"maps"
 	"strconv"
 	"time"
 
@@ -82,8 +83,6 @@ func (a *API) actors(ctx context.Context, events []audit.Event) (map[uuid.UUID]s
 	if err != nil {
 		return nil, err
 	}
-	for id, name := range agentNames {
-		names[id] = name
-	}
+	maps.Copy(names, agentNames)
 	return names, nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -33,15 +34,7 @@ func callerOf(ctx context.Context) caller {
 }
 
 func (c caller) has(roles ...identity.Role) bool {
-	if c.person == nil {
-		return false
-	}
-	for _, role := range roles {
-		if c.person.Has(role) {
-			return true
-		}
-	}
-	return false
+	return c.person != nil && slices.ContainsFunc(roles, c.person.Has)
 }
 
 // seesAll reports whether the caller sees the calls and conversations of everybody.

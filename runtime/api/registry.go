@@ -86,8 +86,7 @@ type applyInput struct {
 
 func (a *API) apply(ctx context.Context, input *applyInput) (*listOutput[agent.Change], error) {
 	changes, err := a.agents.Apply(ctx, callerOf(ctx).actor(), input.Body.Spec, input.Body.DryRun)
-	var spec *agent.InvalidError
-	if errors.As(err, &spec) {
+	if spec, ok := errors.AsType[*agent.InvalidError](err); ok {
 		return nil, specProblem(spec, "body.spec")
 	}
 	if err != nil {

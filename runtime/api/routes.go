@@ -64,31 +64,53 @@ func workRoutes() []route {
 	operator := rule{Roles: []identity.Role{identity.Operator}}
 	get, post := http.MethodGet, http.MethodPost
 	return []route{
-		{ID: "listConversations", Method: get, Path: "/api/v1/conversations", Tag: "conversations",
-			Summary: "Conversations of an agent, newest first", Rule: own},
-		{ID: "getConversation", Method: get, Path: "/api/v1/conversations/{id}", Tag: "conversations",
-			Summary: "A conversation with its catalogue", Rule: own},
+		{
+			ID: "listConversations", Method: get, Path: "/api/v1/conversations", Tag: "conversations",
+			Summary: "Conversations of an agent, newest first", Rule: own,
+		},
+		{
+			ID: "getConversation", Method: get, Path: "/api/v1/conversations/{id}", Tag: "conversations",
+			Summary: "A conversation with its catalogue", Rule: own,
+		},
 
-		{ID: "listCalls", Method: get, Path: "/api/v1/calls", Tag: "calls",
-			Summary: "Calls, newest first", Rule: own},
-		{ID: "getCall", Method: get, Path: "/api/v1/calls/{id}", Tag: "calls",
-			Summary: "A call", Rule: own},
-		{ID: "cancelCall", Method: post, Path: "/api/v1/calls/{id}/cancel", Tag: "calls",
-			Summary: "Cancel a call that nobody decided about yet", Rule: ownOrOperator},
-		{ID: "resolveCall", Method: post, Path: "/api/v1/calls/{id}/resolve", Tag: "calls",
-			Summary: "Say what became of a call whose outcome is unknown", Rule: operator},
+		{
+			ID: "listCalls", Method: get, Path: "/api/v1/calls", Tag: "calls",
+			Summary: "Calls, newest first", Rule: own,
+		},
+		{
+			ID: "getCall", Method: get, Path: "/api/v1/calls/{id}", Tag: "calls",
+			Summary: "A call", Rule: own,
+		},
+		{
+			ID: "cancelCall", Method: post, Path: "/api/v1/calls/{id}/cancel", Tag: "calls",
+			Summary: "Cancel a call that nobody decided about yet", Rule: ownOrOperator,
+		},
+		{
+			ID: "resolveCall", Method: post, Path: "/api/v1/calls/{id}/resolve", Tag: "calls",
+			Summary: "Say what became of a call whose outcome is unknown", Rule: operator,
+		},
 
-		{ID: "listApprovals", Method: get, Path: "/api/v1/approvals", Tag: "approvals",
-			Summary: "Approvals, newest first", Rule: both},
-		{ID: "getApproval", Method: get, Path: "/api/v1/approvals/{id}", Tag: "approvals",
-			Summary: "An approval", Rule: both},
-		{ID: "approve", Method: post, Path: "/api/v1/approvals/{id}/approve", Tag: "approvals",
-			Summary: "Approve the call, exactly as it was shown", Rule: reviewer, OwnChecks: true},
-		{ID: "reject", Method: post, Path: "/api/v1/approvals/{id}/reject", Tag: "approvals",
-			Summary: "Reject the call, with a reason for its agent", Rule: reviewer, OwnChecks: true},
+		{
+			ID: "listApprovals", Method: get, Path: "/api/v1/approvals", Tag: "approvals",
+			Summary: "Approvals, newest first", Rule: both,
+		},
+		{
+			ID: "getApproval", Method: get, Path: "/api/v1/approvals/{id}", Tag: "approvals",
+			Summary: "An approval", Rule: both,
+		},
+		{
+			ID: "approve", Method: post, Path: "/api/v1/approvals/{id}/approve", Tag: "approvals",
+			Summary: "Approve the call, exactly as it was shown", Rule: reviewer, OwnChecks: true,
+		},
+		{
+			ID: "reject", Method: post, Path: "/api/v1/approvals/{id}/reject", Tag: "approvals",
+			Summary: "Reject the call, with a reason for its agent", Rule: reviewer, OwnChecks: true,
+		},
 
-		{ID: "listAudit", Method: get, Path: "/api/v1/audit", Tag: "audit",
-			Summary: "What happened, newest first", Rule: both},
+		{
+			ID: "listAudit", Method: get, Path: "/api/v1/audit", Tag: "audit",
+			Summary: "What happened, newest first", Rule: both,
+		},
 	}
 }
 
@@ -100,56 +122,102 @@ func registryRoutes() []route {
 	get, post, patch, remove := http.MethodGet, http.MethodPost, http.MethodPatch, http.MethodDelete
 	created := http.StatusCreated
 	return []route{
-		{ID: "apply", Method: post, Path: "/api/v1/apply", Tag: "registry", MaxBody: applyBody,
-			Summary: "Declare skills, agents and assignments", Rule: operator},
+		{
+			ID: "apply", Method: post, Path: "/api/v1/apply", Tag: "registry", MaxBody: applyBody,
+			Summary: "Declare skills, agents and assignments", Rule: operator,
+		},
 
-		{ID: "listAgents", Method: get, Path: "/api/v1/agents", Tag: "agents",
-			Summary: "Agents, by name", Rule: both},
-		{ID: "createAgent", Method: post, Path: "/api/v1/agents", Tag: "agents", Status: created,
-			Summary: "Make an agent", Rule: operator},
-		{ID: "getAgent", Method: get, Path: "/api/v1/agents/{name}", Tag: "agents",
-			Summary: "An agent", Rule: both},
-		{ID: "updateAgent", Method: patch, Path: "/api/v1/agents/{name}", Tag: "agents",
-			Summary: "Change what the body names of an agent", Rule: operator},
-		{ID: "deleteAgent", Method: remove, Path: "/api/v1/agents/{name}", Tag: "agents",
-			Summary: "Delete an agent; its keys stop working", Rule: operator},
+		{
+			ID: "listAgents", Method: get, Path: "/api/v1/agents", Tag: "agents",
+			Summary: "Agents, by name", Rule: both,
+		},
+		{
+			ID: "createAgent", Method: post, Path: "/api/v1/agents", Tag: "agents", Status: created,
+			Summary: "Make an agent", Rule: operator,
+		},
+		{
+			ID: "getAgent", Method: get, Path: "/api/v1/agents/{name}", Tag: "agents",
+			Summary: "An agent", Rule: both,
+		},
+		{
+			ID: "updateAgent", Method: patch, Path: "/api/v1/agents/{name}", Tag: "agents",
+			Summary: "Change what the body names of an agent", Rule: operator,
+		},
+		{
+			ID: "deleteAgent", Method: remove, Path: "/api/v1/agents/{name}", Tag: "agents",
+			Summary: "Delete an agent; its keys stop working", Rule: operator,
+		},
 
-		{ID: "listKeys", Method: get, Path: "/api/v1/agents/{name}/keys", Tag: "agents",
-			Summary: "Keys of an agent, without their secrets", Rule: operator},
-		{ID: "createKey", Method: post, Path: "/api/v1/agents/{name}/keys", Tag: "agents", Status: created,
-			Summary: "Make a key; it is shown this once", Rule: operator},
-		{ID: "revokeKey", Method: remove, Path: "/api/v1/agents/{name}/keys/{id}", Tag: "agents",
-			Summary: "Revoke a key", Rule: operator},
+		{
+			ID: "listKeys", Method: get, Path: "/api/v1/agents/{name}/keys", Tag: "agents",
+			Summary: "Keys of an agent, without their secrets", Rule: operator,
+		},
+		{
+			ID: "createKey", Method: post, Path: "/api/v1/agents/{name}/keys", Tag: "agents", Status: created,
+			Summary: "Make a key; it is shown this once", Rule: operator,
+		},
+		{
+			ID: "revokeKey", Method: remove, Path: "/api/v1/agents/{name}/keys/{id}", Tag: "agents",
+			Summary: "Revoke a key", Rule: operator,
+		},
 
-		{ID: "listSkills", Method: get, Path: "/api/v1/skills", Tag: "skills",
-			Summary: "Skills, by name", Rule: both},
-		{ID: "createSkill", Method: post, Path: "/api/v1/skills", Tag: "skills", Status: created,
-			Summary: "Register a skill", Rule: operator},
-		{ID: "getSkill", Method: get, Path: "/api/v1/skills/{name}", Tag: "skills",
-			Summary: "A skill, without its secrets", Rule: both},
-		{ID: "updateSkill", Method: patch, Path: "/api/v1/skills/{name}", Tag: "skills",
-			Summary: "Change what the body names of a skill", Rule: operator},
-		{ID: "deleteSkill", Method: remove, Path: "/api/v1/skills/{name}", Tag: "skills",
-			Summary: "Delete a skill", Rule: operator},
-		{ID: "probeSkill", Method: post, Path: "/api/v1/skills/{name}/probe", Tag: "skills",
-			Summary: "Connect to a skill's server and list its tools, step by step", Rule: operator},
-		{ID: "listSkillTools", Method: get, Path: "/api/v1/skills/{name}/tools", Tag: "skills",
-			Summary: "Tools that a skill's server offers, with their pins", Rule: both},
-		{ID: "acceptTool", Method: post, Path: "/api/v1/skills/{name}/tools/{tool}/accept", Tag: "skills",
-			Summary: "Accept a tool's present definition", Rule: operator},
+		{
+			ID: "listSkills", Method: get, Path: "/api/v1/skills", Tag: "skills",
+			Summary: "Skills, by name", Rule: both,
+		},
+		{
+			ID: "createSkill", Method: post, Path: "/api/v1/skills", Tag: "skills", Status: created,
+			Summary: "Register a skill", Rule: operator,
+		},
+		{
+			ID: "getSkill", Method: get, Path: "/api/v1/skills/{name}", Tag: "skills",
+			Summary: "A skill, without its secrets", Rule: both,
+		},
+		{
+			ID: "updateSkill", Method: patch, Path: "/api/v1/skills/{name}", Tag: "skills",
+			Summary: "Change what the body names of a skill", Rule: operator,
+		},
+		{
+			ID: "deleteSkill", Method: remove, Path: "/api/v1/skills/{name}", Tag: "skills",
+			Summary: "Delete a skill", Rule: operator,
+		},
+		{
+			ID: "probeSkill", Method: post, Path: "/api/v1/skills/{name}/probe", Tag: "skills",
+			Summary: "Connect to a skill's server and list its tools, step by step", Rule: operator,
+		},
+		{
+			ID: "listSkillTools", Method: get, Path: "/api/v1/skills/{name}/tools", Tag: "skills",
+			Summary: "Tools that a skill's server offers, with their pins", Rule: both,
+		},
+		{
+			ID: "acceptTool", Method: post, Path: "/api/v1/skills/{name}/tools/{tool}/accept", Tag: "skills",
+			Summary: "Accept a tool's present definition", Rule: operator,
+		},
 
-		{ID: "listAssignments", Method: get, Path: "/api/v1/assignments", Tag: "assignments",
-			Summary: "Which agent may use which skill", Rule: both},
-		{ID: "assign", Method: post, Path: "/api/v1/assignments", Tag: "assignments", Status: created,
-			Summary: "Let an agent use a skill", Rule: operator},
-		{ID: "unassign", Method: remove, Path: "/api/v1/assignments/{agent}/{skill}", Tag: "assignments",
-			Summary: "Take a skill away from an agent", Rule: operator},
+		{
+			ID: "listAssignments", Method: get, Path: "/api/v1/assignments", Tag: "assignments",
+			Summary: "Which agent may use which skill", Rule: both,
+		},
+		{
+			ID: "assign", Method: post, Path: "/api/v1/assignments", Tag: "assignments", Status: created,
+			Summary: "Let an agent use a skill", Rule: operator,
+		},
+		{
+			ID: "unassign", Method: remove, Path: "/api/v1/assignments/{agent}/{skill}", Tag: "assignments",
+			Summary: "Take a skill away from an agent", Rule: operator,
+		},
 
-		{ID: "listTokens", Method: get, Path: "/api/v1/tokens", Tag: "tokens",
-			Summary: "Tokens of people, without their secrets", Rule: operator},
-		{ID: "createToken", Method: post, Path: "/api/v1/tokens", Tag: "tokens", Status: created,
-			Summary: "Make a token for a person; it is shown this once", Rule: operator},
-		{ID: "revokeToken", Method: remove, Path: "/api/v1/tokens/{id}", Tag: "tokens",
-			Summary: "Revoke a token", Rule: operator},
+		{
+			ID: "listTokens", Method: get, Path: "/api/v1/tokens", Tag: "tokens",
+			Summary: "Tokens of people, without their secrets", Rule: operator,
+		},
+		{
+			ID: "createToken", Method: post, Path: "/api/v1/tokens", Tag: "tokens", Status: created,
+			Summary: "Make a token for a person; it is shown this once", Rule: operator,
+		},
+		{
+			ID: "revokeToken", Method: remove, Path: "/api/v1/tokens/{id}", Tag: "tokens",
+			Summary: "Revoke a token", Rule: operator,
+		},
 	}
 }

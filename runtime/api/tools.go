@@ -1,13 +1,13 @@
 package api
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"maps"
 	"net/http"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/holdpoint/holdpoint/runtime/agent"
@@ -87,7 +87,7 @@ func pinsOf(statuses map[string]tool.PinStatus) []tool.Pin {
 			pins = append(pins, s.Accepted)
 		}
 	}
-	slices.SortFunc(pins, func(a, b tool.Pin) int { return strings.Compare(string(a[:]), string(b[:])) })
+	slices.SortFunc(pins, func(a, b tool.Pin) int { return bytes.Compare(a[:], b[:]) })
 	return slices.Compact(pins)
 }
 

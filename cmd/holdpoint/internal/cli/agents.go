@@ -157,7 +157,7 @@ func (e *Env) printSecret(text json.RawMessage, note string) error {
 	if err != nil {
 		return err
 	}
-	e.note("%s", note)
+	e.notef("%s", note)
 	return write(e.Stdout, made.Key+"\n")
 }
 

@@ -85,17 +85,17 @@ func (e *Env) call(ctx context.Context, agent, tool string, o callOptions) error
 func (e *Env) tell(n client.News) {
 	switch {
 	case n.Lost != nil && n.CallID != "":
-		e.note("%v; the call %s goes on, trying again", n.Lost, n.CallID)
+		e.notef("%v; the call %s goes on, trying again", n.Lost, n.CallID)
 	case n.Lost != nil:
-		e.note("%v; trying again", n.Lost)
+		e.notef("%v; trying again", n.Lost)
 	case n.Attached:
-		e.note("this is the call %s, which was made before", n.CallID)
+		e.notef("this is the call %s, which was made before", n.CallID)
 	case n.Status == "parked":
-		e.note("waiting for approval: call %s (deadline %s)", n.CallID, n.Deadline.UTC().Format(time.RFC3339))
+		e.notef("waiting for approval: call %s (deadline %s)", n.CallID, n.Deadline.UTC().Format(time.RFC3339))
 	case n.Status == "approved" || n.Status == "executing":
-		e.note("executing: call %s", n.CallID)
+		e.notef("executing: call %s", n.CallID)
 	case n.Status == "needs_connection":
-		e.note("waiting for a connection: call %s", n.CallID)
+		e.notef("waiting for a connection: call %s", n.CallID)
 	}
 }
 
@@ -105,8 +105,7 @@ func (e *Env) notEnded(ctx context.Context, agent string, err error) error {
 	if ctx.Err() != nil {
 		code = ExitInterrupted
 	}
-	var stopped *client.StoppedError
-	if errors.As(err, &stopped) {
+	if stopped, ok := errors.AsType[*client.StoppedError](err); ok {
 		if code == ExitInterrupted {
 			err = fmt.Errorf("stopped waiting; the call %s goes on", stopped.CallID)
 		}

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 	"time"
 
@@ -52,8 +51,7 @@ func Run(ctx context.Context, e *Env, args []string, further ...*cobra.Command) 
 		return exit.Code
 	}
 	e.complain(err)
-	var usage *usageError
-	if errors.As(err, &usage) {
+	if _, ok := errors.AsType[*usageError](err); ok {
 		fmt.Fprintf(e.Stderr, "See %q.\n", command.CommandPath()+" --help")
 	}
 	return ExitFailure
@@ -143,16 +141,6 @@ func group(use, short string, commands ...*cobra.Command) *cobra.Command {
 // client is the way to the server.
 func (e *Env) client() (*client.Client, error) {
 	return client.New(client.Config{URL: e.url, Token: e.token, Version: e.Version})
-}
-
-// terminal reports whether w is one.
-func terminal(w io.Writer) bool {
-	file, ok := w.(*os.File)
-	if !ok {
-		return false
-	}
-	info, err := file.Stat()
-	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }
 
 // usageError is bad use of a command.

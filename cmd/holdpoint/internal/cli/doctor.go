@@ -255,8 +255,7 @@ func (e *Env) checkServer(ctx context.Context) []finding {
 	text, err := e.get(ctx, "skills", (&page{limit: 200}).query())
 	if err != nil {
 		advice := "start it with holdpoint serve, or set HOLDPOINT_URL"
-		var refused *client.Problem
-		if errors.As(err, &refused) {
+		if _, refused := errors.AsType[*client.Problem](err); refused {
 			advice = "use the token of an operator"
 		}
 		return []finding{{fail, "server", err.Error(), advice}}

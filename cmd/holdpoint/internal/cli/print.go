@@ -22,8 +22,8 @@ func write(w io.Writer, text string) error {
 	return nil
 }
 
-// note tells something beside the output.
-func (e *Env) note(format string, args ...any) {
+// notef tells something beside the output.
+func (e *Env) notef(format string, args ...any) {
 	fmt.Fprintln(e.Stderr, Visible(fmt.Sprintf(format, args...)))
 }
 
@@ -92,7 +92,7 @@ func printList[T any](e *Env, text json.RawMessage, header []string, row func(T)
 		return err
 	}
 	if found.NextCursor != nil && *found.NextCursor != "" {
-		e.note("There is more: --cursor %s", *found.NextCursor)
+		e.notef("There is more: --cursor %s", *found.NextCursor)
 	}
 	return nil
 }
@@ -102,7 +102,7 @@ func moment(t *time.Time) string {
 	if t == nil || t.IsZero() {
 		return ""
 	}
-	return t.Local().Format("2006-01-02 15:04:05")
+	return t.Local().Format("2006-01-02 15:04:05") //nolint:gosmopolitan // for the person at this terminal
 }
 
 // remaining is how long it is to a deadline.

@@ -51,11 +51,14 @@ server:
 		{
 			"variables before the file",
 			map[string]string{"HOLDPOINT_DATA_DIR": "/from/variable", "HOLDPOINT_TRUSTED_HOSTS": "c,d", "HOLDPOINT_ALLOW_SELF_APPROVAL": "false"},
-			[]string{"--config", file}, "127.0.0.1:9000 /from/variable c+d false",
+			[]string{"--config", file},
+			"127.0.0.1:9000 /from/variable c+d false",
 		},
 		{
-			"flags before all", map[string]string{"HOLDPOINT_DATA_DIR": "/from/variable"},
-			[]string{"--config", file, "--data-dir", "/from/flag", "--addr="}, " /from/flag a.example+b.example true",
+			"flags before all",
+			map[string]string{"HOLDPOINT_DATA_DIR": "/from/variable"},
+			[]string{"--config", file, "--data-dir", "/from/flag", "--addr="},
+			" /from/flag a.example+b.example true",
 		},
 		{"empty variable", map[string]string{"HOLDPOINT_ADDR": ""}, nil, ":8080 -  false"},
 	}

@@ -158,9 +158,9 @@ func (e *Env) acceptTool(cmd *cobra.Command, skill, name, pin string) error {
 
 func (e *Env) showDefinition(tool skillTool) {
 	if len(tool.Accepted) > 0 && string(tool.Accepted) != "null" {
-		e.note("Accepted before:\n%s\nNow:", prettyJSON(tool.Accepted))
+		e.notef("Accepted before:\n%s\nNow:", prettyJSON(tool.Accepted))
 	}
-	e.note("%s", prettyJSON(tool.Definition))
+	e.notef("%s", prettyJSON(tool.Definition))
 }
 
 func newSkillProbeCmd(e *Env) *cobra.Command {

@@ -45,7 +45,7 @@ calls are theirs, and somebody else decides them.`,
 	flags.StringVar(&person, "person", "", "name of the person; one who is not known yet is made")
 	flags.StringSliceVar(&roles, "role", nil, "reviewer or operator; may be given twice")
 	flags.StringSliceVar(&agents, "agents", nil, `agents that the person may act as; "*" is every one`)
-	_ = cmd.RegisterFlagCompletionFunc("role", //nolint:errcheck // the flag is defined above
+	_ = cmd.RegisterFlagCompletionFunc("role", // it fails for a flag that is not defined
 		cobra.FixedCompletions([]cobra.Completion{"reviewer", "operator"}, cobra.ShellCompDirectiveNoFileComp))
 	return cmd
 }

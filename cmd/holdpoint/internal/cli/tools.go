@@ -28,7 +28,7 @@ func (e *Env) tools(cmd *cobra.Command, agent string) error {
 		return err
 	}
 	for _, p := range found.Problems {
-		e.note("The tools of %s are missing (%s): %s", p.Skill, p.Kind, p.Error)
+		e.notef("The tools of %s are missing (%s): %s", p.Skill, p.Kind, p.Error)
 	}
 	if e.json {
 		text, err := encoded(map[string]any{"items": found.Items})

@@ -27,7 +27,7 @@ const (
 	maxValues = 200_000
 )
 
-func (w *walker) fail(node ast.Node, path, format string, args ...any) {
+func (w *walker) failf(node ast.Node, path, format string, args ...any) {
 	w.errors = append(w.errors, &Error{File: w.file, Place: place(node), Path: path, Message: fmt.Sprintf(format, args...)})
 }
 
@@ -35,7 +35,7 @@ func (w *walker) fail(node ast.Node, path, format string, args ...any) {
 func (w *walker) value(node ast.Node, s shape, path string, depth int) any {
 	if w.values++; depth > maxDepth || w.values > maxValues {
 		if depth > maxDepth || w.values == maxValues+1 {
-			w.fail(node, path, "too deep or too much")
+			w.failf(node, path, "too deep or too much")
 		}
 		return nil
 	}
@@ -49,7 +49,7 @@ func (w *walker) value(node ast.Node, s shape, path string, depth int) any {
 	case *ast.AliasNode:
 		target, ok := w.anchors[n.Value.GetToken().Value]
 		if !ok {
-			w.fail(node, path, "unknown alias *%s", n.Value.GetToken().Value)
+			w.failf(node, path, "unknown alias *%s", n.Value.GetToken().Value)
 			return nil
 		}
 		return w.value(target, s, path, depth+1)
@@ -65,7 +65,7 @@ func (w *walker) value(node ast.Node, s shape, path string, depth int) any {
 		if n, ok := node.(*ast.BoolNode); ok {
 			return n.Value
 		}
-		w.fail(node, path, "want true or false")
+		w.failf(node, path, "want true or false")
 		return nil
 	case duration:
 		return w.duration(node, path)
@@ -99,11 +99,11 @@ func (w *walker) word(node ast.Node, s shape, path string) any {
 	}
 	switch {
 	case s.secret:
-		w.fail(node, path, "want a value, {env: VARIABLE} or {file: PATH}")
+		w.failf(node, path, "want a value, {env: VARIABLE} or {file: PATH}")
 	case node.Type() == ast.NullType:
-		w.fail(node, path, "want a value")
+		w.failf(node, path, "want a value")
 	default:
-		w.fail(node, path, "want a single value")
+		w.failf(node, path, "want a single value")
 	}
 	return nil
 }
@@ -111,7 +111,7 @@ func (w *walker) word(node ast.Node, s shape, path string) any {
 func (w *walker) duration(node ast.Node, path string) any {
 	found, ok := text(node)
 	if _, err := time.ParseDuration(found); !ok || err != nil {
-		w.fail(node, path, "want a duration such as 90s, 5m or 1h30m")
+		w.failf(node, path, "want a duration such as 90s, 5m or 1h30m")
 		return nil
 	}
 	return found
@@ -121,13 +121,13 @@ func (w *walker) duration(node ast.Node, path string) any {
 func (w *walker) outside(node ast.Node, from, path string) any {
 	name, ok := text(node)
 	if !ok || name == "" {
-		w.fail(node, path, "want the name of a variable, or of a file")
+		w.failf(node, path, "want the name of a variable, or of a file")
 		return nil
 	}
 	if from == "env" {
 		found := w.Getenv(name)
 		if found == "" {
-			w.fail(node, path, "the variable %s is not set on this machine", name)
+			w.failf(node, path, "the variable %s is not set on this machine", name)
 		}
 		return found
 	}
@@ -137,9 +137,9 @@ func (w *walker) outside(node ast.Node, from, path string) any {
 	content, err := w.ReadFile(name)
 	switch {
 	case err != nil:
-		w.fail(node, path, "%v", err)
+		w.failf(node, path, "%v", err)
 	case !utf8.Valid(content):
-		w.fail(node, path, "%s is not text", name)
+		w.failf(node, path, "%s is not text", name)
 	}
 	return strings.TrimRight(string(content), "\r\n")
 }
@@ -147,7 +147,7 @@ func (w *walker) outside(node ast.Node, from, path string) any {
 func (w *walker) list(node ast.Node, s shape, path string, depth int) any {
 	sequence, ok := node.(*ast.SequenceNode)
 	if !ok {
-		w.fail(node, path, "want a list")
+		w.failf(node, path, "want a list")
 		return nil
 	}
 	items := make([]any, len(sequence.Values))
@@ -163,7 +163,7 @@ func (w *walker) mapping(node ast.Node, s shape, path string, depth int) any {
 	}
 	pairs := pairsOf(node)
 	if pairs == nil && node.Type() != ast.MappingType {
-		w.fail(node, path, "want a mapping")
+		w.failf(node, path, "want a mapping")
 		return nil
 	}
 	values := map[string]any{}
@@ -177,14 +177,14 @@ func (w *walker) mapping(node ast.Node, s shape, path string, depth int) any {
 func (w *walker) member(values map[string]any, pair *ast.MappingValueNode, s shape, path string, depth int) {
 	key := keyText(pair)
 	if pair.Key.Type() == ast.MergeKeyType {
-		w.fail(pair.Key, path, "merge keys (<<) are not supported")
+		w.failf(pair.Key, path, "merge keys (<<) are not supported")
 		return
 	}
 	name, of, from := key, s.of, ""
 	if s.kind == object {
 		var known bool
 		if name, of, from, known = s.field(key); !known {
-			w.fail(pair.Key, path, "unknown key %q", key)
+			w.failf(pair.Key, path, "unknown key %q", key)
 			return
 		}
 	}
@@ -192,7 +192,7 @@ func (w *walker) member(values map[string]any, pair *ast.MappingValueNode, s sha
 		return
 	}
 	if _, twice := values[name]; twice {
-		w.fail(pair.Key, path, "%q is given twice", name)
+		w.failf(pair.Key, path, "%q is given twice", name)
 		return
 	}
 	at := below(path, name)
