@@ -120,8 +120,7 @@ func (c Config) dialer() func(context.Context, string, string) (net.Conn, error)
 
 // plainError takes the AddressError out of what the dialer wraps around it.
 func plainError(err error) error {
-	var refused *AddressError
-	if errors.As(err, &refused) {
+	if refused, ok := errors.AsType[*AddressError](err); ok {
 		return refused
 	}
 	return err
@@ -143,6 +142,7 @@ func (p Policy) Check(address string, resolved netip.Addr) error {
 	switch classify(resolved) {
 	case forbidden:
 		return &AddressError{Host: host, Address: resolved, Reason: "link-local and cloud-metadata addresses are never dialled"}
+	case public:
 	case privateOnly:
 		if !p.AllowPrivate && !p.trusts(host, address) {
 			return &AddressError{Host: host, Address: resolved, Reason: "private addresses are not allowed here"}

@@ -9,8 +9,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/holdpoint/holdpoint/internal/outbound"
 	"go.uber.org/goleak"
+
+	"github.com/holdpoint/holdpoint/internal/outbound"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -5,9 +5,10 @@ import (
 	"testing"
 
 	"github.com/google/uuid"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
 	"github.com/holdpoint/holdpoint/runtime/mcptool"
 	"github.com/holdpoint/holdpoint/runtime/tool"
-	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
 // BenchmarkEcho compares one echo call through this package with the same call

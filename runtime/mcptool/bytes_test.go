@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/google/uuid"
+
 	"github.com/holdpoint/holdpoint/runtime/mcptool"
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
@@ -22,7 +23,7 @@ func awkward() map[string]string {
 		"html":           `{"s":"<script>&amp;</script>"}`,
 		"line separator": "{\"s\":\"a\u2028b\u2029c\"}",
 		"escapes":        `{"s":"\u003c\/\u00e9\ud83d\ude00 \u0000"}`,
-		"unicode":        `{"s":"ﬁ é 😀 ‮"}`,
+		"unicode":        "{\"s\":\"ﬁ é 😀 \u202e\"}",
 		"deep":           `{"d":` + strings.Repeat("[", 900) + strings.Repeat("]", 900) + `}`,
 		"empty":          `{}`,
 		"long":           `{"s":"` + strings.Repeat("x", 200_000) + `"}`,

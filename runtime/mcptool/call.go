@@ -2,7 +2,7 @@ package mcptool
 
 import (
 	"encoding/json"
-	"fmt"
+	"errors"
 
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
@@ -33,11 +33,11 @@ func readResult(raw json.RawMessage) (tool.Result, *tool.Failure) {
 		switch name {
 		case "isError":
 			if err := json.Unmarshal(value, &result.IsError); err != nil {
-				return fmt.Errorf("isError is neither true nor false")
+				return errors.New("isError is neither true nor false")
 			}
 		case "resultType":
 			if err := json.Unmarshal(value, &resultType); err != nil {
-				return fmt.Errorf("resultType is not a string")
+				return errors.New("resultType is not a string")
 			}
 		}
 		return nil

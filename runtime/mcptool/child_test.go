@@ -13,8 +13,9 @@ import (
 	"testing"
 
 	"github.com/google/uuid"
-	"github.com/holdpoint/holdpoint/runtime/tool"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
 // runChild is a skill server, in a process of its own.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"unicode/utf8"
 
@@ -102,10 +103,8 @@ func eachMember(data []byte, visit func(name string, value json.RawMessage) erro
 			return fmt.Errorf("read JSON: %w", err)
 		}
 		name := token.String()
-		for _, other := range seen {
-			if other == name {
-				return fmt.Errorf("member %q twice", name)
-			}
+		if slices.Contains(seen, name) {
+			return fmt.Errorf("member %q twice", name)
 		}
 		seen = append(seen, name)
 		value, err := decoder.ReadValue()

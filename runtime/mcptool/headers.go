@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"strconv"
@@ -63,11 +64,11 @@ func collectBindings(properties map[string]schemaNode, path []string, seen map[s
 			if err != nil {
 				return nil, fmt.Errorf("property %q: %w", strings.Join(here, "."), err)
 			}
-			if lower := strings.ToLower(header); seen[lower] {
+			lower := strings.ToLower(header)
+			if seen[lower] {
 				return nil, fmt.Errorf("property %q: x-mcp-header %q twice", strings.Join(here, "."), header)
-			} else {
-				seen[lower] = true
 			}
+			seen[lower] = true
 			found = append(found, binding{path: here, header: header})
 		}
 		var err error
@@ -86,7 +87,7 @@ func (n schemaNode) headerName() (string, error) {
 	}
 	var header string
 	if err := json.Unmarshal(n.Header, &header); err != nil || header == "" {
-		return "", fmt.Errorf("x-mcp-header is not a name")
+		return "", errors.New("x-mcp-header is not a name")
 	}
 	for _, c := range []byte(header) {
 		if !isTokenChar(c) {

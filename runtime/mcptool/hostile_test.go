@@ -77,7 +77,7 @@ func TestHostileAnswersToACall(t *testing.T) {
 			t.Parallel()
 			upstream := &script{at: map[string]act{"tools/call": test.act}}
 			s := newSource(t, mcptool.Config{})
-			f := failCall(t, within(t, 20*time.Second), s, httpSkill(upstream.serve(t).URL))
+			f := failCall(within(t, 20*time.Second), t, s, httpSkill(upstream.serve(t).URL))
 			if f.Kind != test.kind || f.Effect != test.effect || !strings.Contains(f.Message, test.says) {
 				t.Errorf("got %s, effect %s: %s", f.Kind, f.Effect, f.Message)
 			}
@@ -136,7 +136,7 @@ func TestHugeAnswersAreNotRead(t *testing.T) {
 			}}}
 			s := newSource(t, mcptool.Config{Limits: mcptool.Limits{ResultBytes: 1 << 20}})
 			skill := httpSkill(upstream.serve(t).URL)
-			f := failCall(t, t.Context(), s, skill)
+			f := failCall(t.Context(), t, s, skill)
 			if f.Kind != tool.ProtocolFailure || f.Effect != tool.EffectPossible || !strings.Contains(f.Message, "larger than 1048576 bytes") {
 				t.Errorf("got %s, effect %s: %s", f.Kind, f.Effect, f.Message)
 			}
@@ -181,7 +181,10 @@ func TestHostileConnecting(t *testing.T) {
 			w.Header().Set("Content-Type", "application/json")
 			flood(w, `{"a":"`, &taken)
 		}}, tool.ProtocolFailure, "initialize"},
-		"100 MB refusal": {map[string]act{"server/discover": func(w http.ResponseWriter, _ *http.Request, _ message) { w.WriteHeader(400); flood(w, "", &taken) }, "initialize": status(400, "", "")}, tool.TransportFailure, "400"},
+		"100 MB refusal": {map[string]act{"server/discover": func(w http.ResponseWriter, _ *http.Request, _ message) {
+			w.WriteHeader(http.StatusBadRequest)
+			flood(w, "", &taken)
+		}, "initialize": status(400, "", "")}, tool.TransportFailure, "400"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -189,7 +192,7 @@ func TestHostileConnecting(t *testing.T) {
 			upstream := &script{at: test.at}
 			s := newSource(t, mcptool.Config{Limits: mcptool.Limits{Connect: 500 * time.Millisecond}})
 			skill := httpSkill(upstream.serve(t).URL)
-			f := failCall(t, t.Context(), s, skill)
+			f := failCall(t.Context(), t, s, skill)
 			if f.Kind != test.kind || f.Effect != tool.EffectNone || !strings.Contains(f.Message, test.says) {
 				t.Errorf("got %s, effect %s: %s", f.Kind, f.Effect, f.Message)
 			}
@@ -213,7 +216,7 @@ func TestDiscoverThatHangsLeavesTimeForInitialize(t *testing.T) {
 func TestMetadataAddressIsNeverDialled(t *testing.T) {
 	t.Parallel()
 	s := newSource(t, mcptool.Config{})
-	f := failCall(t, t.Context(), s, httpSkill("http://169.254.169.254/mcp?key=secret"))
+	f := failCall(t.Context(), t, s, httpSkill("http://169.254.169.254/mcp?key=secret"))
 	if f.Kind != tool.TransportFailure || f.Effect != tool.EffectNone || !strings.Contains(f.Message, "never dialled") || strings.Contains(f.Message, "secret") {
 		t.Errorf("got %s, effect %s: %s", f.Kind, f.Effect, f.Message)
 	}
@@ -223,7 +226,7 @@ func TestUnusableURLs(t *testing.T) {
 	t.Parallel()
 	s := newSource(t, mcptool.Config{})
 	for _, url := range []string{"", "file:///etc/passwd", "http://", "ftp://x/", "::"} {
-		f := failCall(t, t.Context(), s, httpSkill(url))
+		f := failCall(t.Context(), t, s, httpSkill(url))
 		if f.Kind != tool.TransportFailure || f.Effect != tool.EffectNone {
 			t.Errorf("%q: got %s, effect %s: %s", url, f.Kind, f.Effect, f.Message)
 		}

@@ -3,16 +3,17 @@ package mcptool
 import (
 	"bufio"
 	"context"
-	"fmt"
+	"errors"
 	"net/http"
 	"net/url"
 	"strings"
 	"sync"
 	"sync/atomic"
 
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
 	"github.com/holdpoint/holdpoint/internal/outbound"
 	"github.com/holdpoint/holdpoint/runtime/tool"
-	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
 // httpPeer is a server over streamable HTTP.
@@ -63,7 +64,7 @@ func connectHTTP(ctx context.Context, config Config, server tool.Server, e era, 
 }
 
 // errPeerClosed is why a request ends that outlives its peer.
-var errPeerClosed = fmt.Errorf("the connection to the skill was closed")
+var errPeerClosed = errors.New("the connection to the skill was closed")
 
 func newTransport(config Config) *http.Transport {
 	return outbound.NewTransport(outbound.Config{

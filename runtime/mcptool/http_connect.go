@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptrace"
 	"sync"
@@ -40,10 +41,8 @@ func (w *connectWatch) RoundTrip(r *http.Request) (*http.Response, error) {
 
 	skill := http.Header{}
 	host := setSkillHeaders(skill, p.server.Headers)
-	for name, values := range r.Header {
-		skill[name] = values
-	}
-	limited, release := w.begin(r, ctx, release)
+	maps.Copy(skill, r.Header)
+	limited, release := w.begin(ctx, r, release)
 	r = r.Clone(httptrace.WithClientTrace(limited, w.watchDial()))
 	r.Header = skill
 	if host != "" {
@@ -62,7 +61,7 @@ func (w *connectWatch) RoundTrip(r *http.Request) (*http.Response, error) {
 
 // begin notes which step a request belongs to. server/discover gets half the
 // time only: what is left serves a server that does not answer it.
-func (w *connectWatch) begin(r *http.Request, ctx context.Context, release func()) (context.Context, func()) {
+func (w *connectWatch) begin(ctx context.Context, r *http.Request, release func()) (context.Context, func()) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.done || r.Method != http.MethodPost {

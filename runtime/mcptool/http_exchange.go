@@ -159,10 +159,16 @@ func (x *httpExchange) body(response *http.Response, media string) outcome {
 		return failed(protocolFailure(data, err, "%s: the server answered with something that is not MCP (%s): %s",
 			x.request.what, plain(media, 100), plain(err.Error(), 200)))
 	}
-	if !e.answers(x.id) && !(e.isError() && e.id == nil) {
+	if !x.isAnswer(e) {
 		return failed(protocolFailure(data, nil, "%s: the server answered another request than the one it was sent", x.request.what))
 	}
 	return x.answered(e)
+}
+
+// isAnswer reports whether a message answers the request. An error without an
+// id does: the server could not read which request it is about.
+func (x *httpExchange) isAnswer(e envelope) bool {
+	return e.answers(x.id) || (e.isError() && e.id == nil)
 }
 
 // answered is the outcome of an answer with our id.

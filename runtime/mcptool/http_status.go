@@ -24,10 +24,10 @@ func (x *httpExchange) refused(response *http.Response) outcome {
 	e, parsed := parseEnvelope(body)
 	rpc := parsed == nil && e.isError()
 	switch status := response.StatusCode; {
-	case status == http.StatusNotFound && p.sessionID != "" && !(rpc && e.answers(x.id) && !aboutSession(e)):
+	case status == http.StatusNotFound && p.sessionID != "" && (!rpc || !e.answers(x.id) || aboutSession(e)):
 		out := failed(&tool.Failure{
 			Kind: tool.SessionInvalid, Effect: tool.EffectNone,
-			Message: fmt.Sprintf("%s: the server does not know the session, and neither the one opened instead", x.request.what),
+			Message: x.request.what + ": the server does not know the session, and neither the one opened instead",
 		})
 		out.sessionGone = true
 		return out

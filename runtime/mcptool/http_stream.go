@@ -80,7 +80,7 @@ func (x *httpExchange) readStream(response *http.Response, lastID string) (event
 			x.finish(response)
 			return events, failed(protocolFailure(data, err, "%s: the server sent an event that is not MCP: %s", x.request.what, plain(err.Error(), 200))), true
 		}
-		if e.answers(x.id) || (e.isError() && e.id == nil) {
+		if x.isAnswer(e) {
 			x.drain(response, giveBack, events)
 			return events, x.answered(e), true
 		}

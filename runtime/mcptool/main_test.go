@@ -9,15 +9,17 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"slices"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/holdpoint/holdpoint/runtime/mcptool"
-	"github.com/holdpoint/holdpoint/runtime/tool"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"go.uber.org/goleak"
+
+	"github.com/holdpoint/holdpoint/runtime/mcptool"
+	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
 // TestMain runs the tests, or, as the child of one, the server it wants.
@@ -33,11 +35,11 @@ func TestMain(m *testing.M) {
 func newSource(t testing.TB, config mcptool.Config) *mcptool.Source {
 	t.Helper()
 	if config.Logger == nil {
-		config.Logger = slog.New(slog.NewTextHandler(io.Discard, nil))
+		config.Logger = slog.New(slog.DiscardHandler)
 	}
 	s := mcptool.New(config)
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 20*time.Second)
 		defer cancel()
 		if err := s.Close(ctx); err != nil {
 			t.Errorf("close: %v", err)
@@ -103,7 +105,7 @@ func call(t testing.TB, s *mcptool.Source, server tool.Server, name, arguments s
 }
 
 // failCall calls a tool and wants a failure.
-func failCall(t testing.TB, ctx context.Context, s *mcptool.Source, server tool.Server) *tool.Failure {
+func failCall(ctx context.Context, t testing.TB, s *mcptool.Source, server tool.Server) *tool.Failure {
 	t.Helper()
 	result, err := s.Call(ctx, server, tool.CallRequest{CallID: uuid.New(), Tool: "echo", Arguments: json.RawMessage(`{}`)})
 	if err == nil {
@@ -172,7 +174,7 @@ func (s *script) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 		m.body = body
-		if m.Method == "POST" {
+		if m.Method == http.MethodPost {
 			m.Method = "answer"
 		}
 	}
@@ -210,7 +212,7 @@ func (s *script) standard(w http.ResponseWriter, m message) {
 		answer(w, m, `{"tools":[{"name":"echo","inputSchema":{"type":"object"}}]}`)
 	case "tools/call":
 		answer(w, m, `{"content":[{"type":"text","text":"done"}]}`)
-	case "GET":
+	case http.MethodGet:
 		w.WriteHeader(http.StatusMethodNotAllowed)
 	default:
 		w.WriteHeader(http.StatusAccepted)
@@ -226,9 +228,9 @@ func (s *script) count(method string) int {
 func (s *script) last(method string) message {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for i := len(s.seen) - 1; i >= 0; i-- {
-		if s.seen[i].Method == method {
-			return s.seen[i]
+	for _, m := range slices.Backward(s.seen) {
+		if m.Method == method {
+			return m
 		}
 	}
 	return message{}

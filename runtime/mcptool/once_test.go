@@ -85,7 +85,7 @@ func TestCallIsNotSentAgainAfterTheFirstByte(t *testing.T) {
 			upstream.mu.Lock()
 			upstream.at = map[string]act{"tools/call": end}
 			upstream.mu.Unlock()
-			f := failCall(t, within(t, time.Second), s, skill)
+			f := failCall(within(t, time.Second), t, s, skill)
 			if f.Kind != tool.TransportFailure || f.Effect != tool.EffectPossible {
 				t.Errorf("got %s, effect %s: %s", f.Kind, f.Effect, f.Message)
 			}
@@ -107,7 +107,7 @@ func TestTimedOutCallIsCancelled(t *testing.T) {
 	t.Parallel()
 	upstream := &script{session: "s1", at: map[string]act{"tools/call": hang}}
 	s := newSource(t, mcptool.Config{})
-	failCall(t, within(t, 200*time.Millisecond), s, httpSkill(upstream.serve(t).URL))
+	failCall(within(t, 200*time.Millisecond), t, s, httpSkill(upstream.serve(t).URL))
 	eventually(t, "the server is told", func() bool { return upstream.count("notifications/cancelled") == 1 })
 	if id := string(upstream.last("tools/call").ID); !strings.Contains(string(upstream.last("notifications/cancelled").Params), `"requestId":`+id) {
 		t.Errorf("cancelled %s, called %s", upstream.last("notifications/cancelled").Params, id)
@@ -124,8 +124,8 @@ func TestRefusedConnectionHasNoEffect(t *testing.T) {
 	upstream.Close()
 	// The first may still meet the connection that was kept; both are known
 	// not to have been received, or are said to be possible.
-	failCall(t, t.Context(), s, skill)
-	f := failCall(t, t.Context(), s, skill)
+	failCall(t.Context(), t, s, skill)
+	f := failCall(t.Context(), t, s, skill)
 	if f.Kind != tool.TransportFailure || f.Effect != tool.EffectNone {
 		t.Errorf("got %s, effect %s: %s", f.Kind, f.Effect, f.Message)
 	}
@@ -181,7 +181,7 @@ func TestSessionIsMadeAnewOn404(t *testing.T) {
 		t.Parallel()
 		upstream := &script{session: "s1", at: map[string]act{"tools/call": forgotten}}
 		s := newSource(t, mcptool.Config{})
-		f := failCall(t, t.Context(), s, httpSkill(upstream.serve(t).URL))
+		f := failCall(t.Context(), t, s, httpSkill(upstream.serve(t).URL))
 		if f.Kind != tool.SessionInvalid || f.Effect != tool.EffectNone {
 			t.Errorf("got %s, effect %s: %s", f.Kind, f.Effect, f.Message)
 		}

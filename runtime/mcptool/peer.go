@@ -3,11 +3,13 @@ package mcptool
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
 
-	"github.com/holdpoint/holdpoint/runtime/tool"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
 // modernVersion is the first revision without sessions.
@@ -47,7 +49,7 @@ func (n negotiated) modern() bool { return n.version >= modernVersion }
 func newNegotiated(session *mcp.ClientSession, version string) (negotiated, error) {
 	result := session.InitializeResult()
 	if result == nil {
-		return negotiated{}, fmt.Errorf("the session has no initialize result")
+		return negotiated{}, errors.New("the session has no initialize result")
 	}
 	n := negotiated{version: result.ProtocolVersion}
 	if info := result.ServerInfo; info != nil {

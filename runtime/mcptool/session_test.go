@@ -41,7 +41,7 @@ func TestWaitersShareOneConnectionAttempt(t *testing.T) {
 
 	first, leave := context.WithCancel(t.Context())
 	gone := make(chan *tool.Failure, 1)
-	go func() { gone <- failCall(t, first, s, skill) }()
+	go func() { gone <- failCall(first, t, s, skill) }()
 	<-g.reached
 	var others sync.WaitGroup
 	for range 20 {
@@ -100,7 +100,7 @@ func TestHigherRevisionReplacesTheSession(t *testing.T) {
 	changed.Revision, changed.URL = 2, newer.serve(t).URL
 	call(t, s, changed, "echo", `{}`)
 	eventually(t, "the older session is ended", func() bool { return older.count("DELETE") == 1 })
-	f := failCall(t, t.Context(), s, skill)
+	f := failCall(t.Context(), t, s, skill)
 	if f.Effect != tool.EffectNone || !strings.Contains(f.Message, "revision 1") {
 		t.Errorf("got %s, effect %s: %s", f.Kind, f.Effect, f.Message)
 	}
@@ -141,7 +141,7 @@ func TestCloseEndsCallsThatAreOnTheirWay(t *testing.T) {
 	s := mcptool.New(mcptool.Config{})
 	skill := httpSkill(upstream.serve(t).URL)
 	failure := make(chan *tool.Failure, 1)
-	go func() { failure <- failCall(t, t.Context(), s, skill) }()
+	go func() { failure <- failCall(t.Context(), t, s, skill) }()
 	<-g.reached
 	if err := s.Close(within(t, 20*time.Second)); err != nil {
 		t.Error(err)
@@ -152,7 +152,7 @@ func TestCloseEndsCallsThatAreOnTheirWay(t *testing.T) {
 	if n := upstream.count("DELETE"); n != 1 {
 		t.Errorf("%d sessions ended", n)
 	}
-	if f := failCall(t, t.Context(), s, skill); f.Effect != tool.EffectNone {
+	if f := failCall(t.Context(), t, s, skill); f.Effect != tool.EffectNone {
 		t.Errorf("after Close: %s, effect %s: %s", f.Kind, f.Effect, f.Message)
 	}
 }
@@ -168,7 +168,7 @@ func TestSessionIsRenewedForTheNextCall(t *testing.T) {
 	upstream.mu.Lock()
 	upstream.at = map[string]act{"tools/call": rpcError(400, -32000, "Bad Request: No valid session ID provided")}
 	upstream.mu.Unlock()
-	if f := failCall(t, t.Context(), s, skill); f.Kind != tool.JSONRPCError || f.Effect != tool.EffectNone {
+	if f := failCall(t.Context(), t, s, skill); f.Kind != tool.JSONRPCError || f.Effect != tool.EffectNone {
 		t.Errorf("got %s, effect %s: %s", f.Kind, f.Effect, f.Message)
 	}
 	if n := upstream.count("tools/call"); n != 2 {

@@ -25,50 +25,69 @@ type eventReader struct {
 	long    []byte        // a line longer than the source's buffer
 }
 
+// event is what has been read of one.
+type event struct {
+	data           []byte
+	id, name       string
+	hasData, hasID bool
+	size           int64
+}
+
+// message reports whether a finished event carries a message.
+func (e *event) message() bool {
+	return len(e.data) > 0 && (e.name == "" || e.name == "message")
+}
+
 // next returns the data of the next event that carries a message. The slice is
 // the caller's. io.EOF: the stream ended between events. With another error
 // comes the beginning of the event it happened in.
 func (r *eventReader) next() ([]byte, error) {
-	var data []byte
-	var id, name string
-	hasData, hasID := false, false
-	var size int64
+	var e event
 	for {
-		line, err := r.line(r.limit - size)
+		line, err := r.line(r.limit - e.size)
 		if err != nil && (!errors.Is(err, io.EOF) || len(line) == 0) {
-			if errors.Is(err, io.EOF) && hasData {
-				r.partial = true
-				return data, nil
-			}
-			if len(data) == 0 {
-				data = line
-			}
-			return data, err
+			return r.ended(&e, line, err)
 		}
-		size += int64(len(line))
-		line = bytes.TrimRight(line, "\r\n")
-		if len(line) == 0 {
-			if hasID {
-				r.lastID = id
-			}
-			if hasData && len(data) > 0 && (name == "" || name == "message") {
-				return data, nil
-			}
-			data, name, hasData, hasID, size = nil, "", false, false, 0
+		e.size += int64(len(line))
+		if line = bytes.TrimRight(line, "\r\n"); len(line) > 0 {
+			r.field(&e, line)
 			continue
 		}
-		field, value, _ := bytes.Cut(line, []byte(":"))
-		value = bytes.TrimPrefix(value, []byte(" "))
-		switch string(field) {
-		case "data":
-			data, hasData = r.addData(data, hasData, value), true
-		case "event":
-			name = string(value)
-		case "id":
-			id, hasID = string(value), true
-		case "retry":
-			r.setRetry(value)
+		if e.hasID {
+			r.lastID = e.id
 		}
+		if e.message() {
+			return e.data, nil
+		}
+		e = event{}
+	}
+}
+
+// ended is what next returns when the stream ends or breaks.
+func (r *eventReader) ended(e *event, line []byte, err error) ([]byte, error) {
+	switch {
+	case errors.Is(err, io.EOF) && e.message():
+		r.partial = true
+		return e.data, nil
+	case len(e.data) == 0:
+		return line, err
+	}
+	return e.data, err
+}
+
+// field reads one line of an event.
+func (r *eventReader) field(e *event, line []byte) {
+	field, value, _ := bytes.Cut(line, []byte(":"))
+	value = bytes.TrimPrefix(value, []byte(" "))
+	switch string(field) {
+	case "data":
+		e.data, e.hasData = r.addData(e.data, e.hasData, value), true
+	case "event":
+		e.name = string(value)
+	case "id":
+		e.id, e.hasID = string(value), true
+	case "retry":
+		r.setRetry(value)
 	}
 }
 

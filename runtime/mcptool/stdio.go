@@ -9,8 +9,9 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/holdpoint/holdpoint/runtime/tool"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
 // stdioPeer is a server that is a child process. One goroutine writes to it and

@@ -81,7 +81,7 @@ func privateHome(dataDir string, server tool.Server) (string, error) {
 	if err := os.MkdirAll(home, 0o700); err != nil {
 		return "", fmt.Errorf("make private home: %w", err)
 	}
-	if err := os.Chmod(home, 0o700); err != nil {
+	if err := os.Chmod(home, 0o700); err != nil { //nolint:gosec // G302: a directory that only its owner enters
 		return "", fmt.Errorf("make private home: %w", err)
 	}
 	return home, nil
@@ -107,7 +107,7 @@ func (c *child) start() error {
 	var pipes [6]*os.File
 	for i := 0; i < len(pipes); i += 2 {
 		var err error
-		if pipes[i], pipes[i+1], err = os.Pipe(); err != nil {
+		if pipes[i], pipes[i+1], err = os.Pipe(); err != nil { //nolint:gosec // G602: i goes in twos
 			closeFiles(pipes[:])
 			return fmt.Errorf("start %s: %w", c.cmd.Path, err)
 		}

@@ -8,9 +8,10 @@ import (
 	"sync"
 	"time"
 
-	"github.com/holdpoint/holdpoint/runtime/tool"
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
 // negotiate lets the SDK find the server's revision.

@@ -2,7 +2,6 @@ package mcptool
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
@@ -117,5 +116,5 @@ func (p *stdioPeer) noiseSince(n int64) string {
 	if p.noise.Load() == n || text == nil {
 		return ""
 	}
-	return fmt.Sprintf("; meanwhile the server wrote what is not MCP: %s", *text)
+	return "; meanwhile the server wrote what is not MCP: " + *text
 }

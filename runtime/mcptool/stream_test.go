@@ -11,9 +11,10 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
 	"github.com/holdpoint/holdpoint/runtime/mcptool"
 	"github.com/holdpoint/holdpoint/runtime/tool"
-	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
 // events starts a stream and returns what writes to it.
@@ -110,7 +111,7 @@ func TestStreamThatCannotBeResumed(t *testing.T) {
 				"GET":        get,
 			}}
 			s := newSource(t, mcptool.Config{})
-			f := failCall(t, within(t, 20*time.Second), s, httpSkill(upstream.serve(t).URL))
+			f := failCall(within(t, 20*time.Second), t, s, httpSkill(upstream.serve(t).URL))
 			if f.Kind != tool.TransportFailure || f.Effect != tool.EffectPossible {
 				t.Errorf("got %s, effect %s: %s", f.Kind, f.Effect, f.Message)
 			}
