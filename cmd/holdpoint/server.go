@@ -16,6 +16,7 @@ import (
 	"github.com/holdpoint/holdpoint/internal/secret"
 	"github.com/holdpoint/holdpoint/migrations"
 	"github.com/holdpoint/holdpoint/runtime"
+	"github.com/holdpoint/holdpoint/ui"
 )
 
 // serverSettings are what serve and demo can be told.
@@ -110,12 +111,21 @@ func (s *server) assemble(ctx context.Context, box *secret.Box) error {
 	if err != nil {
 		return err
 	}
+	dashboard, err := ui.New(ui.Config{
+		Calls: rt.Calls, Agents: rt.Agents, Identity: rt.Identity, Discovery: rt.Discovery, Pool: s.db.Pool(),
+		PublicURL: s.settings.PublicURL, Logger: s.log, Now: time.Now,
+	})
+	if err != nil {
+		return err
+	}
 	rt.Mount(s.mux)
+	dashboard.Mount(s.mux)
 	s.http = &http.Server{
 		Handler:           s.mux,
 		ReadHeaderTimeout: headerTimeout,
 		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelWarn),
 	}
+	s.http.RegisterOnShutdown(dashboard.Close)
 	if err := rt.Start(ctx); err != nil {
 		return err
 	}

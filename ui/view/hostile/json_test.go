@@ -229,11 +229,11 @@ func TestReadResult(t *testing.T) {
 func TestDecisive(t *testing.T) {
 	t.Parallel()
 	document := `{"encoding":"utf-8","content":"hello","path":"/srv/a.txt","password":"hunter2","options":{"deep":{"path":"x"}}}`
-	fields, _ := hostile.Decisive([]byte(document), 2, hostile.Brief())
-	if len(fields) != 2 || fields[0].Name != "path" || fields[1].Depth > 3 {
+	fields := hostile.Decisive([]byte(document), 2, hostile.Brief())
+	if len(fields.List) != 2 || fields.List[0].Name != "path" || fields.List[0].Depth != 1 || fields.More != 3 {
 		t.Errorf("fields %+v", fields)
 	}
-	for _, f := range fields {
+	for _, f := range fields.List {
 		if f.Name == "password" {
 			t.Error("a password is in the list")
 		}

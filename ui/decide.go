@@ -1,0 +1,98 @@
+package ui
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"github.com/holdpoint/holdpoint/approval"
+	"github.com/holdpoint/holdpoint/internal/identity"
+	"github.com/holdpoint/holdpoint/runtime/call"
+	"github.com/holdpoint/holdpoint/ui/login"
+	"github.com/holdpoint/holdpoint/ui/view"
+)
+
+// reasonField is the form's field for the reason of a rejection, or the note of an approval.
+const reasonField = "reason"
+
+// maxReason bounds a reason or note, in bytes.
+const maxReason = 8 << 10
+
+// decide records what the form says about the call, and shows what came of it.
+func (u *UI) decide(w http.ResponseWriter, r *http.Request, approve bool) {
+	id, err := callID(r)
+	if err != nil {
+		u.fail(w, r, err)
+		return
+	}
+	access, _ := login.Access(r.Context())
+	if !access.Has(identity.Reviewer) {
+		u.fail(w, r, errForbidden)
+		return
+	}
+	note, complaint := reason(r, reasonField)
+	if complaint != "" {
+		u.answerWithCall(w, r, http.StatusUnprocessableEntity, shown{draft: note, err: complaint})
+		return
+	}
+	_, err = u.cfg.Calls.Decide(r.Context(), call.Decision{
+		CallID: id, Approve: approve, Digest: r.PostFormValue("digest"), Note: note, By: access.Person.ID,
+	})
+	if err != nil {
+		u.notDecided(w, r, err, note)
+		return
+	}
+	http.Redirect(w, r, formatOf(r).url(callURL(id)), http.StatusSeeOther)
+}
+
+// reason is what was typed, and what is wrong with it.
+func reason(r *http.Request, field string) (text, complaint string) {
+	text = strings.TrimSpace(strings.ReplaceAll(r.PostFormValue(field), "\r\n", "\n"))
+	if len(text) > maxReason {
+		return text, fmt.Sprintf("This is too long: %d bytes, at most %d.", len(text), maxReason)
+	}
+	return text, ""
+}
+
+// notDecided tells why a decision did not count. The call is shown as it is now, and
+// what was typed is kept.
+func (u *UI) notDecided(w http.ResponseWriter, r *http.Request, err error, draft string) {
+	var conflict *approval.ConflictError
+	switch {
+	case errors.Is(err, approval.ErrDigestMismatch):
+		u.answerWithCall(w, r, http.StatusConflict, shown{draft: draft, notice: &view.Notice{
+			Level: view.Danger, Title: "Nothing was decided: the call changed.",
+			Text: "It is not what you had on the screen. Below is what waits now; look at it again.",
+		}})
+	case errors.Is(err, approval.ErrSelfApproval):
+		u.answerWithCall(w, r, http.StatusForbidden, shown{notice: &view.Notice{
+			Level: view.Warn, Title: "Nothing was decided.", Draft: draft,
+			Text: "This call was made on your behalf. Somebody else has to decide about it.",
+		}})
+	case errors.As(err, &conflict):
+		names, nameErr := u.names(r.Context(), conflict.Approval.DecidedBy)
+		if nameErr != nil {
+			u.fail(w, r, nameErr)
+			return
+		}
+		n := conflictNotice(presentDecision(conflict.Approval, names))
+		n.Draft = draft
+		u.answerWithCall(w, r, http.StatusConflict, shown{notice: n})
+	default:
+		u.fail(w, r, err)
+	}
+}
+
+func conflictNotice(d *view.Decision) *view.Notice {
+	n := &view.Notice{Level: view.Warn, Title: "Your decision came too late."}
+	switch {
+	case d == nil:
+		n.Text = "The call was decided in the same moment."
+	case d.By != "":
+		n.Text = fmt.Sprintf("%s: %s, at %s.", d.Word, d.By, d.At.UTC().Format("15:04:05 UTC"))
+	default:
+		n.Text = fmt.Sprintf("%s at %s.", d.Word, d.At.UTC().Format("15:04:05 UTC"))
+	}
+	return n
+}

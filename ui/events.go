@@ -1,0 +1,63 @@
+package ui
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/holdpoint/holdpoint/ui/live"
+)
+
+// sessionCheck is how often a stream looks whether its session is over.
+const sessionCheck = 30 * time.Second
+
+// streamEvents tells a dashboard when to look again. Only small signals go through it:
+// what is seen is fetched, with all checks, by the page itself.
+func (u *UI) streamEvents(w http.ResponseWriter, r *http.Request) {
+	check := u.login.Watch(r)
+	if !check(r.Context()) {
+		http.Error(w, "sign in first", http.StatusUnauthorized)
+		return
+	}
+	h := w.Header()
+	h.Set("Content-Type", "text/event-stream")
+	h.Set("Cache-Control", "no-store")
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("X-Accel-Buffering", "no") // of proxies
+	stream := http.NewResponseController(w)
+	if err := stream.SetWriteDeadline(time.Time{}); err != nil {
+		u.log.Debug("stream without its own deadline", "error", err)
+	}
+	signals, cancel := u.feed.Subscribe()
+	defer cancel()
+	session := time.NewTicker(sessionCheck)
+	defer session.Stop()
+	send := func(text string) bool {
+		_, err := fmt.Fprint(w, text)
+		return err == nil && stream.Flush() == nil
+	}
+	for going := send("retry: 1000\n\n"); going; {
+		select {
+		case <-r.Context().Done():
+			return
+		case <-u.feed.Done():
+			return
+		case s := <-signals:
+			going = send(pulseEvent(s))
+		case <-session.C:
+			if !check(r.Context()) {
+				send("event: end\ndata: {}\n\n")
+				return
+			}
+		}
+	}
+}
+
+func pulseEvent(s live.Signal) string {
+	data, err := json.Marshal(map[string]any{"state": s.State, "pending": s.Pending, "now": s.Now.UnixMilli()})
+	if err != nil {
+		return ": " + err.Error() + "\n\n" // a string and two numbers cannot fail
+	}
+	return "event: pulse\ndata: " + string(data) + "\n\n"
+}

@@ -1,0 +1,151 @@
+// Package live owns the one look at the queue that all open dashboards of a process
+// share: it asks what changed a few times a second while anybody watches, and tells
+// everyone who does. What changed is for the page to fetch.
+package live
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/holdpoint/holdpoint/approval"
+)
+
+// Interval is the pause between two looks.
+const Interval = 250 * time.Millisecond
+
+// beat is how many looks without a change pass before all are told the time:
+// they hear from a stream that is well at least every 15 seconds.
+const beat = 60
+
+// Signal is what a dashboard is told.
+type Signal struct {
+	State   string    // differs when the queue does; opaque
+	Pending int       // approvals that wait
+	Now     time.Time // of the database
+}
+
+// Config is what a [Feed] is made of. All fields but Interval are required.
+type Config struct {
+	Pulse    func(context.Context) (approval.Pulse, error)
+	Logger   *slog.Logger
+	Interval time.Duration // zero: [Interval]
+}
+
+// Feed tells its subscribers of changes. It looks only while it has some.
+type Feed struct {
+	cfg  Config
+	ends context.Context
+	end  context.CancelFunc
+	work sync.WaitGroup
+
+	mu          sync.Mutex
+	subscribers map[chan Signal]struct{}
+	last        Signal
+	stop        context.CancelFunc // of the looking; nil: nobody watches
+}
+
+// New makes a feed. [Feed.Close] ends it.
+func New(cfg Config) (*Feed, error) {
+	if cfg.Pulse == nil || cfg.Logger == nil {
+		return nil, errors.New("make live feed: Pulse and Logger are required")
+	}
+	if cfg.Interval == 0 {
+		cfg.Interval = Interval
+	}
+	f := &Feed{cfg: cfg, subscribers: make(map[chan Signal]struct{})}
+	f.ends, f.end = context.WithCancel(context.Background()) //nolint:gosec // Close calls it
+	return f, nil
+}
+
+// Done is closed when the feed is: streams end.
+func (f *Feed) Done() <-chan struct{} { return f.ends.Done() }
+
+// Close ends the looking, for good.
+func (f *Feed) Close() {
+	f.end()
+	f.work.Wait()
+}
+
+// Subscribe returns a channel that holds the newest signal, and what ends the
+// subscription. A slow subscriber misses signals, never the last one.
+func (f *Feed) Subscribe() (signals <-chan Signal, cancel func()) {
+	channel := make(chan Signal, 1)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.subscribers[channel] = struct{}{}
+	if f.last.State != "" {
+		channel <- f.last
+	}
+	if f.stop == nil && f.ends.Err() == nil {
+		var ctx context.Context
+		ctx, f.stop = context.WithCancel(f.ends)
+		f.work.Go(func() { f.look(ctx) })
+	}
+	return channel, func() { f.unsubscribe(channel) }
+}
+
+func (f *Feed) unsubscribe(channel chan Signal) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.subscribers, channel)
+	if len(f.subscribers) == 0 && f.stop != nil {
+		f.stop()
+		f.stop, f.last = nil, Signal{}
+	}
+}
+
+func (f *Feed) look(ctx context.Context) {
+	ticker := time.NewTicker(f.cfg.Interval)
+	defer ticker.Stop()
+	failed := false
+	for n := 0; ; n++ {
+		pulse, err := f.cfg.Pulse(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return
+		case err != nil && !failed:
+			f.cfg.Logger.Warn("looking at the queue", "error", err)
+		case err == nil:
+			f.tell(ctx, pulse, n%beat == 0)
+		}
+		failed = err != nil
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+	}
+}
+
+// tell passes a change on. The state has no counter in it: it means the same in
+// every process, so that a stream may go on in another.
+func (f *Feed) tell(ctx context.Context, p approval.Pulse, anyway bool) {
+	state := strconv.Itoa(p.Pending) + "." + strconv.FormatInt(p.Newest.UnixMicro(), 36) + "." +
+		strconv.FormatInt(p.LastDecided.UnixMicro(), 36)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if ctx.Err() != nil {
+		return // another look has begun
+	}
+	changed := state != f.last.State
+	f.last = Signal{State: state, Pending: p.Pending, Now: p.Now}
+	if !changed && !anyway {
+		return
+	}
+	for channel := range f.subscribers {
+		replace(channel, f.last)
+	}
+}
+
+// replace puts the signal into the channel's one place. The lock is held: nobody else puts.
+func replace(channel chan Signal, signal Signal) {
+	select {
+	case <-channel:
+	default:
+	}
+	channel <- signal
+}

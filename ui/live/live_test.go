@@ -1,0 +1,99 @@
+package live_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/holdpoint/holdpoint/approval"
+	"github.com/holdpoint/holdpoint/ui/live"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+type queue struct {
+	pending, looks atomic.Int64
+	broken         atomic.Bool
+}
+
+func (q *queue) pulse(context.Context) (approval.Pulse, error) {
+	q.looks.Add(1)
+	if q.broken.Load() {
+		return approval.Pulse{}, errors.New("no database")
+	}
+	return approval.Pulse{Pending: int(q.pending.Load()), Now: time.Unix(100, 0)}, nil
+}
+
+func newFeed(t *testing.T, q *queue) *live.Feed {
+	t.Helper()
+	feed, err := live.New(live.Config{Pulse: q.pulse, Logger: slog.New(slog.DiscardHandler), Interval: time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(feed.Close)
+	return feed
+}
+
+func receive(t *testing.T, signals <-chan live.Signal, pending int) live.Signal {
+	t.Helper()
+	timeout := time.After(10 * time.Second)
+	for {
+		select {
+		case s := <-signals:
+			if s.Pending == pending {
+				return s
+			}
+		case <-timeout:
+			t.Fatalf("no signal of %d pending", pending)
+		}
+	}
+}
+
+func TestEverySubscriberIsTold(t *testing.T) {
+	t.Parallel()
+	q := &queue{}
+	feed := newFeed(t, q)
+	one, cancelOne := feed.Subscribe()
+	two, cancelTwo := feed.Subscribe()
+	defer cancelTwo()
+	before := receive(t, one, 0)
+	receive(t, two, 0)
+	q.broken.Store(true)
+	q.pending.Store(3)
+	q.broken.Store(false)
+	if after := receive(t, one, 3); after.State == before.State {
+		t.Error("the state is the same after a change")
+	}
+	receive(t, two, 3)
+	cancelOne()
+	q.pending.Store(4)
+	receive(t, two, 4)
+	late, cancelLate := feed.Subscribe()
+	defer cancelLate()
+	receive(t, late, 4)
+}
+
+func TestNobodyWatchesNobodyLooks(t *testing.T) {
+	t.Parallel()
+	q := &queue{}
+	feed := newFeed(t, q)
+	signals, cancel := feed.Subscribe()
+	receive(t, signals, 0)
+	cancel()
+	feed.Close()
+	looks := q.looks.Load()
+	if _, cancel := feed.Subscribe(); q.looks.Load() != looks {
+		cancel()
+		t.Error("a closed feed looks")
+	}
+	select {
+	case <-feed.Done():
+	default:
+		t.Error("a closed feed is not done")
+	}
+}

@@ -1,0 +1,87 @@
+// Package login owns people's way into the dashboard: the sign-in page, one-time links and
+// tokens, sign-out, and the sessions of browsers (the table sessions, by way of scs). Who people
+// are and what their credentials allow is package identity's.
+package login
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/alexedwards/scs/pgxstore"
+	"github.com/alexedwards/scs/v2"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/holdpoint/holdpoint/internal/identity"
+	"github.com/holdpoint/holdpoint/ui/view"
+)
+
+// Paths of this package's routes.
+const (
+	SignInPath  = "/sign-in"
+	SignOutPath = "/sign-out"
+)
+
+// Config is what a [Login] is made of. All of it is required.
+type Config struct {
+	Pool      *pgxpool.Pool
+	Identity  *identity.Service
+	PublicURL *url.URL
+	Logger    *slog.Logger
+	// Page makes what all pages have in common.
+	Page func(r *http.Request, title string) view.Page
+}
+
+// Login signs people in and out and knows who is signed in.
+type Login struct {
+	cfg      Config
+	sessions *scs.SessionManager
+}
+
+// sessionLifetime is how long a session lasts. There is no shorter limit on idleness: an open
+// dashboard is never idle, and each request would cost a write.
+const sessionLifetime = 7 * 24 * time.Hour
+
+// New makes a Login.
+func New(cfg Config) (*Login, error) {
+	if cfg.Pool == nil || cfg.Identity == nil || cfg.PublicURL == nil || cfg.Logger == nil || cfg.Page == nil {
+		return nil, errors.New("make login: Pool, Identity, PublicURL, Logger and Page are required")
+	}
+	sessions := scs.New()
+	sessions.Store = pgxstore.NewWithCleanupInterval(cfg.Pool, 0) // see sweep
+	sessions.HashTokenInStore = true
+	sessions.Lifetime = sessionLifetime
+	sessions.Cookie.Name = "holdpoint"
+	sessions.Cookie.HttpOnly = true
+	sessions.Cookie.SameSite = http.SameSiteLaxMode
+	if cfg.PublicURL.Scheme == "https" {
+		sessions.Cookie.Name, sessions.Cookie.Secure = "__Host-holdpoint", true
+	}
+	l := &Login{cfg: cfg, sessions: sessions}
+	sessions.ErrorFunc = l.sessionFailed
+	return l, nil
+}
+
+func (l *Login) sessionFailed(w http.ResponseWriter, _ *http.Request, err error) {
+	l.cfg.Logger.Error("session", "error", err)
+	http.Error(w, "The session could not be read or written. Try again.", http.StatusInternalServerError)
+}
+
+// Mount adds the routes of signing in and out.
+func (l *Login) Mount(mux *http.ServeMux) {
+	mux.Handle("GET "+SignInPath, l.sessions.LoadAndSave(http.HandlerFunc(l.showSignIn)))
+	mux.Handle("POST "+SignInPath, l.sessions.LoadAndSave(http.HandlerFunc(l.signIn)))
+	mux.Handle("POST "+SignOutPath, l.sessions.LoadAndSave(http.HandlerFunc(l.signOut)))
+}
+
+// sweep removes sessions that are over. It runs whenever somebody signs in, which
+// is as often as sessions are made.
+func (l *Login) sweep(ctx context.Context) {
+	if _, err := l.cfg.Pool.Exec(ctx, `DELETE FROM sessions WHERE expiry < current_timestamp`); err != nil {
+		l.cfg.Logger.Warn("removing old sessions", "error", fmt.Errorf("remove sessions: %w", err))
+	}
+}

@@ -1,0 +1,108 @@
+package ui
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+
+	"github.com/a-h/templ"
+	"github.com/google/uuid"
+
+	"github.com/holdpoint/holdpoint/approval"
+	"github.com/holdpoint/holdpoint/internal/identity"
+	"github.com/holdpoint/holdpoint/runtime/call"
+	"github.com/holdpoint/holdpoint/ui/login"
+	"github.com/holdpoint/holdpoint/ui/view"
+)
+
+// barePage is a page that nobody needs to be signed in for.
+func (u *UI) barePage(_ *http.Request, title string) view.Page {
+	return view.Page{Title: title, Assets: u.assetURLs, Now: u.cfg.Now()}
+}
+
+// page is a page for whoever is signed in. The time is the database's, by which deadlines go.
+func (u *UI) page(r *http.Request, section view.Section, title string, pulse approval.Pulse) view.Page {
+	p := u.barePage(r, title)
+	p.Section, p.Pending, p.Now = section, pulse.Pending, pulse.Now
+	if access, ok := login.Access(r.Context()); ok {
+		p.Person = &view.Person{Name: access.Person.Name, Roles: roleWords(access)}
+	}
+	return p
+}
+
+func roleWords(access identity.Access) string {
+	words := make([]string, len(access.Roles))
+	for i, role := range access.Roles {
+		words[i] = string(role)
+	}
+	return strings.Join(words, ", ")
+}
+
+// partOnly reports whether the request is for a part of a page that is on the screen.
+func partOnly(r *http.Request) bool { return r.Header.Get("HX-Request") == "true" }
+
+func (u *UI) render(w http.ResponseWriter, r *http.Request, status int, page templ.Component) {
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	w.WriteHeader(status)
+	if err := page.Render(r.Context(), w); err != nil && r.Context().Err() == nil {
+		u.log.Warn("writing a page", "path", r.URL.Path, "error", err)
+	}
+}
+
+// fail answers with what went wrong, in words for people; the log has the rest.
+func (u *UI) fail(w http.ResponseWriter, r *http.Request, err error) {
+	if r.Context().Err() != nil {
+		return // nobody reads the answer
+	}
+	status, n := http.StatusInternalServerError, view.Notice{
+		Level: view.Danger, Title: "That did not work",
+		Text: "Something failed here, and nothing was decided. Try again; the server's log says more.",
+	}
+	switch {
+	case errors.Is(err, call.ErrNotFound), errors.Is(err, approval.ErrNotFound), errors.Is(err, errNoID):
+		status = http.StatusNotFound
+		n.Title, n.Text = "No such call", "There is no call at this address, or none that you may see."
+	case errors.Is(err, errForbidden):
+		status = http.StatusForbidden
+		n.Title, n.Text = "Not with your role", "You may look at calls. What you tried takes another role."
+	default:
+		u.log.Error("dashboard", "method", r.Method, "path", r.URL.Path, "error", err)
+	}
+	u.render(w, r, status, view.MessagePage(u.page(r, "", n.Title, approval.Pulse{Now: u.cfg.Now()}), n))
+}
+
+var (
+	errNoID      = errors.New("not the id of a call")
+	errForbidden = errors.New("the role does not allow this")
+)
+
+func callID(r *http.Request) (uuid.UUID, error) {
+	id, err := uuid.Parse(r.PathValue("id"))
+	if err != nil {
+		return uuid.Nil, errNoID
+	}
+	return id, nil
+}
+
+// names returns what people are called, by id.
+func (u *UI) names(ctx context.Context, ids ...uuid.UUID) (map[uuid.UUID]string, error) {
+	known := make([]uuid.UUID, 0, len(ids))
+	for _, id := range ids {
+		if id != uuid.Nil {
+			known = append(known, id)
+		}
+	}
+	names := make(map[uuid.UUID]string, len(known))
+	if len(known) == 0 {
+		return names, nil
+	}
+	people, err := u.cfg.Identity.People(ctx, known)
+	if err != nil {
+		return nil, err
+	}
+	for id, person := range people {
+		names[id] = person.Name
+	}
+	return names, nil
+}

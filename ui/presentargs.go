@@ -1,0 +1,63 @@
+package ui
+
+import (
+	"errors"
+
+	"github.com/holdpoint/holdpoint/runtime/call"
+	"github.com/holdpoint/holdpoint/ui/view"
+	"github.com/holdpoint/holdpoint/ui/view/hostile"
+)
+
+// presentArguments shows the stored bytes in the wanted format.
+func presentArguments(c *call.Call, f format) view.Arguments {
+	base := callURL(c.ID)
+	a := view.Arguments{Format: f.view, Full: f.full, Bytes: len(c.Arguments), TextURL: base + "/arguments"}
+	a.URL, a.WholeURL, a.FoldURL = f.url(base), format{f.view, true}.url(base), format{f.view, false}.url(base)
+	limits := hostile.Folded()
+	if f.full {
+		limits = hostile.Limits{}
+	}
+	shape := f.view
+	if shape == view.FormatFields {
+		fields, err := hostile.ReadFields(c.Arguments, limits)
+		switch {
+		case errors.Is(err, hostile.ErrUnwieldy):
+			shape, a.Nested = view.FormatJSON, true
+		case err != nil:
+			shape = view.FormatRaw
+		default:
+			a.Fields, a.Folded = &fields, fields.Folded
+		}
+	}
+	if shape == view.FormatJSON {
+		pretty, err := hostile.ReadPretty(c.Arguments, limits)
+		if err != nil {
+			shape = view.FormatRaw
+		} else {
+			a.Pretty, a.Folded = &pretty, pretty.Folded
+		}
+	}
+	if shape == view.FormatRaw {
+		raw := hostile.Fold(string(c.Arguments), limits)
+		a.Raw, a.Folded = &raw, raw.Cut != nil
+	}
+	return a
+}
+
+// url is the page of a call with its arguments in this format.
+func (f format) url(base string) string {
+	query := ""
+	if f.view != view.FormatFields {
+		query = "view=" + string(f.view)
+	}
+	if f.full {
+		if query != "" {
+			query += "&"
+		}
+		query += "full=1"
+	}
+	if query != "" {
+		query = "?" + query
+	}
+	return base + query
+}

@@ -1,0 +1,207 @@
+package ui
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"strings"
+	"unicode"
+
+	"github.com/google/uuid"
+
+	"github.com/holdpoint/holdpoint/approval"
+	"github.com/holdpoint/holdpoint/internal/identity"
+	"github.com/holdpoint/holdpoint/runtime/call"
+	"github.com/holdpoint/holdpoint/runtime/tool"
+	"github.com/holdpoint/holdpoint/ui/view"
+	"github.com/holdpoint/holdpoint/ui/view/hostile"
+)
+
+func presentCall(s *subject, who identity.Access, f format, how shown) view.Call {
+	c := &s.call
+	v := view.Call{
+		ID: c.ID.String(), URL: callURL(c.ID), Phase: string(c.Status), Live: !c.Status.Final(),
+		Status: statusBadge(c.Status), Risk: s.risk.badge, Notice: how.notice,
+		Sentence: view.Sentence{
+			Agent: c.Agent, Verb: verb(c.Status), Skill: c.Skill, Tool: c.Tool,
+			Principal: personName(c.PrincipalID, s.names),
+		},
+		Arguments: presentArguments(c, f),
+		Outcome:   presentOutcome(c, s.names),
+		Facts:     facts(s),
+	}
+	if s.definition != nil {
+		v.Tool = presentTool(*s.definition)
+	}
+	if s.approval != nil {
+		v.Digest = s.approval.Digest.String()
+		v.Decision = presentDecision(*s.approval, s.names)
+		if s.approval.Status == approval.Pending {
+			left := countdown(s.approval.Deadline, s.pulse.Now)
+			v.Countdown = &left
+			v.Warnings = warnings(s, v.Arguments)
+			if s.accepted != nil {
+				v.Accepted = presentTool(*s.accepted)
+			}
+		}
+	}
+	v.Actions = actions(s, who, v.Arguments, how)
+	v.Resolve = c.Status == call.Unknown && c.Resolution == nil && who.Has(identity.Operator)
+	return v
+}
+
+func verb(status call.Status) string {
+	switch status {
+	case call.Parked, call.NeedsConnection:
+		return "wants"
+	case call.Approved, call.Executing, call.Succeeded, call.Failed, call.Unknown:
+		return "called"
+	}
+	return "wanted"
+}
+
+// actions are what the person may do. Approving is never offered for what was
+// not shown.
+func actions(s *subject, who identity.Access, arguments view.Arguments, how shown) view.Actions {
+	a := view.Actions{Draft: how.draft, Error: how.err, Full: arguments.Full, Format: arguments.Format}
+	if s.approval == nil || s.approval.Status != approval.Pending {
+		return a
+	}
+	why, ok := s.mayDecide(who)
+	switch {
+	case !ok:
+		a.Why = why
+	case arguments.Folded:
+		a.Kind = view.ActionShowAll
+	case !s.risk.twice:
+		a.Kind = view.ActionDecide
+	case how.confirm:
+		a.Kind = view.ActionConfirm
+		a.Question = s.risk.badge.Word + ": really approve?"
+		if target := hostile.Decisive(s.call.Arguments, 1, hostile.Brief()); len(target.List) > 0 {
+			a.Target = &target.List[0]
+		}
+	default:
+		a.Kind = view.ActionStep
+	}
+	return a
+}
+
+// warnings are what must be known before deciding, in plain words.
+func warnings(s *subject, arguments view.Arguments) []view.Notice {
+	var list []view.Notice
+	add := func(level view.Level, title, text string) {
+		list = append(list, view.Notice{Level: level, Title: title, Text: text})
+	}
+	switch s.approval.Rule {
+	case approval.RuleHighRisk:
+		add(view.Warn, "High risk.", "An operator marked this tool, so that every call of it is looked at.")
+	case approval.RuleDefinitionChanged:
+		add(view.Danger, "The tool changed.", "Its server describes it differently than before, and no operator accepted that yet. "+
+			"Compare the two descriptions below.")
+	case approval.RuleNewTool:
+		add(view.Warn, "New tool.", "Its server began to offer it after the skill was set up, and no operator accepted it yet.")
+	}
+	if !s.current {
+		add(view.Warn, "Changed since.", "The server does not offer the tool as it was when this call was made. "+
+			"Approved or not, it will not be sent.")
+	}
+	if found := findings(arguments); found.Hidden > 0 || found.Suspect > 0 {
+		add(view.Danger, "Look closely.", findingWords(found))
+	}
+	return list
+}
+
+func findings(a view.Arguments) hostile.Findings {
+	switch {
+	case a.Fields != nil:
+		return a.Fields.Findings
+	case a.Pretty != nil:
+		return a.Pretty.Findings
+	case a.Raw != nil:
+		return a.Raw.Findings()
+	}
+	return hostile.Findings{}
+}
+
+func findingWords(f hostile.Findings) string {
+	var words []string
+	if f.Hidden > 0 {
+		words = append(words, fmt.Sprintf("The arguments hold %d hidden or invisible character(s); each is shown as a chip like U+202E.", f.Hidden))
+	}
+	if f.Suspect > 0 {
+		words = append(words, fmt.Sprintf("%d word(s) may not be what they look like; they are underlined.", f.Suspect))
+	}
+	return strings.Join(words, " ")
+}
+
+func presentTool(d tool.Definition) *view.Tool {
+	t := view.Tool{Title: d.Title, Description: hostile.Fold(d.Description, hostile.Folded()), Hints: hints(d), Pin: d.Pin().String()}
+	if schema, err := hostile.ReadPretty(d.InputSchema, hostile.Folded()); err == nil {
+		t.Schema = &schema
+	} else {
+		raw := hostile.Fold(string(d.InputSchema), hostile.Folded())
+		t.SchemaRaw = &raw
+	}
+	return &t
+}
+
+// printable is text for the title of a window, where no chip can stand.
+func printable(text string) string {
+	return strings.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) {
+			return '�'
+		}
+		return r
+	}, text)
+}
+
+func facts(s *subject) []view.Fact {
+	c := &s.call
+	sum := sha256.Sum256(c.Arguments)
+	list := []view.Fact{
+		{Name: "Call", Text: c.ID.String(), Code: true},
+		{Name: "Agent", Text: c.Agent + " (" + c.AgentID.String() + ")"},
+	}
+	if c.PrincipalID != uuid.Nil {
+		list = append(list, view.Fact{Name: "On behalf of", Text: personName(c.PrincipalID, s.names) + " (" + c.PrincipalID.String() + ")"})
+	}
+	list = append(list,
+		view.Fact{Name: "Skill", Text: fmt.Sprintf("%s (%s), revision %d", c.Skill, c.SkillID, c.SkillRevision)},
+		view.Fact{Name: "Called as", Text: c.ExposedName, Code: true},
+		view.Fact{Name: "Tool pin", Text: c.Pin.String(), Code: true},
+		view.Fact{Name: "Arguments, SHA-256", Text: hex.EncodeToString(sum[:]), Code: true},
+		view.Fact{Name: "Made", Time: &c.CreatedAt},
+	)
+	if c.ConversationID != uuid.Nil {
+		list = append(list, view.Fact{Name: "Conversation", Text: c.ConversationID.String(), Code: true})
+	}
+	if s.approval != nil {
+		list = append(list,
+			view.Fact{Name: "Why it waits", Text: ruleWords(s.approval.Rule)},
+			view.Fact{Name: "Deadline", Time: &s.approval.Deadline},
+			view.Fact{Name: "Digest", Text: s.approval.Digest.String(), Code: true},
+		)
+	}
+	if c.FinishedAt != nil {
+		list = append(list, view.Fact{Name: "Ended", Time: c.FinishedAt})
+	}
+	if c.DeliveredAt != nil {
+		list = append(list, view.Fact{Name: "Told the agent", Time: c.DeliveredAt})
+	}
+	return list
+}
+
+func ruleWords(rule string) string {
+	switch rule {
+	case approval.RuleGated:
+		return "calls of this skill need an approval"
+	case approval.RuleHighRisk:
+		return "an operator marked the tool as high risk"
+	case approval.RuleDefinitionChanged:
+		return "the tool's definition changed"
+	case approval.RuleNewTool:
+		return "the tool is new"
+	}
+	return rule
+}

@@ -1,0 +1,126 @@
+package ui
+
+import (
+	"encoding/json"
+
+	"github.com/google/uuid"
+
+	"github.com/holdpoint/holdpoint/runtime/call"
+	"github.com/holdpoint/holdpoint/runtime/tool"
+	"github.com/holdpoint/holdpoint/ui/view"
+	"github.com/holdpoint/holdpoint/ui/view/hostile"
+)
+
+// presentOutcome tells what became of a call that was, or was to be, sent; nil while there is
+// nothing to tell beyond the decision.
+func presentOutcome(c *call.Call, names map[uuid.UUID]string) *view.Outcome {
+	o := &view.Outcome{Badge: statusBadge(c.Status), Text: outcomeWords(c), Message: c.Message}
+	switch c.Status {
+	case call.Parked, call.NeedsConnection, call.Rejected, call.Expired, call.Cancelled:
+		return nil
+	}
+	if len(c.Result) > 0 {
+		o.RawURL = callURL(c.ID) + "/result"
+		presentResult(o, c)
+	}
+	if len(c.Late) > 0 {
+		if late, err := hostile.ReadPretty(c.Late, hostile.Folded()); err == nil {
+			o.Late = &late
+		} else {
+			o.LateRaw = folded(c.Late)
+		}
+	}
+	if r := c.Resolution; r != nil {
+		o.Resolution = &view.Decision{Word: resolutionWords(r.Outcome), By: personName(r.By, names), At: r.At, Note: r.Note}
+	}
+	return o
+}
+
+func presentResult(o *view.Outcome, c *call.Call) {
+	if c.Failure != tool.JSONRPCError {
+		if result, err := hostile.ReadResult(c.Result, hostile.Folded()); err == nil && (len(result.Blocks) > 0 || result.Structured != nil) {
+			o.Result = &result
+			return
+		}
+	}
+	if pretty, err := hostile.ReadPretty(c.Result, hostile.Folded()); err == nil {
+		o.Result = &hostile.Result{Structured: &pretty}
+		return
+	}
+	o.Raw = folded(c.Result)
+}
+
+func folded(text json.RawMessage) *hostile.Value {
+	v := hostile.Fold(string(text), hostile.Folded())
+	return &v
+}
+
+func resolutionWords(outcome string) string {
+	if outcome == call.ResolvedSucceeded {
+		return "It was executed"
+	}
+	return "It was not executed, or failed"
+}
+
+// outcomeWords say what happened and, above all, whether anything was done.
+func outcomeWords(c *call.Call) string {
+	switch c.Status {
+	case call.Approved:
+		return "It will be sent in a moment."
+	case call.Executing:
+		return "It was sent; the answer is not there yet."
+	case call.Succeeded:
+		return "The server answered."
+	case call.Unknown:
+		return "It was sent, and nobody knows what became of it. It may have been executed: do not repeat it blindly."
+	case call.Denied:
+		return "It was not sent: " + denialWords(c.Code) + "."
+	case call.Invalid:
+		return "It was not sent: its arguments do not fit the tool's schema."
+	case call.Failed:
+		return failureWords(c.Failure) + effectWords(c)
+	}
+	return ""
+}
+
+func failureWords(kind tool.FailureKind) string {
+	switch kind {
+	case tool.ToolError:
+		return "The tool ran, and reported an error."
+	case tool.JSONRPCError:
+		return "The server refused the request."
+	case tool.TransportFailure:
+		return "The connection to the server failed."
+	case tool.ProtocolFailure:
+		return "The server's answer is not one that can be used."
+	case tool.SessionInvalid:
+		return "The server refused the session, and a new one too."
+	}
+	return "It failed."
+}
+
+func effectWords(c *call.Call) string {
+	switch {
+	case c.Effect == tool.EffectPossible:
+		return " It may have been executed: do not repeat it blindly."
+	case c.Failure == tool.TransportFailure, c.Failure == tool.SessionInvalid:
+		return " Nothing was executed."
+	}
+	return ""
+}
+
+func denialWords(code string) string {
+	switch code {
+	case call.CodeDefinitionChanged:
+		return "the tool's definition changed since the call was made"
+	case call.CodeAssignmentRevoked:
+		return "the agent may no longer use this tool"
+	case call.CodeSkillChanged:
+		return "the skill was changed since the call was made"
+	case call.CodeToolDisabled:
+		return "an operator switched the tool off"
+	case call.CodeEnvelopeChanged:
+		return "what was stored is no longer what was approved"
+	}
+	return code
+}

@@ -1,0 +1,47 @@
+package ui
+
+import (
+	"crypto/rand"
+	"net/http"
+
+	"github.com/a-h/templ"
+
+	"github.com/holdpoint/holdpoint/ui/view"
+)
+
+// contentSecurityPolicy around the page's nonce. Scripts are files of this server; the nonce is what htmx
+// asks of every element before it acts on it, so that injected markup stays dead.
+const (
+	policyStart = "default-src 'none'; script-src 'self' 'nonce-"
+	policyEnd   = "'; style-src 'self'; img-src 'self'; connect-src 'self'; manifest-src 'self'; worker-src 'self'; " +
+		"form-action 'self'; base-uri 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; " +
+		"trusted-types htmx holdpoint"
+)
+
+// secure sets the headers of everything that a browser shows, and gives each answer a nonce.
+func (u *UI) secure(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		nonce := rand.Text()
+		h := w.Header()
+		h.Set("Content-Security-Policy", policyStart+nonce+policyEnd)
+		h.Set("X-Content-Type-Options", "nosniff")
+		h.Set("Referrer-Policy", "same-origin")
+		h.Set("Cross-Origin-Opener-Policy", "same-origin")
+		h.Set("Cross-Origin-Resource-Policy", "same-origin")
+		h.Set("Cache-Control", "no-store")
+		h.Add("Vary", "HX-Request")
+		r.Body = http.MaxBytesReader(w, r.Body, maxForm)
+		next.ServeHTTP(w, r.WithContext(templ.WithNonce(r.Context(), nonce)))
+	})
+}
+
+// maxForm bounds what a form may send: a reason, and what goes with it.
+const maxForm = 64 << 10
+
+func (u *UI) crossOrigin(w http.ResponseWriter, r *http.Request) {
+	u.log.Warn("request of another site refused", "method", r.Method, "path", r.URL.Path, "origin", r.Header.Get("Origin"))
+	u.render(w, r, http.StatusForbidden, view.MessagePage(u.barePage(r, "Refused"), view.Notice{
+		Title: "Refused",
+		Text:  "This request came from another site. Nothing was done.",
+	}))
+}

@@ -1,0 +1,112 @@
+// Package ui owns the dashboard: its routes, one action a file, what each of them may do for
+// whom, and the translation of calls and approvals into what package view draws. It owns no
+// data and decides nothing: decisions are package call's, people are package identity's.
+package ui
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/holdpoint/holdpoint/internal/identity"
+	"github.com/holdpoint/holdpoint/runtime/agent"
+	"github.com/holdpoint/holdpoint/runtime/call"
+	"github.com/holdpoint/holdpoint/runtime/tool"
+	"github.com/holdpoint/holdpoint/ui/live"
+	"github.com/holdpoint/holdpoint/ui/login"
+	"github.com/holdpoint/holdpoint/ui/static"
+	"github.com/holdpoint/holdpoint/ui/view"
+)
+
+// Config is what a [UI] is made of. All of it is required.
+type Config struct {
+	Calls     *call.Service
+	Agents    *agent.Service
+	Discovery *tool.Discovery // definitions of tools, by pin
+	Identity  *identity.Service
+	Pool      *pgxpool.Pool // for the sessions of browsers
+	PublicURL string        // its scheme says which cookie is used
+	Logger    *slog.Logger
+	Now       func() time.Time
+}
+
+// UI is the dashboard.
+type UI struct {
+	cfg        Config
+	log        *slog.Logger
+	assets     *static.Assets
+	assetURLs  view.Assets
+	login      *login.Login
+	feed       *live.Feed
+	protection *http.CrossOriginProtection
+}
+
+// New makes the dashboard. [UI.Close] ends it.
+func New(cfg Config) (*UI, error) {
+	if cfg.Calls == nil || cfg.Agents == nil || cfg.Discovery == nil || cfg.Identity == nil || cfg.Pool == nil ||
+		cfg.Logger == nil || cfg.Now == nil {
+		return nil, errors.New("make dashboard: Calls, Agents, Discovery, Identity, Pool, Logger and Now are required")
+	}
+	publicURL, err := url.Parse(cfg.PublicURL)
+	if err != nil || publicURL.Host == "" {
+		return nil, fmt.Errorf("make dashboard: public URL %q: want a scheme and a host", cfg.PublicURL)
+	}
+	u := &UI{cfg: cfg, log: cfg.Logger, protection: http.NewCrossOriginProtection()}
+	u.protection.SetDenyHandler(http.HandlerFunc(u.crossOrigin))
+	if u.assets, err = static.Load(); err != nil {
+		return nil, fmt.Errorf("make dashboard: %w", err)
+	}
+	u.assetURLs = view.Assets{
+		CSS: u.assets.URL(static.CSS), JS: u.assets.URL(static.JS), HTMX: u.assets.URL(static.HTMX),
+		HTMXCSP: u.assets.URL(static.HTMXCSP), Mark: u.assets.URL(static.Mark), MarkWaiting: u.assets.URL(static.MarkWaiting),
+	}
+	if u.login, err = login.New(login.Config{
+		Pool: cfg.Pool, Identity: cfg.Identity, PublicURL: publicURL, Logger: cfg.Logger, Page: u.barePage,
+	}); err != nil {
+		return nil, fmt.Errorf("make dashboard: %w", err)
+	}
+	if u.feed, err = live.New(live.Config{Pulse: cfg.Calls.Pulse, Logger: cfg.Logger}); err != nil {
+		return nil, fmt.Errorf("make dashboard: %w", err)
+	}
+	return u, nil
+}
+
+// Close ends the streams of open dashboards. It comes before the HTTP server's shutdown, which
+// waits for them.
+func (u *UI) Close() { u.feed.Close() }
+
+// Mount adds all routes of the dashboard to mux.
+func (u *UI) Mount(mux *http.ServeMux) {
+	pages := http.NewServeMux()
+	u.login.Mount(pages)
+	for pattern, action := range map[string]http.HandlerFunc{
+		"GET /{$}":                  u.showQueue,
+		"GET /calls":                u.showLog,
+		"GET /calls/{id}":           u.showCall,
+		"GET /calls/{id}/arguments": u.downloadArguments,
+		"GET /calls/{id}/result":    u.downloadResult,
+		"POST /calls/{id}/approve":  u.approve,
+		"POST /calls/{id}/confirm":  u.confirm,
+		"POST /calls/{id}/reject":   u.reject,
+		"POST /calls/{id}/resolve":  u.resolve,
+	} {
+		pages.Handle(pattern, u.login.Required(action))
+	}
+	// Anybody may ask for a form's address, as after signing in: its call is what they mean.
+	pages.Handle("GET /calls/{id}/{form}", http.HandlerFunc(toCall))
+	protected := u.secure(u.protection.Handler(pages))
+	for _, pattern := range []string{"/{$}", "/calls", "/calls/", login.SignInPath, login.SignOutPath} {
+		mux.Handle(pattern, protected)
+	}
+	mux.Handle("GET "+static.Prefix, u.assets)
+	mux.HandleFunc("GET /events", u.streamEvents)
+}
+
+func toCall(w http.ResponseWriter, r *http.Request) {
+	http.Redirect(w, r, "/calls/"+url.PathEscape(r.PathValue("id")), http.StatusSeeOther)
+}

@@ -1,0 +1,253 @@
+// Package view owns what the dashboard's pages look like as HTML. Its templates get
+// display-ready values and decide nothing; text from outside reaches them as pieces of
+// package hostile, or is shown through it.
+package view
+
+import (
+	"time"
+
+	"github.com/holdpoint/holdpoint/ui/view/hostile"
+)
+
+// Page is what all pages have in common.
+type Page struct {
+	Title        string
+	Assets       Assets
+	Person       *Person // nil: nobody is signed in
+	Section      Section
+	Pending      int // approvals that wait; shown in the title
+	Now          time.Time
+	RefreshAfter int // seconds, for browsers without JavaScript; zero: not by itself
+}
+
+// Assets are the URLs of what pages load.
+type Assets struct {
+	CSS, JS, HTMX, HTMXCSP, Mark, MarkWaiting string
+}
+
+// Section is a part of the dashboard.
+type Section string
+
+// The sections of the dashboard.
+const (
+	SectionQueue Section = "queue"
+	SectionCalls Section = "calls"
+)
+
+// Person is who is signed in.
+type Person struct {
+	Name  string
+	Roles string
+}
+
+// Level says how much attention something wants. Words and icons carry the
+// same, colour only repeats it.
+type Level string
+
+// The levels of attention.
+const (
+	Quiet  Level = "quiet"
+	Info   Level = "info"
+	Good   Level = "good"
+	Warn   Level = "warn"
+	Danger Level = "danger"
+)
+
+// Badge is a word with an icon.
+type Badge struct {
+	Word  string
+	Icon  string
+	Level Level
+	Note  string // for whoever wants to know why
+}
+
+// Countdown is the time left until a deadline.
+type Countdown struct {
+	Deadline time.Time
+	Text     string // at the time the page was made
+	Urgent   bool
+}
+
+// Notice tells in plain words what a reader must know before anything else.
+type Notice struct {
+	Level Level
+	Title string
+	Text  string
+	Draft string // what was typed and not sent: kept
+}
+
+// Queue is the list of approvals that wait.
+type Queue struct {
+	Rows      []Row
+	Total     int
+	Last      *Decision // the latest one; nil: none yet
+	LastURL   string
+	MayDecide bool
+	Paused    bool // without JavaScript: the page does not renew itself
+}
+
+// Row is one waiting approval.
+type Row struct {
+	ID        string
+	URL       string
+	Digest    string
+	Skill     string
+	Tool      string
+	Agent     string
+	Principal string
+	Risk      Badge
+	Warnings  []Badge
+	Decisive  []hostile.Field
+	MoreArgs  int // arguments that the row does not show
+	Countdown Countdown
+}
+
+// Call is one call with everything that happened to it.
+type Call struct {
+	ID        string
+	URL       string
+	Digest    string // of its approval; empty: it has none
+	Phase     string // its status, as the API names it
+	Live      bool   // something will still happen
+	Status    Badge
+	Sentence  Sentence
+	Countdown *Countdown
+	Notice    *Notice
+	Warnings  []Notice
+	Decision  *Decision
+	Outcome   *Outcome
+	Resolve   bool // an operator is asked what became of it
+	Arguments Arguments
+	Tool      *Tool
+	Accepted  *Tool // the definition that was accepted before; nil: no other
+	Risk      Badge
+	Actions   Actions
+	Facts     []Fact
+}
+
+// Sentence says who wants what.
+type Sentence struct {
+	Agent     string
+	Verb      string // wants, wanted, called
+	Skill     string
+	Tool      string
+	Principal string
+}
+
+// Decision is what was decided, by whom and when.
+type Decision struct {
+	Word  string // approved, rejected, expired, cancelled
+	By    string // empty: nobody
+	At    time.Time
+	Note  string
+	Level Level
+	About string // the tool, where the decision is shown alone
+}
+
+// Outcome is what became of a call.
+type Outcome struct {
+	Badge
+	Text       string // plain words
+	Message    string // from outside: as hostile text
+	Result     *hostile.Result
+	Raw        *hostile.Value // a result that could not be read as one
+	RawURL     string
+	Late       *hostile.Pretty
+	LateRaw    *hostile.Value
+	Resolution *Decision
+}
+
+// Format is how arguments are shown.
+type Format string
+
+// The ways to show arguments.
+const (
+	FormatFields Format = "fields"
+	FormatJSON   Format = "json"
+	FormatRaw    Format = "raw"
+)
+
+// Arguments are shown in one of three formats.
+type Arguments struct {
+	Format   Format
+	Fields   *hostile.Fields
+	Pretty   *hostile.Pretty
+	Raw      *hostile.Value
+	Bytes    int
+	Full     bool // nothing is cut
+	Folded   bool // something is
+	URL      string // of the page as it is
+	WholeURL string // the same page with nothing cut
+	FoldURL  string // the same page with long values cut
+	TextURL  string // the bytes as text/plain
+	Nested   bool   // shown as JSON because it is too nested for fields
+}
+
+// Tool is a tool's definition, as its server gave it.
+type Tool struct {
+	Title       string
+	Description hostile.Value
+	Schema      *hostile.Pretty
+	SchemaRaw   *hostile.Value
+	Hints       []string // claimed by the server
+	Pin         string
+}
+
+// Actions are what the reader may do about a call.
+type Actions struct {
+	Kind     ActionKind
+	Why      string // of ActionNone: why there is nothing to do; empty: nothing to say
+	Draft    string // what was typed before
+	Target   *hostile.Field
+	Full     bool   // everything was shown; goes with the decision
+	Format   Format // to come back to
+	Error    string // what is missing in what was sent
+	Question string // of ActionConfirm
+}
+
+// ActionKind says which actions are offered.
+type ActionKind string
+
+// The kinds of actions.
+const (
+	ActionNone    ActionKind = ""
+	ActionDecide  ActionKind = "decide"  // reject, or approve
+	ActionStep    ActionKind = "step"    // reject, or go on to a second step
+	ActionConfirm ActionKind = "confirm" // the second step
+	ActionShowAll ActionKind = "showall" // reject, or see everything first
+)
+
+// Fact is a detail with its name.
+type Fact struct {
+	Name string
+	Text string
+	Time *time.Time
+	Code bool
+}
+
+// Log is a page of calls.
+type Log struct {
+	Rows     []LogRow
+	Status   string // of the filter
+	Statuses []string
+	Next     string // URL of the next page; empty: none
+	Newest   bool   // this is the first page
+}
+
+// LogRow is one call of the log.
+type LogRow struct {
+	URL       string
+	Status    Badge
+	Agent     string
+	Skill     string
+	Tool      string
+	Principal string
+	At        time.Time
+}
+
+// SignIn is the page on which people sign in.
+type SignIn struct {
+	Link  string // the secret of a one-time link; empty: a token is asked for
+	Next  string
+	Error string
+}

@@ -1,0 +1,83 @@
+package view
+
+import (
+	"context"
+	"html"
+	"io"
+	"strings"
+
+	"github.com/a-h/templ"
+
+	"github.com/holdpoint/holdpoint/ui/view/hostile"
+)
+
+// prettyLines draws a pretty-printed document. It is written by hand because
+// white space counts in it.
+func prettyLines(p hostile.Pretty) templ.Component {
+	return templ.ComponentFunc(func(_ context.Context, w io.Writer) error {
+		var b strings.Builder
+		b.WriteString(`<pre class="value json" dir="ltr">`)
+		for _, line := range p.Lines {
+			prettyLine(&b, line)
+		}
+		b.WriteString(`</pre>`)
+		_, err := io.WriteString(w, b.String())
+		return err
+	})
+}
+
+func prettyLine(b *strings.Builder, l hostile.Line) {
+	b.WriteString(l.Indent())
+	if l.Name != nil {
+		prettyValue(b, *l.Name, "key")
+		b.WriteString(": ")
+	}
+	if l.Value != nil {
+		prettyValue(b, *l.Value, "")
+	}
+	b.WriteString(l.Open + l.Close)
+	if l.Comma {
+		b.WriteString(",")
+	}
+	b.WriteString("\n")
+}
+
+func prettyValue(b *strings.Builder, v hostile.Value, class string) {
+	b.WriteString(`<bdi dir="ltr"`)
+	if class != "" {
+		b.WriteString(` class="` + class + `"`)
+	}
+	b.WriteString(">")
+	for _, p := range v.Head {
+		piece(b, p, Inline)
+	}
+	if v.Cut != nil {
+		b.WriteString(`<span class="cut" title="` + html.EscapeString(wholeOf(*v.Cut)) + `">` +
+			html.EscapeString(leftOut(*v.Cut)) + `</span>`)
+		for _, p := range v.Tail {
+			piece(b, p, Inline)
+		}
+	}
+	b.WriteString("</bdi>")
+}
+
+// formatURL is the page with its arguments in another format.
+func formatURL(a Arguments, f Format) string {
+	url, query := a.URL, ""
+	if at := strings.IndexByte(url, '?'); at >= 0 {
+		url = url[:at]
+	}
+	if f != FormatFields {
+		query = "view=" + string(f)
+	}
+	if a.Full {
+		if query != "" {
+			query += "&"
+		}
+		query += "full=1"
+	}
+	if query == "" {
+		return url
+	}
+	return url + "?" + query
+}
