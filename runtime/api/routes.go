@@ -47,177 +47,96 @@ type route struct {
 	OwnChecks                      bool  // the operation checks its body itself
 }
 
+const prefix = "/api/v1/"
+
+// to makes a row. The address is a method and a path below the prefix.
+func to(id, address, summary string, r rule) route {
+	method, path, _ := strings.Cut(address, " ")
+	tag, _, _ := strings.Cut(path, "/")
+	return route{ID: id, Method: method, Path: prefix + path, Tag: tag, Summary: summary, Rule: r}
+}
+
+// creating answers 201.
+func (r route) creating() route {
+	r.Status = http.StatusCreated
+	return r
+}
+
+// checking leaves the checks of the body to the operation.
+func (r route) checking() route {
+	r.OwnChecks = true
+	return r
+}
+
+// upTo bounds the body.
+func (r route) upTo(bytes int64) route {
+	r.MaxBody = bytes
+	return r
+}
+
 // applyBody bounds what one apply may declare, in bytes.
 const applyBody = 8 << 20
 
 // routes is the table of all operations. None works that is not in it.
-func routes() []route {
-	return append(registryRoutes(), workRoutes()...)
-}
+func routes() []route { return append(registryRoutes(), workRoutes()...) }
+
+func operators() rule { return rule{Roles: []identity.Role{identity.Operator}} }
+func reviewers() rule { return rule{Roles: []identity.Role{identity.Reviewer}} }
+func both() rule      { return rule{Roles: []identity.Role{identity.Reviewer, identity.Operator}} }
 
 // workRoutes are about what agents do and reviewers decide.
 func workRoutes() []route {
-	reviewer := rule{Roles: []identity.Role{identity.Reviewer}}
-	both := rule{Roles: []identity.Role{identity.Reviewer, identity.Operator}}
-	own := rule{Own: true, Roles: both.Roles}
-	ownOrOperator := rule{Own: true, Roles: []identity.Role{identity.Operator}}
-	operator := rule{Roles: []identity.Role{identity.Operator}}
-	get, post := http.MethodGet, http.MethodPost
+	own := rule{Own: true, Roles: both().Roles}
+	ownOrOperator := rule{Own: true, Roles: operators().Roles}
 	return []route{
-		{
-			ID: "listConversations", Method: get, Path: "/api/v1/conversations", Tag: "conversations",
-			Summary: "Conversations of an agent, newest first", Rule: own,
-		},
-		{
-			ID: "getConversation", Method: get, Path: "/api/v1/conversations/{id}", Tag: "conversations",
-			Summary: "A conversation with its catalogue", Rule: own,
-		},
+		to("listConversations", "GET conversations", "Conversations, newest first", own),
+		to("getConversation", "GET conversations/{id}", "A conversation with its catalogue", own),
 
-		{
-			ID: "listCalls", Method: get, Path: "/api/v1/calls", Tag: "calls",
-			Summary: "Calls, newest first", Rule: own,
-		},
-		{
-			ID: "getCall", Method: get, Path: "/api/v1/calls/{id}", Tag: "calls",
-			Summary: "A call", Rule: own,
-		},
-		{
-			ID: "cancelCall", Method: post, Path: "/api/v1/calls/{id}/cancel", Tag: "calls",
-			Summary: "Cancel a call that nobody decided about yet", Rule: ownOrOperator,
-		},
-		{
-			ID: "resolveCall", Method: post, Path: "/api/v1/calls/{id}/resolve", Tag: "calls",
-			Summary: "Say what became of a call whose outcome is unknown", Rule: operator,
-		},
+		to("listCalls", "GET calls", "Calls, newest first", own),
+		to("getCall", "GET calls/{id}", "A call", own),
+		to("cancelCall", "POST calls/{id}/cancel", "Cancel a call that nobody decided about yet", ownOrOperator),
+		to("resolveCall", "POST calls/{id}/resolve", "Say what became of a call whose outcome is unknown", operators()),
 
-		{
-			ID: "listApprovals", Method: get, Path: "/api/v1/approvals", Tag: "approvals",
-			Summary: "Approvals, newest first", Rule: both,
-		},
-		{
-			ID: "getApproval", Method: get, Path: "/api/v1/approvals/{id}", Tag: "approvals",
-			Summary: "An approval", Rule: both,
-		},
-		{
-			ID: "approve", Method: post, Path: "/api/v1/approvals/{id}/approve", Tag: "approvals",
-			Summary: "Approve the call, exactly as it was shown", Rule: reviewer, OwnChecks: true,
-		},
-		{
-			ID: "reject", Method: post, Path: "/api/v1/approvals/{id}/reject", Tag: "approvals",
-			Summary: "Reject the call, with a reason for its agent", Rule: reviewer, OwnChecks: true,
-		},
+		to("listApprovals", "GET approvals", "Approvals, newest first", both()),
+		to("getApproval", "GET approvals/{id}", "An approval", both()),
+		to("approve", "POST approvals/{id}/approve", "Approve the call, exactly as it was shown", reviewers()).checking(),
+		to("reject", "POST approvals/{id}/reject", "Reject the call, with a reason for its agent", reviewers()).checking(),
 
-		{
-			ID: "listAudit", Method: get, Path: "/api/v1/audit", Tag: "audit",
-			Summary: "What happened, newest first", Rule: both,
-		},
+		to("listAudit", "GET audit", "What happened, newest first", both()),
 	}
 }
 
 // registryRoutes are about what operators declare. Both roles read them;
 // credentials are for operators only.
 func registryRoutes() []route {
-	operator := rule{Roles: []identity.Role{identity.Operator}}
-	both := rule{Roles: []identity.Role{identity.Reviewer, identity.Operator}}
-	get, post, patch, remove := http.MethodGet, http.MethodPost, http.MethodPatch, http.MethodDelete
-	created := http.StatusCreated
 	return []route{
-		{
-			ID: "apply", Method: post, Path: "/api/v1/apply", Tag: "registry", MaxBody: applyBody,
-			Summary: "Declare skills, agents and assignments", Rule: operator,
-		},
+		to("apply", "POST apply", "Declare skills, agents and assignments", operators()).upTo(applyBody),
 
-		{
-			ID: "listAgents", Method: get, Path: "/api/v1/agents", Tag: "agents",
-			Summary: "Agents, by name", Rule: both,
-		},
-		{
-			ID: "createAgent", Method: post, Path: "/api/v1/agents", Tag: "agents", Status: created,
-			Summary: "Make an agent", Rule: operator,
-		},
-		{
-			ID: "getAgent", Method: get, Path: "/api/v1/agents/{name}", Tag: "agents",
-			Summary: "An agent", Rule: both,
-		},
-		{
-			ID: "updateAgent", Method: patch, Path: "/api/v1/agents/{name}", Tag: "agents",
-			Summary: "Change what the body names of an agent", Rule: operator,
-		},
-		{
-			ID: "deleteAgent", Method: remove, Path: "/api/v1/agents/{name}", Tag: "agents",
-			Summary: "Delete an agent; its keys stop working", Rule: operator,
-		},
+		to("listAgents", "GET agents", "Agents, by name", both()),
+		to("createAgent", "POST agents", "Make an agent", operators()).creating(),
+		to("getAgent", "GET agents/{name}", "An agent", both()),
+		to("updateAgent", "PATCH agents/{name}", "Change what the body names of an agent", operators()),
+		to("deleteAgent", "DELETE agents/{name}", "Delete an agent; its keys stop working", operators()),
 
-		{
-			ID: "listKeys", Method: get, Path: "/api/v1/agents/{name}/keys", Tag: "agents",
-			Summary: "Keys of an agent, without their secrets", Rule: operator,
-		},
-		{
-			ID: "createKey", Method: post, Path: "/api/v1/agents/{name}/keys", Tag: "agents", Status: created,
-			Summary: "Make a key; it is shown this once", Rule: operator,
-		},
-		{
-			ID: "revokeKey", Method: remove, Path: "/api/v1/agents/{name}/keys/{id}", Tag: "agents",
-			Summary: "Revoke a key", Rule: operator,
-		},
+		to("listKeys", "GET agents/{name}/keys", "Keys of an agent, without their secrets", operators()),
+		to("createKey", "POST agents/{name}/keys", "Make a key; it is shown this once", operators()).creating(),
+		to("revokeKey", "DELETE agents/{name}/keys/{id}", "Revoke a key", operators()),
 
-		{
-			ID: "listSkills", Method: get, Path: "/api/v1/skills", Tag: "skills",
-			Summary: "Skills, by name", Rule: both,
-		},
-		{
-			ID: "createSkill", Method: post, Path: "/api/v1/skills", Tag: "skills", Status: created,
-			Summary: "Register a skill", Rule: operator,
-		},
-		{
-			ID: "getSkill", Method: get, Path: "/api/v1/skills/{name}", Tag: "skills",
-			Summary: "A skill, without its secrets", Rule: both,
-		},
-		{
-			ID: "updateSkill", Method: patch, Path: "/api/v1/skills/{name}", Tag: "skills",
-			Summary: "Change what the body names of a skill", Rule: operator,
-		},
-		{
-			ID: "deleteSkill", Method: remove, Path: "/api/v1/skills/{name}", Tag: "skills",
-			Summary: "Delete a skill", Rule: operator,
-		},
-		{
-			ID: "probeSkill", Method: post, Path: "/api/v1/skills/{name}/probe", Tag: "skills",
-			Summary: "Connect to a skill's server and list its tools, step by step", Rule: operator,
-		},
-		{
-			ID: "listSkillTools", Method: get, Path: "/api/v1/skills/{name}/tools", Tag: "skills",
-			Summary: "Tools that a skill's server offers, with their pins", Rule: both,
-		},
-		{
-			ID: "acceptTool", Method: post, Path: "/api/v1/skills/{name}/tools/{tool}/accept", Tag: "skills",
-			Summary: "Accept a tool's present definition", Rule: operator,
-		},
+		to("listSkills", "GET skills", "Skills, by name", both()),
+		to("createSkill", "POST skills", "Register a skill", operators()).creating(),
+		to("getSkill", "GET skills/{name}", "A skill, without its secrets", both()),
+		to("updateSkill", "PATCH skills/{name}", "Change what the body names of a skill", operators()),
+		to("deleteSkill", "DELETE skills/{name}", "Delete a skill", operators()),
+		to("probeSkill", "POST skills/{name}/probe", "Connect to a skill's server and list its tools, step by step", operators()),
+		to("listSkillTools", "GET skills/{name}/tools", "Tools that a skill's server offers, with their pins", both()),
+		to("acceptTool", "POST skills/{name}/tools/{tool}/accept", "Accept a tool's present definition", operators()),
 
-		{
-			ID: "listAssignments", Method: get, Path: "/api/v1/assignments", Tag: "assignments",
-			Summary: "Which agent may use which skill", Rule: both,
-		},
-		{
-			ID: "assign", Method: post, Path: "/api/v1/assignments", Tag: "assignments", Status: created,
-			Summary: "Let an agent use a skill", Rule: operator,
-		},
-		{
-			ID: "unassign", Method: remove, Path: "/api/v1/assignments/{agent}/{skill}", Tag: "assignments",
-			Summary: "Take a skill away from an agent", Rule: operator,
-		},
+		to("listAssignments", "GET assignments", "Which agent may use which skill", both()),
+		to("assign", "POST assignments", "Let an agent use a skill, or change how", operators()).creating(),
+		to("unassign", "DELETE assignments/{agent}/{skill}", "Take a skill away from an agent", operators()),
 
-		{
-			ID: "listTokens", Method: get, Path: "/api/v1/tokens", Tag: "tokens",
-			Summary: "Tokens of people, without their secrets", Rule: operator,
-		},
-		{
-			ID: "createToken", Method: post, Path: "/api/v1/tokens", Tag: "tokens", Status: created,
-			Summary: "Make a token for a person; it is shown this once", Rule: operator,
-		},
-		{
-			ID: "revokeToken", Method: remove, Path: "/api/v1/tokens/{id}", Tag: "tokens",
-			Summary: "Revoke a token", Rule: operator,
-		},
+		to("listTokens", "GET tokens", "Tokens of people, without their secrets", operators()),
+		to("createToken", "POST tokens", "Make a token for a person; it is shown this once", operators()).creating(),
+		to("revokeToken", "DELETE tokens/{id}", "Revoke a token", operators()),
 	}
 }
