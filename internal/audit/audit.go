@@ -60,6 +60,17 @@ func Queue(batch *pgx.Batch, events ...Event) error {
 	return nil
 }
 
+// QueueIf adds the writing of those events for which a condition holds when their turn comes: SQL
+// of the caller's, about its own tables, in which e.subject_id is the event's subject.
+func QueueIf(batch *pgx.Batch, condition string, events ...Event) error {
+	args, err := columns(events)
+	if err != nil {
+		return err
+	}
+	batch.Queue(insertSQL+" WHERE "+condition, args...)
+	return nil
+}
+
 // Write writes events in tx.
 func Write(ctx context.Context, tx pgx.Tx, events ...Event) error {
 	if len(events) == 0 {

@@ -474,3 +474,32 @@ func TestWaitEndsWithItsContext(t *testing.T) {
 		t.Fatalf("after the waiter left the call is %s, %v", c.Status, err)
 	}
 }
+
+// TestLateOutcome: the claim was taken away while the skill server was at work.
+func TestLateOutcome(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	arrived, release := make(chan struct{}), make(chan struct{})
+	w.source.reply = func(tool.CallRequest) (tool.Result, error) {
+		close(arrived)
+		<-release
+		return tool.Result{Raw: json.RawMessage(`{"content":[{"type":"text","text":"late \u0000"}]}`)}, nil
+	}
+	ticket := w.submit("open__echo", `{}`)
+	<-arrived
+	w.setStatus(`UPDATE calls SET status = 'unknown', finished_at = holdpoint_now() WHERE id = $1`, ticket.ID)
+	close(release)
+	for {
+		c, err := w.calls.Get(t.Context(), call.Viewer{}, ticket.ID)
+		check(t, err)
+		if c.Status != call.Unknown || len(c.Result) > 0 {
+			t.Fatalf("a late outcome made the call %s", c.Status)
+		}
+		if len(c.Late) > 0 {
+			break
+		}
+	}
+	if got := w.actions(ticket.ID); got != "call.allowed call.late_outcome " {
+		t.Errorf("audit: %s", got)
+	}
+}

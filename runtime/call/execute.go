@@ -227,20 +227,10 @@ func (s *Service) claim(ctx context.Context, c *Call) (bool, error) {
 	return ours, nil
 }
 
-func (s *Service) tellFinished(ctx context.Context, tx pgx.Tx, id uuid.UUID) error {
-	if s.Finished == nil {
-		return nil
-	}
-	return s.Finished(ctx, tx, id)
-}
-
 // ended writes what belongs to every call that reaches its end while somebody may be
-// waiting for it elsewhere: the event, the notification, and whoever wants to know.
+// waiting for it elsewhere: the event and the notification.
 func (s *Service) ended(ctx context.Context, tx pgx.Tx, id uuid.UUID, event audit.Event) error {
 	if err := audit.Write(ctx, tx, event); err != nil {
-		return err
-	}
-	if err := s.tellFinished(ctx, tx, id); err != nil {
 		return err
 	}
 	if _, err := tx.Exec(ctx, `SELECT pg_notify($1, $2)`, Channel, id.String()); err != nil {

@@ -61,52 +61,55 @@ func (s *Service) flushOutcomes(ctx context.Context, items []*finishItem) {
 	}
 }
 
+// writeOutcomes is one round trip: a pipelined, implicit transaction of the
+// updates, the events of those that took, and the announcements.
 func (s *Service) writeOutcomes(ctx context.Context, items []*finishItem) error {
-	return postgres.InTx(ctx, s.Pool, func(tx pgx.Tx) error {
-		written, err := s.updateOutcomes(ctx, tx, items)
-		if err != nil {
-			return err
+	finished := make([]audit.Event, len(items))
+	var announce []string
+	for i, item := range items {
+		item.written = false
+		finished[i] = item.event()
+		if item.call.Gated { // only those may be waited for by another process
+			announce = append(announce, item.call.ID.String())
 		}
-		var finished []audit.Event
-		var announce []string
-		for _, item := range items {
-			if item.written = written[item.call.ID]; !item.written {
-				if err := s.keepLate(ctx, tx, item); err != nil {
-					return err
-				}
-				continue
-			}
-			finished = append(finished, item.event())
-			if item.call.Gated {
-				announce = append(announce, item.call.ID.String())
-			}
-			if err := s.tellFinished(ctx, tx, item.call.ID); err != nil {
-				return err
-			}
-		}
-		failpoint.Hit(failpoint.FinishBeforeCommit)
-		return publish(ctx, tx, finished, announce)
-	})
-}
-
-// publish writes events, and announces gated calls: only those may be waited for by another process.
-func publish(ctx context.Context, tx pgx.Tx, events []audit.Event, announce []string) error {
+	}
 	batch := &pgx.Batch{}
-	if len(events) > 0 {
-		if err := audit.Queue(batch, events...); err != nil {
-			return err
-		}
+	batch.Queue(updateOutcomesSQL, s.outcomeColumns(items)...)
+	if err := audit.QueueIf(batch, justWritten, finished...); err != nil {
+		return err
 	}
 	if len(announce) > 0 {
 		batch.Queue(`SELECT pg_notify($1, id) FROM unnest($2::text[]) AS id`, Channel, announce)
 	}
-	if batch.Len() == 0 {
-		return nil
+	failpoint.Hit(failpoint.FinishBeforeCommit)
+	written, err := sendOutcomes(s.Pool.SendBatch(ctx, batch))
+	if err != nil {
+		return err
 	}
-	if err := tx.SendBatch(ctx, batch).Close(); err != nil {
-		return fmt.Errorf("write events of outcomes: %w", err)
+	for _, item := range items {
+		if item.written = written[item.call.ID]; item.written {
+			continue
+		}
+		if err := s.keepLate(ctx, item); err != nil {
+			return err
+		}
 	}
 	return nil
+}
+
+// sendOutcomes returns the calls whose outcome was written.
+func sendOutcomes(results pgx.BatchResults) (map[uuid.UUID]bool, error) {
+	written := map[uuid.UUID]bool{}
+	rows, _ := results.Query() // an error here is an error of rows
+	var id uuid.UUID
+	_, err := pgx.ForEachRow(rows, []any{&id}, func() error { written[id] = true; return nil })
+	if closeErr := results.Close(); err == nil {
+		err = closeErr
+	}
+	if err != nil {
+		return nil, fmt.Errorf("write outcomes: %w", err)
+	}
+	return written, nil
 }
 
 func (item *finishItem) event() audit.Event {
@@ -117,7 +120,16 @@ func (item *finishItem) event() audit.Event {
 	return e
 }
 
-func (s *Service) updateOutcomes(ctx context.Context, tx pgx.Tx, items []*finishItem) (map[uuid.UUID]bool, error) {
+const updateOutcomesSQL = `UPDATE calls SET status = o.status, code = o.code, failure = o.failure, effect = o.effect,
+		message = o.message, result = o.result, finished_at = holdpoint_now()
+	FROM unnest($2::uuid[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::bytea[])
+		AS o(id, status, code, failure, effect, message, result)
+	WHERE calls.id = o.id AND calls.status = 'executing' AND calls.claimed_by = $1 RETURNING calls.id`
+
+// justWritten holds for calls that this very transaction changed.
+const justWritten = `EXISTS (SELECT FROM calls WHERE calls.id = e.subject_id AND calls.xmin = pg_current_xact_id()::xid)`
+
+func (s *Service) outcomeColumns(items []*finishItem) []any {
 	n := len(items)
 	ids, statuses := make([]uuid.UUID, n), make([]string, n)
 	codes, failures, effects, messages := make([]*string, n), make([]*string, n), make([]*string, n), make([]*string, n)
@@ -128,26 +140,12 @@ func (s *Service) updateOutcomes(ctx context.Context, tx pgx.Tx, items []*finish
 		codes[i], failures[i] = nullableText(o.code), nullableText(string(o.failure))
 		effects[i], messages[i], results[i] = nullableText(string(o.effect)), nullableText(o.message), o.result
 	}
-	rows, err := tx.Query(ctx, `UPDATE calls SET status = o.status, code = o.code, failure = o.failure, effect = o.effect,
-			message = o.message, result = o.result, finished_at = holdpoint_now()
-		FROM unnest($2::uuid[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::bytea[])
-			AS o(id, status, code, failure, effect, message, result)
-		WHERE calls.id = o.id AND calls.status = 'executing' AND calls.claimed_by = $1 RETURNING calls.id`,
-		s.Instance, ids, statuses, codes, failures, effects, messages, results)
-	if err != nil {
-		return nil, fmt.Errorf("write outcomes: %w", err)
-	}
-	written := make(map[uuid.UUID]bool, n)
-	var id uuid.UUID
-	if _, err := pgx.ForEachRow(rows, []any{&id}, func() error { written[id] = true; return nil }); err != nil {
-		return nil, fmt.Errorf("write outcomes: %w", err)
-	}
-	return written, nil
+	return []any{s.Instance, ids, statuses, codes, failures, effects, messages, results}
 }
 
 // keepLate keeps an outcome that came after the call's claim was taken away. An
 // outcome that an earlier, unconfirmed attempt had written is no late one.
-func (s *Service) keepLate(ctx context.Context, tx pgx.Tx, item *finishItem) error {
+func (s *Service) keepLate(ctx context.Context, item *finishItem) error {
 	o := item.outcome
 	evidence, err := json.Marshal(map[string]any{
 		"status": o.status, "code": o.code, "effect": o.effect, "message": o.message, "result": string(o.result),
@@ -155,17 +153,19 @@ func (s *Service) keepLate(ctx context.Context, tx pgx.Tx, item *finishItem) err
 	if err != nil {
 		return fmt.Errorf("encode late outcome of call %s: %w", item.call.ID, err)
 	}
-	tag, err := tx.Exec(ctx, `UPDATE calls SET late = $2 WHERE id = $1 AND status = 'unknown' AND late IS NULL`,
-		item.call.ID, string(evidence))
-	if err != nil {
-		return fmt.Errorf("keep late outcome of call %s: %w", item.call.ID, err)
-	}
-	if tag.RowsAffected() == 0 {
-		item.written = true
-		return nil
-	}
-	s.Logger.Warn("an outcome came after the call had become unknown; kept as evidence", "call", item.call.ID, "status", o.status)
-	return audit.Write(ctx, tx, audit.Event{
-		Actor: audit.System(), Action: "call.late_outcome", Subject: item.call.ID, Data: map[string]any{"status": o.status},
+	return postgres.InTx(ctx, s.Pool, func(tx pgx.Tx) error {
+		tag, err := tx.Exec(ctx, `UPDATE calls SET late = $2 WHERE id = $1 AND status = 'unknown' AND late IS NULL`,
+			item.call.ID, string(evidence))
+		if err != nil {
+			return fmt.Errorf("keep late outcome of call %s: %w", item.call.ID, err)
+		}
+		if tag.RowsAffected() == 0 {
+			item.written = true
+			return nil
+		}
+		s.Logger.Warn("an outcome came after the call had become unknown; kept as evidence", "call", item.call.ID, "status", o.status)
+		return audit.Write(ctx, tx, audit.Event{
+			Actor: audit.System(), Action: "call.late_outcome", Subject: item.call.ID, Data: map[string]any{"status": o.status},
+		})
 	})
 }

@@ -46,9 +46,6 @@ type Config struct {
 	// SkillConcurrency bounds the approved calls in flight per skill, so that
 	// one hung server does not take all workers. Zero: [DefaultSkillConcurrency].
 	SkillConcurrency int
-
-	// Finished is told, in the transaction, of every call that reaches its end. Nil: nobody.
-	Finished func(ctx context.Context, tx pgx.Tx, callID uuid.UUID) error
 }
 
 // Service is the life of calls. Start it before use.
