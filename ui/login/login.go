@@ -51,13 +51,16 @@ func New(cfg Config) (*Login, error) {
 	if cfg.Pool == nil || cfg.Identity == nil || cfg.PublicURL == nil || cfg.Logger == nil || cfg.Page == nil {
 		return nil, errors.New("make login: Pool, Identity, PublicURL, Logger and Page are required")
 	}
-	sessions := scs.New()
-	sessions.Store = pgxstore.NewWithCleanupInterval(cfg.Pool, 0) // see sweep
-	sessions.HashTokenInStore = true
-	sessions.Lifetime = sessionLifetime
-	sessions.Cookie.Name = "holdpoint"
-	sessions.Cookie.HttpOnly = true
-	sessions.Cookie.SameSite = http.SameSiteLaxMode
+	// A literal, because scs.New starts a store in memory whose goroutine never ends.
+	sessions := &scs.SessionManager{
+		Lifetime:         sessionLifetime,
+		Store:            pgxstore.NewWithCleanupInterval(cfg.Pool, 0), // see sweep
+		Codec:            scs.GobCodec{},
+		HashTokenInStore: true,
+		Cookie: scs.SessionCookie{
+			Name: "holdpoint", Path: "/", HttpOnly: true, SameSite: http.SameSiteLaxMode, Persist: true,
+		},
+	}
 	if cfg.PublicURL.Scheme == "https" {
 		sessions.Cookie.Name, sessions.Cookie.Secure = "__Host-holdpoint", true
 	}

@@ -1,0 +1,192 @@
+package browsertest
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/chromedp"
+)
+
+// Options say what kind of browser a page is opened in. The zero value is a
+// desktop browser in light colours.
+type Options struct {
+	Width, Height int  // of the window; zero: 1280 by 800
+	Dark          bool // prefers-color-scheme: dark
+	NoScript      bool // JavaScript is off
+	Touch         bool // a phone: no pointer hovers
+}
+
+// Phone is a window of a small phone.
+func Phone() Options { return Options{Width: 390, Height: 844, Touch: true} }
+
+const (
+	startLimit = time.Minute
+	waitLimit  = 30 * time.Second
+	closeLimit = 20 * time.Second
+	pollEvery  = 20 * time.Millisecond
+)
+
+// Page is one tab of a browser of its own.
+type Page struct {
+	t   testing.TB
+	ctx context.Context
+
+	mu       sync.Mutex
+	messages []string
+}
+
+// New opens an empty page. It is closed when the test ends.
+func New(t testing.TB, o Options) *Page {
+	t.Helper()
+	if o.Width == 0 || o.Height == 0 {
+		o.Width, o.Height = 1280, 800
+	}
+	profile, err := os.MkdirTemp("", "holdpoint-browser-")
+	if err != nil {
+		t.Fatalf("open a browser: %v", err)
+	}
+	allocator, release := chromedp.NewExecAllocator(context.WithoutCancel(t.Context()), flags(t, profile, o)...)
+	ctx, cancel := chromedp.NewContext(allocator)
+	p := &Page{t: t, ctx: ctx}
+	t.Cleanup(func() {
+		p.keepEvidence()
+		ending, stop := context.WithTimeout(ctx, closeLimit)
+		_ = chromedp.Cancel(ending) // it is gone in any case after the next lines
+		stop()
+		cancel()
+		release()
+		removeProfile(t, profile)
+	})
+	p.start(o)
+	return p
+}
+
+func flags(t testing.TB, profile string, o Options) []chromedp.ExecAllocatorOption {
+	t.Helper()
+	options := chromedp.DefaultExecAllocatorOptions[:]
+	options = append(options[:len(options):len(options)],
+		chromedp.ExecPath(find(t)), chromedp.UserDataDir(profile), chromedp.DisableGPU,
+		chromedp.WindowSize(o.Width, o.Height), chromedp.WSURLReadTimeout(startLimit),
+		chromedp.Flag("disable-component-update", true), chromedp.Flag("hide-scrollbars", true),
+		chromedp.Flag("lang", "en-US"),
+	)
+	if os.Getuid() == 0 {
+		options = append(options, chromedp.NoSandbox)
+	}
+	return options
+}
+
+// find returns the browser of this machine.
+func find(t testing.TB) string {
+	t.Helper()
+	for _, name := range []string{
+		"chromium", "chromium-browser", "google-chrome", "google-chrome-stable",
+		"/Applications/Google Chrome.app/Contents/MacOS/Google Chrome", "/Applications/Chromium.app/Contents/MacOS/Chromium",
+	} {
+		if path, err := exec.LookPath(name); err == nil {
+			return path
+		}
+	}
+	t.Fatal("open a browser: there is none; install chromium")
+	return ""
+}
+
+// start brings the browser up. Its life is the context's, not that of a timeout.
+func (p *Page) start(o Options) {
+	p.t.Helper()
+	late := time.AfterFunc(startLimit, func() { _ = chromedp.Cancel(p.ctx) })
+	defer late.Stop()
+	scheme := "light"
+	if o.Dark {
+		scheme = "dark"
+	}
+	setup := chromedp.Func(func(ctx context.Context, _ *chromedp.Target) error {
+		_, err := chromedp.Call(ctx, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
+			Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}},
+		})
+		if err != nil {
+			return err
+		}
+		_, err = chromedp.Call(ctx, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: o.NoScript})
+		return err
+	})
+	size := chromedp.EmulateViewport(int64(o.Width), int64(o.Height))
+	if o.Touch {
+		size = chromedp.EmulateViewport(int64(o.Width), int64(o.Height), chromedp.EmulateMobile, chromedp.EmulateTouch, chromedp.EmulatePortrait)
+	}
+	p.do("open a browser", setup, size)
+	p.listen()
+}
+
+// listen collects what the page complains about.
+func (p *Page) listen() {
+	console := chromedp.Console(p.ctx)
+	go func() {
+		for message, err := range console {
+			if err != nil {
+				return
+			}
+			if message.IsException() || message.Type == "error" {
+				p.mu.Lock()
+				p.messages = append(p.messages, message.Text)
+				p.mu.Unlock()
+			}
+		}
+	}()
+}
+
+// Complaints are the errors that the page wrote to the console, among them every
+// violation of its Content-Security-Policy.
+func (p *Page) Complaints() []string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return append([]string(nil), p.messages...)
+}
+
+func (p *Page) do(what string, actions ...chromedp.Action[chromedp.Void]) {
+	p.t.Helper()
+	if err := chromedp.Do(p.ctx, actions...); err != nil {
+		p.t.Fatalf("%s: %v", what, err)
+	}
+}
+
+// Go opens an address and waits until its page is loaded.
+func (p *Page) Go(url string) {
+	p.t.Helper()
+	p.do("go to "+url, chromedp.Navigate(url))
+}
+
+// Back goes back in the history.
+func (p *Page) Back() {
+	p.t.Helper()
+	p.do("go back", chromedp.NavigateBack())
+}
+
+// removeProfile tries again while processes of the browser still write.
+func removeProfile(t testing.TB, dir string) {
+	t.Helper()
+	deadline := time.After(closeLimit)
+	ticker := time.NewTicker(pollEvery)
+	defer ticker.Stop()
+	for {
+		err := os.RemoveAll(dir)
+		if err == nil {
+			return
+		}
+		select {
+		case <-deadline:
+			t.Logf("remove the browser's profile: %v", err)
+			return
+		case <-ticker.C:
+		}
+	}
+}
+
+
+func byTestID(id string) string { return fmt.Sprintf("[data-testid=%q]", id) }

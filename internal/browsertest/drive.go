@@ -1,0 +1,178 @@
+package browsertest
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/chromedp/chromedp"
+)
+
+// Wait waits until something with this data-testid can be seen.
+func (p *Page) Wait(testID string) {
+	p.t.Helper()
+	p.WaitFor("see "+testID, visible(byTestID(testID)))
+}
+
+// WaitGone waits until nothing with this data-testid can be seen.
+func (p *Page) WaitGone(testID string) {
+	p.t.Helper()
+	p.WaitFor("see "+testID+" no more", "!("+visible(byTestID(testID))+")")
+}
+
+// WaitText waits until what has this data-testid holds a text.
+func (p *Page) WaitText(testID, text string) {
+	p.t.Helper()
+	p.WaitFor(fmt.Sprintf("see %q in %s", text, testID), fmt.Sprintf(
+		`[...document.querySelectorAll(%s)].some(e => e.innerText.includes(%s))`, quote(byTestID(testID)), quote(text)))
+}
+
+// WaitFor waits until a JavaScript expression is true. It survives navigations, and
+// works where the page's own JavaScript is off.
+func (p *Page) WaitFor(what, expression string) {
+	p.t.Helper()
+	ctx, cancel := context.WithTimeout(p.ctx, waitLimit)
+	defer cancel()
+	ticker := time.NewTicker(pollEvery)
+	defer ticker.Stop()
+	var last error
+	for {
+		ok, err := chromedp.Run(ctx, chromedp.Evaluate[bool]("Boolean("+expression+")"))
+		if ok && err == nil {
+			return
+		}
+		if err != nil && ctx.Err() == nil {
+			last = err // a page in between
+		}
+		select {
+		case <-ctx.Done():
+			p.t.Fatalf("%s: not within %s (last error: %v)", what, waitLimit, last)
+		case <-ticker.C:
+		}
+	}
+}
+
+func visible(selector string) string {
+	return fmt.Sprintf(`[...document.querySelectorAll(%s)].some(e => e.checkVisibility() && e.getClientRects().length > 0)`, quote(selector))
+}
+
+func quote(text string) string {
+	quoted, err := json.Marshal(text)
+	if err != nil {
+		panic(err) // a string can be quoted
+	}
+	return string(quoted)
+}
+
+// Click clicks what has this data-testid, in its middle.
+func (p *Page) Click(testID string) {
+	p.t.Helper()
+	p.ClickOn(byTestID(testID))
+}
+
+// ClickOn clicks the first element of a CSS selector.
+func (p *Page) ClickOn(selector string) {
+	p.t.Helper()
+	p.WaitFor("see "+selector, visible(selector))
+	ctx, cancel := context.WithTimeout(p.ctx, waitLimit)
+	defer cancel()
+	if err := chromedp.Do(ctx, chromedp.Click(chromedp.CSS(selector))); err != nil {
+		p.t.Fatalf("click %s: %v", selector, err)
+	}
+}
+
+// Type writes into what has this data-testid.
+func (p *Page) Type(testID, text string) {
+	p.t.Helper()
+	p.Wait(testID)
+	ctx, cancel := context.WithTimeout(p.ctx, waitLimit)
+	defer cancel()
+	if err := chromedp.Do(ctx, chromedp.SendKeys(chromedp.CSS(byTestID(testID)), text)); err != nil {
+		p.t.Fatalf("type into %s: %v", testID, err)
+	}
+}
+
+// Press presses keys, one after the other, wherever the focus is.
+func (p *Page) Press(keys string) {
+	p.t.Helper()
+	p.do("press "+keys, chromedp.KeyEvent(keys))
+}
+
+// PressCtrlEnter sends what is being written.
+func (p *Page) PressCtrlEnter() {
+	p.t.Helper()
+	p.do("press Ctrl+Enter", chromedp.KeyEvent("\r", chromedp.KeyModifiers(chromedp.ModifierCtrl)))
+}
+
+// Text is what can be read in the first element with this data-testid.
+func (p *Page) Text(testID string) string {
+	p.t.Helper()
+	return Eval[string](p, fmt.Sprintf(`document.querySelector(%s)?.innerText ?? ""`, quote(byTestID(testID))))
+}
+
+// Count is how many elements have this data-testid.
+func (p *Page) Count(testID string) int {
+	p.t.Helper()
+	return Eval[int](p, fmt.Sprintf(`document.querySelectorAll(%s).length`, quote(byTestID(testID))))
+}
+
+// Path is the path and query of the page's address.
+func (p *Page) Path() string {
+	p.t.Helper()
+	return Eval[string](p, "location.pathname + location.search")
+}
+
+// Eval evaluates a JavaScript expression in the page.
+func Eval[T any](p *Page, expression string) T {
+	p.t.Helper()
+	ctx, cancel := context.WithTimeout(p.ctx, waitLimit)
+	defer cancel()
+	value, err := chromedp.Run(ctx, chromedp.Evaluate[T](expression))
+	if err != nil {
+		p.t.Fatalf("evaluate %s: %v", expression, err)
+	}
+	return value
+}
+
+// Screenshot keeps a picture of the window among the test's artifacts.
+func (p *Page) Screenshot(name string) {
+	p.t.Helper()
+	ctx, cancel := context.WithTimeout(p.ctx, waitLimit)
+	defer cancel()
+	picture, err := chromedp.Run(ctx, chromedp.CaptureScreenshot())
+	if err != nil {
+		p.t.Fatalf("take screenshot %s: %v", name, err)
+	}
+	p.keep(name+".png", picture)
+}
+
+// keepEvidence leaves behind what a failed test's page looked like.
+func (p *Page) keepEvidence() {
+	if !p.t.Failed() {
+		return
+	}
+	ctx, cancel := context.WithTimeout(p.ctx, closeLimit)
+	defer cancel()
+	if picture, err := chromedp.Run(ctx, chromedp.CaptureScreenshot()); err == nil {
+		p.keep("failed.png", picture)
+	}
+	if html, err := chromedp.Run(ctx, chromedp.Evaluate[string]("document.documentElement.outerHTML")); err == nil {
+		p.keep("failed.html", []byte(html))
+	}
+	if complaints := p.Complaints(); len(complaints) > 0 {
+		p.t.Logf("the page complained:\n%s", strings.Join(complaints, "\n"))
+	}
+}
+
+func (p *Page) keep(name string, content []byte) {
+	file := filepath.Join(p.t.ArtifactDir(), name)
+	if err := os.WriteFile(file, content, 0o600); err != nil {
+		p.t.Logf("keep %s: %v", name, err)
+		return
+	}
+	p.t.Logf("kept %s", file)
+}

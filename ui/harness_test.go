@@ -1,0 +1,338 @@
+package ui_test
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/cookiejar"
+	"net/http/httptest"
+	"net/url"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/PuerkitoBio/goquery"
+	"github.com/google/uuid"
+	"github.com/riverqueue/river"
+	"github.com/riverqueue/river/riverdriver/riverpgxv5"
+	"go.uber.org/goleak"
+
+	"github.com/holdpoint/holdpoint/internal/audit"
+	"github.com/holdpoint/holdpoint/internal/identity"
+	"github.com/holdpoint/holdpoint/internal/postgres"
+	"github.com/holdpoint/holdpoint/internal/postgrestest"
+	"github.com/holdpoint/holdpoint/internal/registry"
+	"github.com/holdpoint/holdpoint/internal/secret"
+	"github.com/holdpoint/holdpoint/runtime/agent"
+	"github.com/holdpoint/holdpoint/runtime/call"
+	"github.com/holdpoint/holdpoint/runtime/tool"
+	"github.com/holdpoint/holdpoint/ui"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// fakeSource is a skill server at the seam.
+type fakeSource struct {
+	mu    sync.Mutex
+	tools []string
+	sent  []string
+	reply func(tool.CallRequest) (tool.Result, error)
+}
+
+func (f *fakeSource) List(context.Context, tool.Server) (tool.Listing, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var l tool.Listing
+	for _, text := range f.tools {
+		d, err := tool.ParseDefinition(json.RawMessage(text))
+		if err != nil {
+			return l, &tool.Failure{Kind: tool.ProtocolFailure, Message: err.Error()}
+		}
+		l.Tools = append(l.Tools, d)
+	}
+	return l, nil
+}
+
+func (f *fakeSource) Call(_ context.Context, _ tool.Server, r tool.CallRequest) (tool.Result, error) {
+	f.mu.Lock()
+	f.sent = append(f.sent, string(r.Arguments))
+	reply := f.reply
+	f.mu.Unlock()
+	if reply != nil {
+		return reply(r)
+	}
+	return tool.Result{Raw: json.RawMessage(`{"content":[{"type":"text","text":"Saved 2 rows to /srv/shared/invoices.csv"}]}`)}, nil
+}
+
+func (*fakeSource) Probe(context.Context, tool.Server, func(tool.Step)) error { return nil }
+func (*fakeSource) Forget(uuid.UUID)                                          {}
+
+func (f *fakeSource) answer(reply func(tool.CallRequest) (tool.Result, error)) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.reply = reply
+}
+
+func (f *fakeSource) arrivals() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return len(f.sent)
+}
+
+const (
+	saveTool = `{"name":"save_csv","title":"Save CSV","description":"Save rows as a CSV file in the shared folder.\nAn existing file is replaced.",
+		"inputSchema":{"type":"object","properties":{"filename":{"type":"string"},"rows":{"type":"array"}},"required":["filename"]},
+		"annotations":{"openWorldHint":false}}`
+	deleteTool = `{"name":"delete_file","description":"Delete a file for good.","inputSchema":{"type":"object"},
+		"annotations":{"destructiveHint":true}}`
+	echoTool = `{"name":"echo","inputSchema":{"type":"object"},"annotations":{"readOnlyHint":true}}`
+)
+
+// world is a running gate with a dashboard, an agent and two skills on a fake server.
+type world struct {
+	t         *testing.T
+	db        *postgres.DB
+	source    *fakeSource
+	discovery *tool.Discovery
+	agents    *agent.Service
+	calls     *call.Service
+	people    *identity.Service
+	agent     *agent.Agent
+	ui        *ui.UI
+	server    *httptest.Server
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	w := &world{t: t, db: postgrestest.New(t), source: &fakeSource{tools: []string{saveTool, deleteTool, echoTool}}}
+	log := slog.New(slog.DiscardHandler)
+	box, err := secret.Open(secret.Config{File: filepath.Join(t.TempDir(), "key.json")})
+	check(t, err)
+	w.discovery, err = tool.NewDiscovery(tool.DiscoveryConfig{
+		Pool: w.db.Pool(), Sources: map[tool.Transport]tool.Source{tool.HTTP: w.source},
+		Listed: agent.RecordListing, Logger: log, Now: time.Now,
+	})
+	check(t, err)
+	w.agents, err = agent.New(agent.Config{Pool: w.db.Pool(), Discovery: w.discovery, Box: box, Logger: log, Now: time.Now})
+	check(t, err)
+	w.people, err = identity.New(identity.Config{Pool: w.db.Pool(), Logger: log, Now: time.Now})
+	check(t, err)
+	t.Cleanup(func() {
+		w.people.Close()
+		w.agents.Close()
+		w.discovery.Close()
+	})
+	w.startCalls(log)
+	w.register()
+	w.startDashboard(log, "")
+	return w
+}
+
+func (w *world) startCalls(log *slog.Logger) {
+	w.t.Helper()
+	var err error
+	w.calls, err = call.New(call.Config{
+		Pool: w.db.Pool(), Agents: w.agents, Discovery: w.discovery, Logger: log, Now: time.Now, Instance: uuid.New(),
+	})
+	check(w.t, err)
+	workers := river.NewWorkers()
+	w.calls.AddWorkers(workers)
+	client, err := river.NewClient(riverpgxv5.New(w.db.Pool()), &river.Config{
+		Logger: log, Workers: workers, FetchCooldown: time.Millisecond, FetchPollInterval: 50 * time.Millisecond,
+		Queues: map[string]river.QueueConfig{river.QueueDefault: {MaxWorkers: 5}, call.ExecuteQueue: {MaxWorkers: 20}},
+	})
+	check(w.t, err)
+	ctx, stop := context.WithCancel(context.WithoutCancel(w.t.Context()))
+	check(w.t, w.calls.Start(ctx, client))
+	check(w.t, client.Start(ctx))
+	var listening sync.WaitGroup
+	listening.Go(func() {
+		w.db.Listen(ctx, []string{call.Channel, registry.Channel}, func(channel, payload string) {
+			if channel == call.Channel {
+				w.calls.HandleNotification(payload)
+				return
+			}
+			w.people.Invalidate()
+			w.discovery.Invalidate()
+			w.agents.Invalidate()
+		}, w.calls.CatchUp)
+	})
+	w.t.Cleanup(func() {
+		ctx := context.WithoutCancel(w.t.Context())
+		check(w.t, client.Stop(ctx))
+		check(w.t, w.calls.Stop(ctx))
+		stop()
+		listening.Wait()
+	})
+}
+
+func (w *world) register() {
+	w.t.Helper()
+	timeout := agent.Duration(5 * time.Minute)
+	_, err := w.agents.Apply(w.t.Context(), audit.System(), agent.Spec{
+		Skills: []agent.SkillSpec{
+			{Name: "files", Transport: tool.HTTP, URL: "http://127.0.0.1:1/files", ApprovalTimeout: &timeout},
+			{Name: "open", Transport: tool.HTTP, URL: "http://127.0.0.1:1/open", AutoApprove: true},
+		},
+		Agents: []agent.AgentSpec{{Name: "billing", Skills: &[]agent.AssignmentSpec{{Skill: "files"}, {Skill: "open"}}}},
+	}, false)
+	check(w.t, err)
+	w.agent, err = w.agents.AgentByName(w.t.Context(), "billing")
+	check(w.t, err)
+}
+
+// startDashboard serves the dashboard; a public URL replaces that of the test's server.
+func (w *world) startDashboard(log *slog.Logger, publicURL string) {
+	w.t.Helper()
+	mux := http.NewServeMux()
+	w.server = httptest.NewServer(mux)
+	if publicURL == "" {
+		publicURL = w.server.URL
+	}
+	var err error
+	w.ui, err = ui.New(ui.Config{
+		Calls: w.calls, Agents: w.agents, Discovery: w.discovery, Identity: w.people, Pool: w.db.Pool(),
+		PublicURL: publicURL, Logger: log, Now: time.Now,
+	})
+	check(w.t, err)
+	w.ui.Mount(mux)
+	w.t.Cleanup(func() {
+		w.ui.Close()
+		w.server.Close()
+	})
+}
+
+func (w *world) submit(principal uuid.UUID, name, arguments string) uuid.UUID {
+	w.t.Helper()
+	c, err := w.agents.StartConversation(w.t.Context(), w.agent, principal, "2025-11-25", nil)
+	check(w.t, err)
+	entry, ok := c.Catalogue.Lookup(name)
+	if !ok {
+		w.t.Fatalf("no tool %s in the catalogue; problems: %v", name, c.Problems)
+	}
+	clean, err := call.CleanArguments([]byte(arguments))
+	check(w.t, err)
+	ticket, err := w.calls.Submit(w.t.Context(), call.Submission{
+		Agent: w.agent, PrincipalID: principal, ConversationID: c.ID, Entry: entry, Arguments: clean,
+	})
+	check(w.t, err)
+	return ticket.ID
+}
+
+func (w *world) link(name string, roles ...identity.Role) string {
+	w.t.Helper()
+	token, err := w.people.CreateSignInLink(w.t.Context(), name, roles, time.Hour)
+	check(w.t, err)
+	return "/sign-in?token=" + token
+}
+
+func (w *world) exec(sql string, args ...any) {
+	w.t.Helper()
+	_, err := w.db.Pool().Exec(w.t.Context(), sql, args...)
+	check(w.t, err)
+}
+
+func check(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// visitor is a browser without JavaScript: it keeps cookies, follows no redirects.
+type visitor struct {
+	w      *world
+	client *http.Client
+}
+
+func (w *world) visitor() *visitor {
+	w.t.Helper()
+	jar, err := cookiejar.New(nil)
+	check(w.t, err)
+	return &visitor{w: w, client: &http.Client{
+		Jar: jar, Transport: w.server.Client().Transport,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}}
+}
+
+// signedIn is a visitor who has signed in by link.
+func (w *world) signedIn(name string, roles ...identity.Role) *visitor {
+	w.t.Helper()
+	v := w.visitor()
+	form := v.get(w.link(name, roles...)).form("sign-in")
+	if a := v.post("/sign-in", form); a.status != http.StatusSeeOther {
+		w.t.Fatalf("sign in: status %d: %s", a.status, a.text())
+	}
+	return v
+}
+
+// answer is a page, read.
+type answer struct {
+	t      *testing.T
+	status int
+	header http.Header
+	body   string
+	doc    *goquery.Document
+}
+
+func (v *visitor) do(r *http.Request) *answer {
+	v.w.t.Helper()
+	response, err := v.client.Do(r)
+	check(v.w.t, err)
+	body, err := io.ReadAll(response.Body)
+	check(v.w.t, err)
+	check(v.w.t, response.Body.Close())
+	doc, err := goquery.NewDocumentFromReader(strings.NewReader(string(body)))
+	check(v.w.t, err)
+	return &answer{t: v.w.t, status: response.StatusCode, header: response.Header, body: string(body), doc: doc}
+}
+
+func (v *visitor) request(method, path, body string, header ...string) *http.Request {
+	v.w.t.Helper()
+	r, err := http.NewRequestWithContext(v.w.t.Context(), method, v.w.server.URL+path, strings.NewReader(body))
+	check(v.w.t, err)
+	for i := 0; i < len(header); i += 2 {
+		r.Header.Set(header[i], header[i+1])
+	}
+	return r
+}
+
+func (v *visitor) get(path string, header ...string) *answer {
+	v.w.t.Helper()
+	return v.do(v.request(http.MethodGet, path, "", header...))
+}
+
+func (v *visitor) post(path string, form url.Values, header ...string) *answer {
+	v.w.t.Helper()
+	r := v.request(http.MethodPost, path, form.Encode(), append(header, "Sec-Fetch-Site", "same-origin")...)
+	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	return v.do(r)
+}
+
+// find selects by data-testid.
+func (a *answer) find(testID string) *goquery.Selection {
+	return a.doc.Find(`[data-testid="` + testID + `"]`)
+}
+
+func (a *answer) text() string { return strings.Join(strings.Fields(a.doc.Text()), " ") }
+
+// form reads the fields that a form within what has this data-testid would send.
+func (a *answer) form(testID string) url.Values {
+	a.t.Helper()
+	form := url.Values{}
+	part := a.find(testID)
+	if part.Length() == 0 {
+		a.t.Fatalf("no %s on the page (status %d): %s", testID, a.status, a.text())
+	}
+	part.Find("input, textarea").Each(func(_ int, s *goquery.Selection) {
+		if kind := s.AttrOr("type", ""); kind == "radio" || kind == "checkbox" {
+			return
+		}
+		form.Set(s.AttrOr("name", ""), s.AttrOr("value", s.Text()))
+	})
+	return form
+}
