@@ -137,6 +137,39 @@ func TestDatabaseRestartedInFlight(t *testing.T) {
 	}
 }
 
+// TestDatabaseRestartedWhileParked: a response that is held open over a restart of
+// PostgreSQL still gets its answer.
+func TestDatabaseRestartedWhileParked(t *testing.T) {
+	t.Parallel()
+	w := newEmbeddedWorld(t)
+	counting := skill.NewCounting(t)
+	p := w.serve()
+	w.apply(p, strings.Replace(oneSkill(counting.URL, ""), "wait_budget: 2s", "wait_budget: 5m", 1))
+	agent := w.agent(p, "worker")
+	done := make(chan outcome, 1)
+	go func() {
+		answer, err := agent.CallTool(t.Context(), "counting__record", `{"n":1}`) // once only
+		done <- outcome{answer, err}
+	}()
+	if _, err := pendingFor(t.Context(), "1", p); err != nil {
+		t.Fatal(err)
+	}
+	server := mustRun(t, w.dataDir)
+	if err := syscall.Kill(server, syscall.SIGINT); err != nil {
+		t.Fatal(err)
+	}
+	eventually.Succeeds(t, patience, "PostgreSQL is gone", func() error { return gone(server) })
+	if err := <-approveUntilDecided(t, "1", newStubborn(agent, p)); err != nil {
+		t.Fatal(err)
+	}
+	if got := <-done; got.answer.Text() != "recorded 1" {
+		t.Errorf("the agent was told %s, %v", got.answer.Raw, got.err)
+	}
+	if n := counting.Count("1"); n != 1 {
+		t.Errorf("it arrived %d times", n)
+	}
+}
+
 // TestEmbeddedCluster is the life of the embedded cluster, as root and as an ordinary user.
 func TestEmbeddedCluster(t *testing.T) {
 	t.Parallel()

@@ -115,6 +115,37 @@ func TestKilledBesideAnother(t *testing.T) {
 	}
 }
 
+// TestAutoApprovedKilled: nobody decides about the call, and its idempotency key tells
+// that a repeat is the same one. It is recorded as claimed before it is sent.
+func TestAutoApprovedKilled(t *testing.T) {
+	t.Parallel()
+	for name, want := range map[string]expectation{
+		failpoint.SubmitBeforeCommit: {"succeeded", 1},
+		failpoint.SubmitAfterCommit:  {"unknown", 0},
+		failpoint.FinishBeforeCommit: {"unknown", 1},
+		failpoint.FinishAfterCommit:  {"succeeded", 1},
+		failpoint.DeliverBefore:      {"succeeded", 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			counting := skill.NewCounting(t)
+			armed := w.serveArmed(name)
+			w.apply(armed, oneSkill(counting.URL, "auto_approve: true\n"))
+			agent := newStubborn(w.agent(armed, "worker"), armed)
+			agent.meta = `{"dev.holdpoint/idempotency_key":"one"}`
+			done := agent.begin(t.Context(), "counting__record", `{"n":1}`)
+			armed.AwaitKilled(t)
+			agent.use(w.serve())
+			got := <-done
+			if name == failpoint.DeliverBefore {
+				got = askAgain(t, agent, got)
+			}
+			wantEnd(t, agent, got, want, counting)
+		})
+	}
+}
+
 // approveUntilDecided is a reviewer who repeats the decision until it is known to be made.
 func approveUntilDecided(t *testing.T, n string, servers *stubborn) <-chan error {
 	done := make(chan error, 1)

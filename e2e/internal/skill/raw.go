@@ -19,6 +19,8 @@ type Raw struct {
 	List func(w http.ResponseWriter, r *Request)
 	// Call answers tools/call, which was recorded before. Nil: a result.
 	Call func(w http.ResponseWriter, r *Request)
+	// Session names a new session. Nil: there are none.
+	Session func() string
 
 	arguments sync.Map // by n: the bytes that came
 }
@@ -79,6 +81,9 @@ func (s *Raw) answer(w http.ResponseWriter, r *Request) {
 	case r.ID == nil:
 		w.WriteHeader(http.StatusAccepted)
 	case r.Method == "initialize":
+		if s.Session != nil {
+			w.Header().Set("Mcp-Session-Id", s.Session())
+		}
 		r.Answer(w, `{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"raw","version":"1"}}`)
 	case r.Method == "ping":
 		r.Answer(w, `{}`)

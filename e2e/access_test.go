@@ -1,0 +1,97 @@
+package e2e_test
+
+import (
+	"fmt"
+	"net/http"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/holdpoint/holdpoint/e2e/internal/holdpoint"
+	"github.com/holdpoint/holdpoint/e2e/internal/skill"
+)
+
+// TestDeciderIsNotCaller: no credential that makes a call decides it, and what
+// is another agent's does not exist.
+func TestDeciderIsNotCaller(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	counting := skill.NewCounting(t)
+	p := w.serve()
+	w.apply(p, oneSkill(counting.URL, "")+"  - {name: other, skills: [counting]}\n")
+	worker, other := w.agent(p, "worker"), w.agent(p, "other")
+	person := w.person(p, "ada", "operator")
+	both := w.key(p, "token", "create", "--person", "ada", "--role", "reviewer", "--agents", "worker")
+
+	done := newStubborn(holdpoint.Agent{Name: "worker", Key: both}, p).begin(t.Context(), "counting__record", `{"n":1}`)
+	shown, err := pendingFor(t.Context(), "1", p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	decide := func(token string) error { return holdpoint.API{URL: p.URL, Token: token}.Approve(t.Context(), shown) }
+	wantProblem(t, decide(worker.Key), http.StatusForbidden, "forbidden")
+	wantProblem(t, decide(person), http.StatusForbidden, "forbidden") // an operator only
+	wantProblem(t, decide(both), http.StatusForbidden, "self_approval")
+	wantProblem(t, decide("hp_nonsense"), http.StatusUnauthorized, "unauthenticated")
+	for _, agent := range []holdpoint.Agent{worker, other} { // neither is ada's
+		answer, err := agent.Await(t.Context(), shown.CallID)
+		if err != nil || answer.Call().Code != "call_not_found" {
+			t.Errorf("agent %s was told %s, %v of a call that is not its own", agent.Name, answer.Raw, err)
+		}
+		_, err = holdpoint.API{URL: p.URL, Token: agent.Key}.Call(t.Context(), shown.CallID)
+		wantProblem(t, err, http.StatusNotFound, "not_found")
+	}
+	stolen := worker
+	stolen.Name = "other"
+	if _, err := stolen.CallTool(t.Context(), "counting__record", `{"n":2}`); err == nil {
+		t.Error("the key of one agent opens the endpoint of another")
+	}
+	if err := operator(p).Approve(t.Context(), shown); err != nil {
+		t.Fatal(err)
+	}
+	if got := <-done; got.answer.Text() != "recorded 1" {
+		t.Errorf("the person's call ended with %s, %v", got.answer.Raw, got.err)
+	}
+}
+
+// TestDeadlinePassesWhileNobodyRuns: a call expires by the database's clock, though no
+// process ran when its time was up.
+func TestDeadlinePassesWhileNobodyRuns(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	counting := skill.NewCounting(t)
+	p := w.serve()
+	w.apply(p, oneSkill(counting.URL, "approval_timeout: 30m\n"))
+	agent := newStubborn(w.agent(p, "worker"), p)
+	done := agent.begin(t.Context(), "counting__record", `{"n":1}`)
+	shown, err := pendingFor(t.Context(), "1", p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.Kill()
+	w.moveClock("1 hour")
+	again := w.serve()
+	wantProblem(t, operator(again).Approve(t.Context(), shown), http.StatusConflict, "expired")
+	agent.use(again)
+	if got := <-done; got.err != nil || got.answer.Call().Code != "expired" {
+		t.Errorf("the agent was told %s, %v", got.answer.Raw, got.err)
+	}
+	if n := counting.Count("1"); n != 0 {
+		t.Errorf("it arrived %d times", n)
+	}
+}
+
+// moveClock moves the clock that deadlines go by.
+func (w *world) moveClock(by string) {
+	w.t.Helper()
+	conn, err := pgx.Connect(w.t.Context(), w.databaseURL)
+	if err == nil {
+		_, err = conn.Exec(w.t.Context(), fmt.Sprintf("UPDATE clock_offset SET value = '%s'", by))
+	}
+	if err == nil {
+		err = conn.Close(w.t.Context())
+	}
+	if err != nil {
+		w.t.Fatal(err)
+	}
+}
