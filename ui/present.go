@@ -102,7 +102,7 @@ func personName(id uuid.UUID, names map[uuid.UUID]string) string {
 func statusBadge(s call.Status) view.Badge {
 	switch s {
 	case call.Parked:
-		return view.Badge{Word: "Waiting for a decision", Icon: "expired", Level: view.Info}
+		return view.Badge{Word: "Waiting", Icon: "expired", Level: view.Info}
 	case call.NeedsConnection:
 		return view.Badge{Word: "Needs a connection", Icon: "stale", Level: view.Warn}
 	case call.Approved:

@@ -265,7 +265,7 @@ func decideForm(c Call) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 21, "\" data-act=\"approve\" data-hp-within data-testid=\"show-first\">Show everything, to be able to approve</a>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 21, "\" data-act=\"approve\" data-hp-within data-testid=\"show-first\">Show everything first</a>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
