@@ -117,6 +117,7 @@ type waiting struct {
 	mark    string // the newest call there was before
 	marked  bool
 	reached bool // the server answered once
+	told    bool // what the call waits for
 	telling sync.WaitGroup
 
 	tries  int           // in a row that did not reach the server
@@ -160,12 +161,7 @@ func (w *waiting) sendCall(ctx context.Context) (answer, error) {
 	r := request{
 		agent: w.call.Agent, method: "tools/call",
 		params: []member{{"name", name}, {"arguments", w.call.Arguments}},
-		begun: func(id string, held bool) {
-			w.id, w.tries = id, 0
-			if held {
-				w.telling.Go(func() { w.tell(ctx, id) })
-			}
-		},
+		begun:  w.begun(ctx),
 	}
 	if w.call.IdempotencyKey != "" {
 		r.meta = map[string]any{metaIdempotency: w.call.IdempotencyKey}
@@ -173,7 +169,19 @@ func (w *waiting) sendCall(ctx context.Context) (answer, error) {
 	return w.send(ctx, r)
 }
 
-// tell says what a call waits for whose response is held open.
+// begun notes the call's id as soon as it is known, and tells once what the call
+// waits for whose response is held open.
+func (w *waiting) begun(ctx context.Context) func(string, bool) {
+	return func(id string, held bool) {
+		w.id, w.tries, w.reached = id, 0, true
+		if held && !w.told {
+			w.told = true
+			w.telling.Go(func() { w.tell(ctx, id) })
+		}
+	}
+}
+
+// tell says what a call waits for.
 func (w *waiting) tell(ctx context.Context, id string) {
 	found, err := w.state(ctx, id)
 	if err != nil {
@@ -234,7 +242,7 @@ func (w *waiting) await(ctx context.Context) (Outcome, error) {
 	}
 	for {
 		found, err := w.send(ctx, request{
-			agent: w.call.Agent, method: "tools/call",
+			agent: w.call.Agent, method: "tools/call", begun: w.begun(ctx),
 			params: []member{{"name", json.RawMessage(`"` + awaitTool + `"`)}, {"arguments", arguments}},
 		})
 		if err == nil {

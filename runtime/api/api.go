@@ -3,6 +3,8 @@
 // domain's errors into problems (RFC 9457). It owns no data and decides nothing.
 package api
 
+//go:generate go test -run ^TestDocument$ . -update
+
 import (
 	"bytes"
 	"encoding/json"

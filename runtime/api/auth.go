@@ -74,7 +74,7 @@ func (a *API) authorize(ctx huma.Context, next func(huma.Context)) {
 	}
 	rule := a.byID[ctx.Operation().OperationID].Rule
 	if !rule.allows(who) {
-		writeProblem(w, problem(http.StatusForbidden, CodeForbidden, "not with this credential: %s", rule))
+		writeProblem(w, problem(http.StatusForbidden, CodeForbidden, "this credential does not allow it. %s", rule))
 		return
 	}
 	next(huma.WithValue(ctx, callerKey{}, who))
