@@ -28,10 +28,7 @@ func TestDemo(t *testing.T) {
 		}
 		return nil
 	})
-	first := approveInvoice(t, p, w.dataDir, "invoice-2026-001")
-	if !strings.Contains(first, "Northwind Traders") {
-		t.Errorf("the CSV file has\n%s", first)
-	}
+	approveInDashboard(t, p, w.dataDir, signInLink.FindString(p.Stdout()))
 	shown := pendingInvoice(t, p, "invoice-2026-002")
 	if err := operator(p).Reject(t.Context(), shown, "not this one"); err != nil {
 		t.Fatal(err)
@@ -51,6 +48,39 @@ func TestDemo(t *testing.T) {
 	approveInvoice(t, again, w.dataDir, "invoice-2026-003")
 	if err := again.Interrupt(t); err != nil {
 		t.Errorf("after Ctrl-C: %v", err)
+	}
+}
+
+// approveInDashboard is the newcomer: follows the link, looks at the call, approves it.
+func approveInDashboard(t *testing.T, p *holdpoint.Process, dataDir, link string) {
+	t.Helper()
+	shown := pendingInvoice(t, p, "invoice-2026-001")
+	b := holdpoint.NewBrowser(t)
+	b.Open(link)
+	b.Press("sign-in-link", nil)
+	if !b.Has("queue") || !strings.Contains(b.Text(), "save_csv") {
+		t.Errorf("after signing in there is no queue with the call:\n%s", b.Text())
+	}
+	b.Open("/calls/" + shown.CallID)
+	if !strings.Contains(b.Text(), "Northwind Traders") {
+		t.Errorf("the call's page does not show its arguments:\n%s", b.Text())
+	}
+	b.Press("approve", map[string]string{"reason": "as agreed"})
+	if b.Has("confirm") {
+		b.Press("approve", nil)
+	}
+	if csv := awaitInvoice(t, dataDir, "invoice-2026-001"); !strings.Contains(csv, "Northwind Traders") {
+		t.Errorf("the CSV file has\n%s", csv)
+	}
+	b.Open("/calls/" + shown.CallID)
+	if !b.Has("outcome") || !b.Has("decision") {
+		t.Errorf("the call's page does not show decision and outcome:\n%s", b.Text())
+	}
+	thief := holdpoint.NewBrowser(t)
+	thief.Open(link)
+	thief.Press("sign-in-link", nil)
+	if thief.Has("queue") || !thief.Has("sign-in-error") {
+		t.Errorf("a link that was used signs in again:\n%s", thief.Text())
 	}
 }
 
@@ -78,12 +108,18 @@ func pendingInvoice(t *testing.T, p *holdpoint.Process, invoice string) holdpoin
 	return found
 }
 
-// approveInvoice approves saving an invoice and returns the file that appears.
-func approveInvoice(t *testing.T, p *holdpoint.Process, dataDir, invoice string) string {
+// approveInvoice approves saving an invoice.
+func approveInvoice(t *testing.T, p *holdpoint.Process, dataDir, invoice string) {
 	t.Helper()
 	if err := operator(p).Approve(t.Context(), pendingInvoice(t, p, invoice)); err != nil {
 		t.Fatal(err)
 	}
+	awaitInvoice(t, dataDir, invoice)
+}
+
+// awaitInvoice returns the file of an invoice when it appears.
+func awaitInvoice(t *testing.T, dataDir, invoice string) string {
+	t.Helper()
 	var content []byte
 	eventually.Succeeds(t, patience, "the file of "+invoice, func() error {
 		var err error
