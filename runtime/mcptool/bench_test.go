@@ -1,8 +1,20 @@
 package mcptool_test
 
 import (
+	"bufio"
+	"context"
 	"encoding/json"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -11,77 +23,159 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
-// BenchmarkEcho compares one echo call through this package with the same call
-// made by the SDK's client. Both reach one SDK server in this process.
+// BenchmarkEcho compares an echo call through this package with the same call
+// made by the SDK's client, in rounds that take turns, against an SDK server in
+// a process of its own. It reports medians over rounds: of the time of a call
+// (x-time), and of the CPU time that this process spends on it (x-cpu), both as
+// multiples of the SDK client's.
 func BenchmarkEcho(b *testing.B) {
-	arguments := json.RawMessage(`{"message":"` + string(make64()) + `"}`)
-	for name, options := range eras() {
-		server := echoServer()
-		h := serve(b, server, options)
-		b.Run(name+"/holdpoint", func(b *testing.B) {
-			s := newSource(b, mcptool.Config{})
-			skill := httpSkill(h.URL)
-			request := tool.CallRequest{CallID: uuid.New(), Tool: "echo", Arguments: arguments}
-			benchmark(b, func() error {
-				_, err := s.Call(b.Context(), skill, request)
-				return err
-			})
-		})
-		b.Run(name+"/sdk", func(b *testing.B) {
-			client := mcp.NewClient(&mcp.Implementation{Name: "bench", Version: "1"}, nil)
-			session, err := client.Connect(b.Context(), &mcp.StreamableClientTransport{Endpoint: h.URL}, nil)
-			if err != nil {
-				b.Fatal(err)
-			}
-			defer func() { _ = session.Close() }()
-			benchmark(b, func() error {
-				_, err := session.CallTool(b.Context(), &mcp.CallToolParams{Name: "echo", Arguments: arguments})
-				return err
-			})
-		})
-	}
-}
-
-// BenchmarkEchoStdio does the same over pipes, against this binary as a child.
-func BenchmarkEchoStdio(b *testing.B) {
-	s := newSource(b, mcptool.Config{DataDir: b.TempDir()})
-	skill := childSkill(b, "echo")
-	request := tool.CallRequest{CallID: uuid.New(), Tool: "echo", Arguments: json.RawMessage(`{"message":"` + string(make64()) + `"}`)}
-	benchmark(b, func() error {
-		_, err := s.Call(b.Context(), skill, request)
-		return err
-	})
-}
-
-func benchmark(b *testing.B, call func() error) {
-	b.Helper()
-	if err := call(); err != nil { // connects
-		b.Fatal(err)
-	}
-	b.ReportAllocs()
-	b.Run("1", func(b *testing.B) {
-		for b.Loop() {
-			if err := call(); err != nil {
-				b.Fatal(err)
+	arguments := json.RawMessage(`{"message":"` + strings.Repeat("x", 64) + `"}`)
+	urls := benchServer(b)
+	for _, name := range slices.Sorted(func(yield func(string) bool) {
+		for name := range eras() {
+			if !yield(name) {
+				return
 			}
 		}
-	})
-	b.Run("32", func(b *testing.B) {
-		b.SetParallelism(16)
-		b.RunParallel(func(pb *testing.PB) {
-			for pb.Next() {
+	}) {
+		for _, clients := range []int{1, 32} {
+			b.Run(fmt.Sprintf("%s/%d", strings.ReplaceAll(name, " ", "-"), clients), func(b *testing.B) {
+				s := newSource(b, mcptool.Config{})
+				skill := httpSkill(urls[name])
+				ours := func() error {
+					_, err := s.Call(b.Context(), skill, tool.CallRequest{CallID: uuid.New(), Tool: "echo", Arguments: arguments})
+					return err
+				}
+				transport := &http.Transport{MaxIdleConnsPerHost: 128} // the default keeps two connections
+				defer transport.CloseIdleConnections()
+				client := mcp.NewClient(&mcp.Implementation{Name: "bench", Version: "1"}, nil)
+				session, err := client.Connect(b.Context(), &mcp.StreamableClientTransport{
+					Endpoint: urls[name], HTTPClient: &http.Client{Transport: transport},
+				}, nil)
+				if err != nil {
+					b.Fatal(err)
+				}
+				defer func() { _ = session.Close() }()
+				theirs := func() error {
+					_, err := session.CallTool(b.Context(), &mcp.CallToolParams{Name: "echo", Arguments: arguments})
+					return err
+				}
+				compare(b, clients, ours, theirs)
+			})
+		}
+	}
+}
+
+// compare runs both in rounds that take turns.
+func compare(b *testing.B, clients int, ours, theirs func() error) {
+	b.Helper()
+	const calls = 200
+	round(b, clients, calls, ours)
+	round(b, clients, calls, theirs)
+	var times, cpus, took []float64
+	for b.Loop() {
+		ourTime, ourCPU := round(b, clients, calls, ours)
+		theirTime, theirCPU := round(b, clients, calls, theirs)
+		times = append(times, float64(ourTime)/float64(theirTime))
+		cpus = append(cpus, float64(ourCPU)/float64(theirCPU))
+		took = append(took, float64(ourTime.Microseconds()))
+	}
+	b.ReportMetric(median(times), "x-time")
+	b.ReportMetric(median(cpus), "x-cpu")
+	b.ReportMetric(median(took), "µs/call")
+}
+
+// round makes calls from some clients, and returns the median time of one and
+// the CPU time of all.
+func round(b *testing.B, clients, calls int, call func() error) (p50, cpu time.Duration) {
+	b.Helper()
+	times := make([]float64, calls)
+	before := cpuTime()
+	var all sync.WaitGroup
+	for c := range clients {
+		all.Go(func() {
+			for i := c; i < calls; i += clients {
+				began := time.Now()
 				if err := call(); err != nil {
 					b.Error(err)
 				}
+				times[i] = float64(time.Since(began))
 			}
 		})
-	})
+	}
+	all.Wait()
+	return time.Duration(median(times)), cpuTime() - before
 }
 
-func make64() []byte {
-	text := make([]byte, 64)
-	for i := range text {
-		text[i] = 'x'
+func cpuTime() time.Duration {
+	var usage syscall.Rusage
+	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &usage)
+	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
+}
+
+func median(values []float64) float64 {
+	sorted := slices.Sorted(slices.Values(values))
+	return sorted[len(sorted)/2]
+}
+
+// benchServer starts this binary as the server of all eras.
+func benchServer(b *testing.B) map[string]string {
+	b.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		b.Fatal(err)
 	}
-	return text
+	server := exec.CommandContext(b.Context(), self)
+	server.Env = []string{"MCPTOOL_TEST_SERVER=bench"}
+	out, err := server.StdoutPipe()
+	if err != nil {
+		b.Fatal(err)
+	}
+	if err := server.Start(); err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() {
+		_ = server.Process.Kill()
+		_ = server.Wait()
+	})
+	line, err := bufio.NewReader(out).ReadBytes('\n')
+	var urls map[string]string
+	if err != nil || json.Unmarshal(line, &urls) != nil {
+		b.Fatal(string(line), err)
+	}
+	return urls
+}
+
+// runBenchServer serves an echo tool in all eras and says where.
+func runBenchServer() {
+	urls := map[string]string{}
+	for name, options := range eras() {
+		listener, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp", "127.0.0.1:0")
+		if err != nil {
+			panic(err)
+		}
+		server := echoServer()
+		handler := mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server }, options)
+		urls[name] = "http://" + listener.Addr().String()
+		go func() { _ = (&http.Server{Handler: handler, ReadHeaderTimeout: time.Minute}).Serve(listener) }()
+	}
+	text, err := json.Marshal(urls)
+	if err != nil {
+		panic(err)
+	}
+	say(string(text))
+	select {}
+}
+
+// BenchmarkEchoStdio is a call over pipes, to this binary as a child.
+func BenchmarkEchoStdio(b *testing.B) {
+	s := newSource(b, mcptool.Config{DataDir: b.TempDir()})
+	skill := childSkill(b, "raw")
+	call(b, s, skill, "mirror", `{}`)
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := s.Call(b.Context(), skill, tool.CallRequest{Tool: "mirror", Arguments: json.RawMessage(`{"a":1}`)}); err != nil {
+			b.Fatal(err)
+		}
+	}
 }

@@ -41,6 +41,8 @@ func runChild(mode string) {
 		select {}
 	case "mute":
 		select {}
+	case "bench":
+		runBenchServer()
 	case "parent":
 		runParent()
 	default:

@@ -126,6 +126,10 @@ func (p *httpPeer) baseHeader() http.Header {
 			header.Del(name)
 		}
 	}
+	if user := p.endpoint.User; user != nil && header.Get("Authorization") == "" {
+		password, _ := user.Password()
+		(&http.Request{Header: header}).SetBasicAuth(user.Username(), password)
+	}
 	header.Set("Content-Type", "application/json")
 	header.Set("Accept", "application/json, text/event-stream")
 	header.Set(headerVersion, p.agreed.version)
@@ -145,7 +149,11 @@ func (p *httpPeer) close(ctx context.Context) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		if err := p.session.Close(); err != nil {
+		err := p.session.Close()
+		if inURL, ok := errors.AsType[*url.Error](err); ok {
+			err = inURL.Err // without the URL, which may hold a secret
+		}
+		if err != nil {
 			p.config.Logger.Debug("end MCP session", "skill", p.server.Skill, "error", err)
 		}
 	}()

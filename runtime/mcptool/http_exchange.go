@@ -57,8 +57,18 @@ func (x *httpExchange) run() outcome {
 	default:
 		out = x.body(response, media)
 	}
+	out = x.settle(out)
 	x.finish(response)
 	return out
+}
+
+// settle puts the end of the caller's time before an answer that says nothing:
+// a server that sees its client leave may still have written one.
+func (x *httpExchange) settle(out outcome) outcome {
+	if f := out.failure; f == nil || f.Effect == tool.EffectNone || x.ctx.Err() == nil {
+		return out
+	}
+	return failed(ended(x.ctx, tool.EffectPossible, x.request.what))
 }
 
 // finish frees what the request held. Its connection is kept if the answer was

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"log"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -242,6 +243,9 @@ func (s *script) serve(t testing.TB) *httptest.Server {
 	t.Cleanup(func() { shut(h) })
 	return h
 }
+
+// quietLog is a server's log that nobody reads.
+func quietLog() *log.Logger { return log.New(io.Discard, "", 0) }
 
 // shut closes a server whose clients may still connect and whose handlers may
 // wait for them to leave.

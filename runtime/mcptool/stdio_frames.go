@@ -33,7 +33,7 @@ func (r *frameReader) next() (frame, error) {
 		var f frame
 		err := r.line(&f)
 		f.data = bytes.TrimSpace(f.data)
-		if len(f.data) > 0 {
+		if len(f.data) > 0 || f.tooLarge {
 			return f, nil
 		}
 		if err != nil {
@@ -56,6 +56,7 @@ func (r *frameReader) line(f *frame) error {
 			scan.feed(f.data)
 			scan.feed(piece)
 			f.tooLarge = true
+			f.data = append(f.data, piece...)
 			f.data = bytes.Clone(f.data[:min(len(f.data), maxRaw)])
 		}
 		if errors.Is(err, bufio.ErrBufferFull) {

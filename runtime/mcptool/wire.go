@@ -62,7 +62,9 @@ func countedUnder(conn net.Conn) *countedConn {
 	return counted
 }
 
-// untouched reports whether certainly no byte of the request was written.
+// untouched reports whether certainly no byte of the request was written. Over
+// HTTP/1 the connection was closed before RoundTrip returned its error, so what
+// net/http's own goroutine has not begun to write by then, it cannot write.
 // stopped: the request was cancelled, and HTTP/2 may then still be writing.
 func (w *wire) untouched(stopped bool) bool {
 	switch conn := w.conn.Load(); {

@@ -1,0 +1,102 @@
+package mcptool_test
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/holdpoint/holdpoint/runtime/mcptool"
+	"github.com/holdpoint/holdpoint/runtime/tool"
+)
+
+// TestOverTLS: what is known of a call that broke holds over TLS, and over
+// HTTP/2, as well.
+func TestOverTLS(t *testing.T) {
+	t.Parallel()
+	for _, http2 := range []bool{false, true} {
+		protocol := map[bool]string{false: "HTTP/1.1", true: "HTTP/2.0"}[http2]
+		t.Run(protocol, func(t *testing.T) {
+			t.Parallel()
+			upstream := &script{session: "s1"}
+			h := httptest.NewUnstartedServer(upstream)
+			h.EnableHTTP2 = http2
+			h.StartTLS()
+			t.Cleanup(func() { shut(h) })
+			roots := x509.NewCertPool()
+			roots.AddCert(h.Certificate())
+			s := newSource(t, mcptool.Config{TLS: &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}})
+			skill := httpSkill(h.URL)
+			skill.Headers = map[string]string{"Idempotency-Key": "k"}
+			var seen string
+			upstream.at = map[string]act{"tools/call": func(w http.ResponseWriter, r *http.Request, m message) {
+				seen = r.Proto
+				upstream.standard(w, m)
+			}}
+			call(t, s, skill, "echo", `{"n":9007199254740993}`)
+			if seen != protocol {
+				t.Errorf("spoke %s", seen)
+			}
+			var all sync.WaitGroup
+			upstream.mu.Lock()
+			upstream.at = nil
+			upstream.mu.Unlock()
+			for range 64 {
+				all.Go(func() {
+					if _, err := s.Call(t.Context(), skill, tool.CallRequest{Tool: "echo"}); err != nil {
+						t.Error(err)
+					}
+				})
+			}
+			all.Wait()
+			for name, end := range map[string]act{
+				"aborts": func(http.ResponseWriter, *http.Request, message) { panic(http.ErrAbortHandler) },
+				"hangs":  hang,
+				"503":    status(503, "", ""),
+			} {
+				before := upstream.count("tools/call")
+				upstream.mu.Lock()
+				upstream.at = map[string]act{"tools/call": end}
+				upstream.mu.Unlock()
+				f := failCall(within(t, time.Second), t, s, skill)
+				if f.Kind != tool.TransportFailure || f.Effect != tool.EffectPossible {
+					t.Errorf("%s: got %s, effect %s: %s", name, f.Kind, f.Effect, f.Message)
+				}
+				if n := upstream.count("tools/call") - before; n != 1 {
+					t.Errorf("%s: %d calls arrived", name, n)
+				}
+			}
+		})
+	}
+}
+
+func TestUnknownCertificateHasNoEffect(t *testing.T) {
+	t.Parallel()
+	upstream := &script{}
+	h := httptest.NewUnstartedServer(upstream)
+	h.Config.ErrorLog = quietLog()
+	h.StartTLS()
+	t.Cleanup(func() { shut(h) })
+	s := newSource(t, mcptool.Config{})
+	f := failCall(t.Context(), t, s, httpSkill(h.URL))
+	if f.Kind != tool.TransportFailure || f.Effect != tool.EffectNone || !strings.Contains(f.Message, "certificate") {
+		t.Errorf("got %s, effect %s: %s", f.Kind, f.Effect, f.Message)
+	}
+}
+
+func TestCredentialsOfTheURL(t *testing.T) {
+	t.Parallel()
+	upstream := &script{}
+	s := newSource(t, mcptool.Config{})
+	url := upstream.serve(t).URL
+	call(t, s, httpSkill(strings.Replace(url, "http://", "http://me:pass@", 1)+"/mcp?key=1"), "echo", `{}`)
+	for _, method := range []string{"initialize", "tools/call"} {
+		if got := upstream.last(method).header.Get("Authorization"); got != "Basic bWU6cGFzcw==" {
+			t.Errorf("%s: %q", method, got)
+		}
+	}
+}
