@@ -9,7 +9,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/chromedp/cdproto/input"
 	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
 )
 
 // Wait waits until something with this data-testid can be seen.
@@ -96,10 +98,25 @@ func (p *Page) Type(testID, text string) {
 	}
 }
 
-// Press presses keys, one after the other, wherever the focus is.
+// Press presses keys, one after the other, wherever the focus is. As on a keyboard, a key
+// writes its letter only if nobody prevents it.
 func (p *Page) Press(keys string) {
 	p.t.Helper()
-	p.do("press "+keys, chromedp.KeyEvent(keys))
+	p.do("press "+keys, chromedp.Func(func(ctx context.Context, _ *chromedp.Target) error {
+		for _, r := range keys {
+			events := kb.Encode(r) // down, perhaps the letter, up
+			down, up := *events[0], *events[len(events)-1]
+			if len(events) > 2 {
+				down.Type, down.Text, down.UnmodifiedText = kb.KeyDown, events[1].Text, events[1].UnmodifiedText
+			}
+			for _, event := range []input.DispatchKeyEventParams{down, up} {
+				if _, err := chromedp.Call(ctx, input.DispatchKeyEvent, event); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	}))
 }
 
 // PressCtrlEnter sends what is being written.

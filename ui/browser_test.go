@@ -1,0 +1,294 @@
+package ui_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/uuid"
+
+	"github.com/holdpoint/holdpoint/internal/browsertest"
+	"github.com/holdpoint/holdpoint/internal/identity"
+	"github.com/holdpoint/holdpoint/runtime/call"
+	"github.com/holdpoint/holdpoint/runtime/tool"
+)
+
+const armed = `document.documentElement.hasAttribute("data-armed")`
+
+// signInWith opens the dashboard by a one-time link.
+func (w *world) signInWith(o browsertest.Options) *browsertest.Page {
+	w.t.Helper()
+	p := browsertest.New(w.t, o)
+	p.Go(w.server.URL + w.link("ana", identity.Reviewer, identity.Operator))
+	p.Click("sign-in-link")
+	p.Wait("queue")
+	return p
+}
+
+// noComplaints fails the test when the page broke its own policy, or threw.
+func noComplaints(t *testing.T, p *browsertest.Page) {
+	t.Helper()
+	if complaints := p.Complaints(); len(complaints) > 0 {
+		t.Errorf("the page complained:\n%s", strings.Join(complaints, "\n"))
+	}
+}
+
+func (w *world) outcome(id uuid.UUID) call.Call {
+	w.t.Helper()
+	c, err := w.calls.Wait(w.t.Context(), id)
+	check(w.t, err)
+	return c
+}
+
+func TestDecideInTheBrowser(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	p := w.signInWith(browsertest.Options{})
+	p.Wait("empty")
+	browsertest.Eval[bool](p, `(window.untouched = true)`)
+
+	first := w.submit(uuid.Nil, "files__save_csv", `{"filename":"first"}`)
+	second := w.submit(uuid.Nil, "files__save_csv", `{"filename":"second"}`)
+	p.WaitText("queue", "second")
+	p.WaitFor("the title counts", `document.title.startsWith("(2) ")`)
+
+	p.Press("j")
+	p.Wait("decide")
+	p.WaitFor("keys to work", armed)
+	p.Press("r")
+	p.Press("wrong folder")
+	p.Screenshot("rejecting")
+	p.PressCtrlEnter()
+	p.WaitText("decision", "wrong folder")
+	if c := w.outcome(first); c.Status != call.Rejected || c.Message != "wrong folder" {
+		t.Errorf("the first call is %s, %q", c.Status, c.Message)
+	}
+
+	p.ClickOn("#queue-title") // leave the field
+	p.Press("j")
+	p.WaitText("arguments", "second")
+	p.WaitFor("keys to work", armed)
+	p.Press("a")
+	p.WaitText("outcome", "Saved 2 rows")
+	p.Screenshot("outcome")
+	if c := w.outcome(second); c.Status != call.Succeeded {
+		t.Errorf("the second call is %s", c.Status)
+	}
+	p.WaitFor("the count to go", `!document.title.startsWith("(")`)
+	if !browsertest.Eval[bool](p, "window.untouched === true") {
+		t.Error("the page was loaded again")
+	}
+	if w.source.arrivals() != 1 {
+		t.Errorf("%d calls arrived, want 1", w.source.arrivals())
+	}
+	noComplaints(t, p)
+}
+
+func TestDecideWithoutJavaScript(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	p := w.signInWith(browsertest.Options{NoScript: true})
+	p.Wait("empty")
+	first := w.submit(uuid.Nil, "files__save_csv", `{"filename":"first"}`)
+	second := w.submit(uuid.Nil, "files__delete_file", `{"path":"/srv/shared/second"}`)
+	p.WaitText("queue", "second") // the page renews itself
+	p.Screenshot("queue")
+
+	p.ClickOn("#row-" + first.String() + " a")
+	p.Type("reason", "wrong folder")
+	p.Click("reject")
+	p.WaitText("decision", "wrong folder")
+	if c := w.outcome(first); c.Status != call.Rejected || c.Message != "wrong folder" {
+		t.Errorf("the first call is %s, %q", c.Status, c.Message)
+	}
+
+	p.Go(w.server.URL)
+	p.ClickOn("#row-" + second.String() + " a")
+	p.Type("reason", "as agreed")
+	p.Click("approve")
+	p.WaitText("confirm", "/srv/shared/second")
+	p.Screenshot("confirm")
+	p.Click("back")
+	p.Wait("decide")
+	if draft := browsertest.Eval[string](p, `document.querySelector("#reason").value`); draft != "as agreed" {
+		t.Errorf("after going back the reason is %q", draft)
+	}
+	p.Click("approve")
+	p.Wait("confirm")
+	p.Click("approve")
+	p.WaitText("outcome", "Saved 2 rows")
+	p.WaitText("decision", "as agreed")
+	if c := w.outcome(second); c.Status != call.Succeeded {
+		t.Errorf("the second call is %s", c.Status)
+	}
+}
+
+func TestSecondStepInTheBrowser(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	id := w.submit(uuid.Nil, "files__delete_file", `{"path":"/srv/shared/customers.db"}`)
+	p := w.signInWith(browsertest.Phone())
+	p.ClickOn("#row-" + id.String() + " a")
+	p.Wait("decide")
+	p.WaitFor("buttons to work", armed)
+	p.Screenshot("first step")
+	p.Click("approve")
+	p.WaitText("confirm", "/srv/shared/customers.db")
+	if w.source.arrivals() != 0 {
+		t.Fatal("the call was sent before its second step")
+	}
+	p.Screenshot("second step")
+	p.WaitFor("buttons to work", armed)
+	p.Click("approve")
+	p.WaitText("outcome", "Saved")
+	p.Screenshot("done")
+	noComplaints(t, p)
+}
+
+// What approved the wrong call in a prototype: keys that act while the call on the
+// screen is not, or only just became, the one that is selected.
+func TestKeysActOnlyOnWhatIsShown(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	first := w.submit(uuid.Nil, "files__save_csv", `{"filename":"first"}`)
+	second := w.submit(uuid.Nil, "files__save_csv", `{"filename":"second"}`)
+	p := w.signInWith(browsertest.Options{})
+	p.Wait("row")
+	p.Press("a") // nothing is selected
+	p.Press("j")
+	p.WaitText("call", "first")
+	p.Press("a") // the call has just come
+	p.WaitFor("keys to work", armed)
+	press := `document.dispatchEvent(new KeyboardEvent("keydown", {key: "a", repeat: true, bubbles: true}))`
+	browsertest.Eval[bool](p, press)
+	browsertest.Eval[bool](p, `(document.querySelectorAll("#rows > li")[0].removeAttribute("data-hp-selected"),
+		document.querySelectorAll("#rows > li")[1].setAttribute("data-hp-selected", ""), true)`)
+	p.Press("a") // another row is selected than the one on the screen
+	for _, id := range []uuid.UUID{first, second} {
+		if waiting, err := w.calls.Approval(t.Context(), id); err != nil || waiting.Approval.Status != "pending" {
+			t.Errorf("call %s is %s, %v", id, waiting.Approval.Status, err)
+		}
+	}
+	noComplaints(t, p)
+}
+
+func TestRowUnderThePointerStays(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.submit(uuid.Nil, "files__save_csv", `{"filename":"one"}`)
+	held := w.submit(uuid.Nil, "files__save_csv", `{"filename":"two"}`)
+	p := w.signInWith(browsertest.Options{})
+	p.WaitText("queue", "two")
+	p.ClickOn("#row-" + held.String() + " a")
+	p.WaitText("call", "two")
+	where := fmt.Sprintf(`document.getElementById("row-%s").getBoundingClientRect().top`, held)
+	before := browsertest.Eval[float64](p, where)
+
+	early := w.submit(uuid.Nil, "files__save_csv", `{"filename":"urgent"}`)
+	w.exec(`UPDATE approvals SET deadline = deadline - interval '2 minutes' WHERE call_id = $1`, early)
+	late := w.submit(uuid.Nil, "files__save_csv", `{"filename":"late"}`)
+	p.WaitText("queue", "late")
+	p.WaitText("fresh", "1 new")
+	if p.Count("row") != 3 {
+		t.Errorf("%d rows, want 3: %s", p.Count("row"), p.Text("queue"))
+	}
+	if after := browsertest.Eval[float64](p, where); after < before || after > before+60 {
+		t.Errorf("the row moved from %v to %v", before, after)
+	}
+	p.Screenshot("held")
+	p.Click("fresh")
+	p.WaitText("queue", "urgent")
+	if first := browsertest.Eval[string](p, `document.querySelector("#rows > li").dataset.call`); first != early.String() {
+		t.Errorf("the first row is %s, want the most urgent %s", first, early)
+	}
+	if p.Count("row") != 4 || !strings.Contains(p.Text("queue"), "late") {
+		t.Errorf("rows: %s (late is %s)", p.Text("queue"), late)
+	}
+	noComplaints(t, p)
+}
+
+func TestReasonSurvivesTheDeadline(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	id := w.submit(uuid.Nil, "files__save_csv", `{"filename":"one"}`)
+	p := w.signInWith(browsertest.Options{})
+	p.ClickOn("#row-" + id.String() + " a")
+	p.Wait("decide")
+	p.WaitFor("buttons to work", armed)
+	p.Type("reason", "a long thought")
+	w.exec(`UPDATE clock_offset SET value = interval '1 hour'`)
+	check(t, w.calls.Expire(t.Context(), id))
+	p.WaitText("decision", "Expired")
+	p.WaitGone("decide")
+	p.Wait("draft")
+	p.Screenshot("expired")
+	if text := browsertest.Eval[string](p, `document.querySelector("[data-testid=draft]").value`); text != "a long thought" {
+		t.Errorf("kept %q", text)
+	}
+	noComplaints(t, p)
+}
+
+// Markup that got into the page, by whatever way, must not be able to decide.
+func TestInjectedMarkupStaysDead(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	id := w.submit(uuid.Nil, "files__save_csv", `{"filename":"<button hx-post=\"/calls/x/approve\">Approve</button>","n":"<img src=x onerror=alert(1)>"}`)
+	p := w.signInWith(browsertest.Options{})
+	p.Go(w.server.URL + "/calls/" + id.String())
+	p.WaitFor("buttons to work", armed)
+	if n := browsertest.Eval[int](p, `document.querySelectorAll(".data button, .data img, .data script").length`); n != 0 {
+		t.Fatalf("%d elements grew out of arguments", n)
+	}
+	noComplaints(t, p)
+	injected := browsertest.Eval[bool](p, fmt.Sprintf(`(() => {
+		const button = document.createElement("button");
+		button.type = "button";
+		button.setAttribute("hx-post", "/calls/%s/approve");
+		button.setAttribute("hx-vals", JSON.stringify({digest: document.querySelector("#call").dataset.digest}));
+		document.querySelector("#call form").append(button);
+		htmx.process(button);
+		const dead = !button.hasAttribute("hx-post");
+		button.click();
+		return dead;
+	})()`, id))
+	if !injected {
+		t.Error("an element without the page's nonce kept its hx-post")
+	}
+	blocked := browsertest.Eval[bool](p, `(() => {
+		try { document.body.insertAdjacentHTML("beforeend", "<b>x</b>"); return false } catch { return true }
+	})()`)
+	if !blocked {
+		t.Error("a string became markup in spite of require-trusted-types-for")
+	}
+	if waiting, err := w.calls.Approval(t.Context(), id); err != nil || waiting.Approval.Status != "pending" {
+		t.Errorf("the call is %s, %v", waiting.Approval.Status, err)
+	}
+}
+
+func TestSignOutEndsTheSession(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.source.answer(func(tool.CallRequest) (tool.Result, error) {
+		return tool.Result{Raw: json.RawMessage(`{"content":[{"type":"text","text":"no"}],"isError":true}`), IsError: true}, nil
+	})
+	id := w.submit(uuid.Nil, "files__save_csv", `{"filename":"one"}`)
+	p := w.signInWith(browsertest.Options{})
+	p.Click("sign-out")
+	p.Wait("sign-in")
+	p.Go(w.server.URL + "/calls/" + id.String() + "?view=json")
+	p.Wait("token")
+	_, token, err := w.people.CreateToken(t.Context(), uuid.Nil, "bob", []identity.Role{identity.Reviewer}, nil)
+	check(t, err)
+	p.Type("token", token)
+	p.Click("sign-in-token")
+	p.WaitText("person", "bob")
+	if p.Path() != "/calls/"+id.String()+"?view=json" {
+		t.Errorf("after signing in the page is %s", p.Path())
+	}
+	p.WaitFor("buttons to work", armed)
+	p.Press("a")
+	p.WaitText("outcome", "The tool ran, and reported an error.")
+	p.Screenshot("tool error")
+	noComplaints(t, p)
+}
