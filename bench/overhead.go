@@ -58,7 +58,7 @@ func overhead(ctx context.Context, b *bench) error {
 	}
 	defer closeMany(through)
 	for _, clients := range [][]*wire{direct, through} { // warm up
-		if _, err := s.drive(ctx, clients, pick(b, 2*time.Second, 200*time.Millisecond)); err != nil {
+		if _, err := s.drive(ctx, clients, pick(b, 3*time.Second, time.Second)); err != nil {
 			return err
 		}
 	}
