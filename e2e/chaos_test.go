@@ -17,9 +17,9 @@ import (
 )
 
 const (
-	reviewers    = 8
-	killInterval = 2 * time.Second  // from a restart to the next kill
-	duration     = 25 * time.Second // of the decisions, at the pace of the reviewers
+	reviewers   = 8
+	endInterval = 2 * time.Second  // from a restart to the next end
+	duration    = 25 * time.Second // of the decisions, at the pace of the reviewers
 )
 
 // chaosCalls is how many calls are parked: HOLDPOINT_E2E_CALLS, else 1,000, or
@@ -40,13 +40,14 @@ func chaosCalls(t *testing.T) int {
 	return 1000
 }
 
-// chaos is two servers of which one is always about to be killed, and reviewers who send each decision to both.
+// chaos is two servers of which one is always about to be ended, and reviewers who send each decision to both.
 type chaos struct {
 	t        *testing.T
 	w        *world
 	counting *skill.Counting
 	parked   []holdpoint.Approval
 	tokens   []string
+	end      func(*holdpoint.Process)
 
 	mu      sync.Mutex
 	servers [2]*holdpoint.Process
@@ -57,25 +58,50 @@ type chaos struct {
 // arrives once, a rejected one never, and the audit tells the same story.
 func TestChaos(t *testing.T) {
 	t.Parallel()
-	c := &chaos{t: t, w: newWorld(t), counting: skill.NewCounting(t), said: map[string]map[string]bool{}}
+	newChaos(t, (*holdpoint.Process).Kill).run(chaosCalls(t))
+}
+
+// TestRollingRestarts: servers that are stopped, not killed, leave no outcome unknown.
+func TestRollingRestarts(t *testing.T) {
+	t.Parallel()
+	c := newChaos(t, func(p *holdpoint.Process) {
+		if err := p.Stop(t.Context()); err != nil {
+			t.Errorf("a server did not stop well: %v", err)
+		}
+	})
+	for _, call := range c.run(200) {
+		if call.Status == "unknown" {
+			t.Errorf("call %s is unknown: %s", call.ID, call.Message)
+		}
+	}
+}
+
+// newChaos has servers ended in this way.
+func newChaos(t *testing.T, end func(*holdpoint.Process)) *chaos {
+	t.Helper()
+	return &chaos{t: t, w: newWorld(t), counting: skill.NewCounting(t), end: end, said: map[string]map[string]bool{}}
+}
+
+func (c *chaos) run(n int) []holdpoint.Call {
 	c.servers = [2]*holdpoint.Process{c.w.serve(), c.w.serve()}
 	c.w.apply(c.servers[0], oneSkill(c.counting.URL, "approval_timeout: 1h\n"))
 	for i := range reviewers {
 		c.tokens = append(c.tokens, c.w.person(c.servers[0], fmt.Sprintf("reviewer-%d", i), "reviewer"))
 	}
-	c.park(chaosCalls(t))
-	c.counting.TakeUpTo(300 * time.Millisecond) // so that some are in flight when a server is killed
+	c.park(n)
+	c.counting.TakeUpTo(300 * time.Millisecond) // so that some are in flight when a server is ended
 
-	ctx, calm := context.WithCancel(t.Context())
-	var killer sync.WaitGroup
-	killer.Go(func() { c.killAndRestart(ctx) })
+	ctx, calm := context.WithCancel(c.t.Context())
+	var restarter sync.WaitGroup
+	restarter.Go(func() { c.endAndRestart(ctx) })
 	c.decideAll()
 	calm()
-	killer.Wait()
+	restarter.Wait()
 
 	calls := c.settled()
 	c.checkCalls(calls)
 	c.checkAudit(calls)
+	return calls
 }
 
 // park makes the calls; their agent does not stay.
@@ -111,13 +137,13 @@ func (c *chaos) parkOne(agent holdpoint.Agent, number int) {
 	}
 }
 
-// killAndRestart takes turns until ctx ends; then both run.
-func (c *chaos) killAndRestart(ctx context.Context) {
-	kills := 0
-	for victim := 0; eventually.Pause(ctx, killInterval); victim = 1 - victim {
+// endAndRestart takes turns until ctx ends; then both run.
+func (c *chaos) endAndRestart(ctx context.Context) {
+	ended := 0
+	for victim := 0; eventually.Pause(ctx, endInterval); victim = 1 - victim {
 		old := c.server(victim)
-		old.Kill()
-		kills++
+		c.end(old)
+		ended++
 		o := c.w.options()
 		o.Port = old.Port
 		started, err := program.TryStart(c.t, o)
@@ -133,7 +159,7 @@ func (c *chaos) killAndRestart(ctx context.Context) {
 			return
 		}
 	}
-	c.t.Logf("killed %d times", kills)
+	c.t.Logf("%d servers were ended", ended)
 }
 
 func (c *chaos) server(i int) *holdpoint.Process {

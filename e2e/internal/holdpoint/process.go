@@ -1,6 +1,7 @@
 package holdpoint
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -188,28 +189,37 @@ func (p *Process) Kill() {
 // AwaitKilled waits until a failpoint has killed the process.
 func (p *Process) AwaitKilled(t testing.TB) {
 	t.Helper()
-	eventually.Succeeds(t, deathLimit, p.name+" is killed by its failpoint", func() error {
-		if !p.Ended() {
-			return errors.New("it is still running")
-		}
-		return nil
-	})
+	eventually.Succeeds(t, deathLimit, p.name+" is killed by its failpoint", p.stillRunning)
 	status, ok := p.cmd.ProcessState.Sys().(syscall.WaitStatus)
 	if !ok || !status.Signaled() || status.Signal() != syscall.SIGKILL {
 		t.Fatalf("%s ended with %v, not by its failpoint", p.name, p.err)
 	}
 }
 
+// Stop is Ctrl-C for goroutines, which must not end a test.
+func (p *Process) Stop(ctx context.Context) error {
+	if err := p.cmd.Process.Signal(syscall.SIGINT); err != nil {
+		return err
+	}
+	err := eventually.Poll(ctx, deathLimit, p.stillRunning)
+	if err == nil {
+		err = p.err
+	}
+	return err
+}
+
+func (p *Process) stillRunning() error {
+	if p.Ended() {
+		return nil
+	}
+	return errors.New("it is still running")
+}
+
 // Interrupt is Ctrl-C; it waits for the process to end and returns how it did.
 func (p *Process) Interrupt(t testing.TB) error {
 	t.Helper()
 	p.Signal(t, syscall.SIGINT)
-	eventually.Succeeds(t, deathLimit, p.name+" ends after Ctrl-C", func() error {
-		if !p.Ended() {
-			return errors.New("it is still running")
-		}
-		return nil
-	})
+	eventually.Succeeds(t, deathLimit, p.name+" ends after Ctrl-C", p.stillRunning)
 	return p.err
 }
 

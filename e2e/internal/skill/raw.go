@@ -22,14 +22,23 @@ type Raw struct {
 	// Session names a new session. Nil: there are none.
 	Session func() string
 
-	arguments sync.Map // by n: the bytes that came
+	calls sync.Map // by n: the *Request that came last
+}
+
+// Header is what came with n in a header.
+func (s *Raw) Header(n, name string) string {
+	if r, ok := s.calls.Load(n); ok {
+		return r.(*Request).HTTP.Header.Get(name)
+	}
+	return ""
 }
 
 // Arguments are the argument bytes that came with n.
 func (s *Raw) Arguments(n string) string {
-	text, _ := s.arguments.Load(n)
-	arguments, _ := text.(string)
-	return arguments
+	if r, ok := s.calls.Load(n); ok {
+		return string(r.(*Request).Params.Arguments)
+	}
+	return ""
 }
 
 // Request is one JSON-RPC request as it came.
@@ -94,7 +103,7 @@ func (s *Raw) answer(w http.ResponseWriter, r *Request) {
 		}
 		r.Answer(w, `{"tools":[`+RecordTool+`]}`)
 	case r.Method == "tools/call":
-		s.arguments.Store(r.N(), string(r.Params.Arguments))
+		s.calls.Store(r.N(), r)
 		held := s.Record(r.N())
 		if s.Call != nil {
 			s.Call(w, r)

@@ -1,0 +1,116 @@
+package e2e_test
+
+import (
+	"fmt"
+	"net/http"
+	"testing"
+
+	"github.com/holdpoint/holdpoint/e2e/internal/eventually"
+	"github.com/holdpoint/holdpoint/e2e/internal/holdpoint"
+	"github.com/holdpoint/holdpoint/e2e/internal/skill"
+)
+
+// TestIdempotentTool: only a tool that the operator declared idempotent is sent again when
+// no answer comes, whatever its server says of it.
+func TestIdempotentTool(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		settings string
+		status   string
+		arrivals int
+	}{
+		"declared":     {"auto_approve: true\ntools: {record: {idempotent: true}}\n", "succeeded", 3},
+		"not declared": {"auto_approve: true\n", "failed", 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			server := &skill.Raw{List: func(w http.ResponseWriter, r *skill.Request) {
+				r.Answer(w, `{"tools":[`+skill.RecordTool[:len(skill.RecordTool)-1]+`,"annotations":{"idempotentHint":true}}]}`)
+			}}
+			server.Call = func(w http.ResponseWriter, r *skill.Request) {
+				if server.Count(r.N()) < 3 {
+					skill.CloseConnection(w)
+					return
+				}
+				r.Answer(w, `{"content":[{"type":"text","text":"at last"}]}`)
+			}
+			server.Serve(t)
+			p := w.serve()
+			w.apply(p, oneSkill(server.URL, tc.settings))
+			if _, err := w.agent(p, "worker").CallTool(t.Context(), "counting__record", `{"n":1}`); err != nil {
+				t.Fatal(err)
+			}
+			call := onlyCall(t, operator(p))
+			if n := server.Count("1"); call.Status != tc.status || n != tc.arrivals {
+				t.Errorf("the call is %s and arrived %d times, want %s and %d", call.Status, n, tc.status, tc.arrivals)
+			}
+		})
+	}
+}
+
+// TestTwins: the same call with different idempotency keys is two calls; without, it is one,
+// until its outcome was delivered.
+func TestTwins(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	counting := skill.NewCounting(t)
+	p := w.serve()
+	w.apply(p, oneSkill(counting.URL, ""))
+	agent := w.agent(p, "worker")
+	twins := []*stubborn{newStubborn(agent, p), newStubborn(agent, p), newStubborn(agent, p)}
+	twins[0].meta = `{"dev.holdpoint/idempotency_key":"first"}`
+	twins[1].meta = `{"dev.holdpoint/idempotency_key":"second"}`
+	var done []<-chan outcome
+	for _, twin := range twins {
+		done = append(done, twin.begin(t.Context(), "counting__record", `{"n":1}`))
+	}
+	awaitPending(t, p, 3)
+	if err := agent.CallAndLeave(t.Context(), "counting__record", `{"n":1}`); err != nil {
+		t.Error(err)
+	}
+	awaitPending(t, p, 3) // those without a key are one
+	approvePending(t, p)
+	for i := range done {
+		if got := <-done[i]; got.err != nil || got.answer.Text() != "recorded 1" {
+			t.Errorf("twin %d was told %s, %v", i, got.answer.Raw, got.err)
+		}
+	}
+	if n := counting.Count("1"); n != 3 {
+		t.Errorf("it arrived %d times, want 3", n)
+	}
+	again := newStubborn(agent, p).begin(t.Context(), "counting__record", `{"n":1}`)
+	awaitPending(t, p, 1) // the outcome was delivered: this is a new call
+	approvePending(t, p)
+	if got := <-again; got.answer.Text() != "recorded 1" || counting.Count("1") != 4 {
+		t.Errorf("a new call was told %s, %v and there are %d arrivals", got.answer.Raw, got.err, counting.Count("1"))
+	}
+}
+
+func pendingApprovals(t *testing.T, p *holdpoint.Process) []holdpoint.Approval {
+	t.Helper()
+	list, err := holdpoint.List[holdpoint.Approval](t.Context(), operator(p), "approvals", "status=pending")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return list
+}
+
+func approvePending(t *testing.T, p *holdpoint.Process) {
+	t.Helper()
+	for _, shown := range pendingApprovals(t, p) {
+		if err := operator(p).Approve(t.Context(), shown); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func awaitPending(t *testing.T, p *holdpoint.Process, n int) {
+	t.Helper()
+	eventually.Succeeds(t, patience, "parked calls", func() error {
+		if found := len(pendingApprovals(t, p)); found != n {
+			return fmt.Errorf("there are %d, want %d", found, n)
+		}
+		return nil
+	})
+}

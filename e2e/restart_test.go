@@ -1,0 +1,164 @@
+package e2e_test
+
+import (
+	"errors"
+	"net/http"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/holdpoint/holdpoint/e2e/internal/eventually"
+	"github.com/holdpoint/holdpoint/e2e/internal/holdpoint"
+	"github.com/holdpoint/holdpoint/e2e/internal/skill"
+	"github.com/holdpoint/holdpoint/internal/postgrestest"
+)
+
+// TestStoppedInFlight: Ctrl-C lets the call in flight end, and its agent find the outcome
+// at the next process.
+func TestStoppedInFlight(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	counting := skill.NewCounting(t)
+	first := w.serve()
+	w.apply(first, oneSkill(counting.URL, ""))
+	agent := newStubborn(w.agent(first, "worker"), first)
+	done := inFlight(t, agent, counting, true)
+	first.Signal(t, syscall.SIGINT)
+	eventually.Succeeds(t, patience, "the server begins to stop", func() error {
+		if first.Ready() == nil {
+			return errors.New("it still takes requests")
+		}
+		return nil
+	})
+	counting.Release()
+	if err := first.Interrupt(t); err != nil {
+		t.Errorf("after Ctrl-C: %v", err)
+	}
+	agent.use(w.serve())
+	wantEnd(t, agent, <-done, expectation{"succeeded", 1}, counting)
+}
+
+// TestFirstStartTogether: processes that start together on an empty database agree on
+// who migrates it, and on the key for secrets.
+func TestFirstStartTogether(t *testing.T) {
+	t.Parallel()
+	w := &world{t: t, databaseURL: postgrestest.Empty(t).URL(), dataDir: t.TempDir()}
+	var together []*holdpoint.Process
+	for range 3 {
+		together = append(together, program.Start(t, w.options()))
+	}
+	for _, p := range together {
+		p.AwaitReady(t)
+	}
+	server := (&skill.Raw{}).Serve(t)
+	w.apply(together[0], oneSkill(server.URL, "auto_approve: true\nheaders: {X-Team: a-secret-of-the-team}\n"))
+	key := w.agent(together[0], "worker")
+	for i, p := range together {
+		key.URL = p.URL
+		if answer, err := key.CallTool(t.Context(), "counting__record", `{"n":1}`); err != nil || answer.Text() != "recorded 1" {
+			t.Errorf("process %d answers %s, %v", i, answer.Raw, err)
+		}
+	}
+	if sent := server.Header("1", "X-Team"); sent != "a-secret-of-the-team" {
+		t.Errorf("the skill server got X-Team: %q", sent)
+	}
+}
+
+// TestSecretsStaySecret: what a skill server is sent is what its operator said, nothing of
+// the agent's; and neither log, API nor database shows it.
+func TestSecretsStaySecret(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	server := (&skill.Raw{}).Serve(t)
+	p := w.serve()
+	c := cli(p, bootstrapToken)
+	c.Env = []string{"TEAM_TOKEN=a-secret-of-the-team"}
+	c.Must(t, "apply", "-f", writeFile(t, "holdpoint.yaml",
+		oneSkill(server.URL, "auto_approve: true\nheaders: {X-Team: {env: TEAM_TOKEN}}\n")))
+	agent := w.agent(p, "worker")
+	if answer, err := agent.CallTool(t.Context(), "counting__record", `{"n":1}`); err != nil || answer.Text() != "recorded 1" {
+		t.Fatalf("the agent was told %s, %v", answer.Raw, err)
+	}
+	if sent := server.Header("1", "X-Team"); sent != "a-secret-of-the-team" {
+		t.Errorf("the skill server got X-Team: %q", sent)
+	}
+	if sent := server.Header("1", "Authorization"); sent != "" {
+		t.Errorf("the skill server got Authorization: %q", sent)
+	}
+	shown := everyThing(t, p)
+	for name, secret := range map[string]string{
+		"the skill's header": "a-secret-of-the-team", "the agent's key": agent.Key, "the bootstrap token": bootstrapToken,
+	} {
+		if strings.Contains(p.Output(), secret) {
+			t.Errorf("the log shows %s", name)
+		}
+		if strings.Contains(shown, secret) {
+			t.Errorf("the API shows %s", name)
+		}
+		if table := w.tableWith(secret); table != "" {
+			t.Errorf("the table %s has %s in the clear", table, name)
+		}
+	}
+}
+
+// TestConversationsShareAListing: many sessions cost the skill server one listing.
+func TestConversationsShareAListing(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	lists := skill.NewLedger()
+	server := (&skill.Raw{List: listCounted(lists)}).Serve(t)
+	p := w.serve()
+	w.apply(p, oneSkill(server.URL, ""))
+	agent := w.agent(p, "worker")
+	var all sync.WaitGroup
+	for range 50 {
+		all.Go(func() { newSession(t, agent) })
+	}
+	all.Wait()
+	if n := lists.Count("list"); n != 1 {
+		t.Errorf("50 sessions cost %d listings, want 1", n)
+	}
+}
+
+func listCounted(lists *skill.Ledger) func(http.ResponseWriter, *skill.Request) {
+	return func(w http.ResponseWriter, r *skill.Request) {
+		lists.Record("list")
+		r.Answer(w, `{"tools":[`+skill.RecordTool+`]}`)
+	}
+}
+
+// tableWith returns a table that has the text in one of its rows, or "".
+func (w *world) tableWith(text string) string {
+	w.t.Helper()
+	conn, err := pgx.Connect(w.t.Context(), w.databaseURL)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	defer conn.Close(w.t.Context())
+	rows, err := conn.Query(w.t.Context(), `SELECT relname::text FROM pg_class
+		WHERE relnamespace = 'public'::regnamespace AND relkind IN ('r', 'p')`)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	tables, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	for _, table := range tables {
+		var found bool
+		// As text, bytea is hexadecimal: look for that form too.
+		err := conn.QueryRow(w.t.Context(), `SELECT EXISTS (SELECT FROM `+pgx.Identifier{table}.Sanitize()+` AS r
+			WHERE r::text LIKE '%' || $1::text || '%' OR r::text LIKE '%' || encode(convert_to($1, 'UTF8'), 'hex') || '%')`,
+			text).Scan(&found)
+		if err != nil {
+			w.t.Fatalf("look into %s: %v", table, err)
+		}
+		if found {
+			return table
+		}
+	}
+	return ""
+}
