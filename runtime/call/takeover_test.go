@@ -1,0 +1,132 @@
+package call_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+
+	"github.com/google/uuid"
+
+	"github.com/holdpoint/holdpoint/approval"
+	"github.com/holdpoint/holdpoint/runtime/call"
+	"github.com/holdpoint/holdpoint/runtime/tool"
+)
+
+// TestTakeOver: an instance fell silent with one call in flight, one approved
+// and not claimed, one parked.
+func TestTakeOver(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	silent := uuid.New()
+	inFlight, approved, parked := w.submit("files__write", `{"n":1}`), w.submit("files__write", `{"n":2}`), w.submit("files__write", `{"n":3}`)
+	w.setStatus(`UPDATE approvals SET status = 'approved', decided_at = holdpoint_now() WHERE call_id = ANY($1)`, []uuid.UUID{inFlight.ID, approved.ID})
+	w.setStatus(`UPDATE calls SET status = 'executing', claimed_by = $2 WHERE id = $1`, inFlight.ID, silent)
+	w.setStatus(`UPDATE calls SET status = 'approved' WHERE id = $1`, approved.ID)
+	w.setStatus(`INSERT INTO instances (id, heartbeat_at) VALUES ($1, holdpoint_now() - interval '20 seconds')`, silent)
+	if c := w.wait(inFlight.ID); c.Status != call.Unknown || c.Effect != tool.EffectPossible || c.Code != call.CodeOutcomeUnknown {
+		t.Fatalf("the call in flight is %s, %s, %s", c.Status, c.Code, c.Effect)
+	}
+	if c := w.wait(approved.ID); c.Status != call.Succeeded {
+		t.Fatalf("the approved call is %s: %s", c.Status, c.Message)
+	}
+	if c, err := w.calls.Get(t.Context(), call.Viewer{}, parked.ID); err != nil || c.Status != call.Parked {
+		t.Fatalf("the parked call is %s, %v", c.Status, err)
+	}
+	if got := w.source.arrivals(); len(got) != 1 || got[0] != `{"n":2}` {
+		t.Fatalf("arrived: %q", got)
+	}
+	resolution := call.Resolution{Outcome: call.ResolvedSucceeded, Note: "seen in the log", By: w.reviewer}
+	c, err := w.calls.Resolve(t.Context(), inFlight.ID, resolution)
+	check(t, err)
+	if c.Resolution == nil || c.Resolution.Outcome != call.ResolvedSucceeded || c.Resolution.By != w.reviewer {
+		t.Fatalf("resolution %+v", c.Resolution)
+	}
+	if _, err := w.calls.Resolve(t.Context(), inFlight.ID, resolution); !errors.Is(err, call.ErrState) {
+		t.Fatalf("resolving twice: %v", err)
+	}
+}
+
+// TestManyDeciders: approvals, rejections and expiries race; each call gets one outcome.
+func TestManyDeciders(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	const calls, deciders = 12, 6
+	tickets := make([]call.Ticket, calls)
+	for i := range tickets {
+		tickets[i] = w.submit("files__write", fmt.Sprintf(`{"n":%d}`, i))
+	}
+	for i, ticket := range tickets {
+		if i%3 == 0 {
+			w.setStatus(`UPDATE approvals SET deadline = holdpoint_now() + interval '5 milliseconds' WHERE call_id = $1`, ticket.ID)
+		}
+	}
+	won := make([]map[bool]int, calls)
+	var mu sync.Mutex
+	var wg sync.WaitGroup
+	for i, ticket := range tickets {
+		won[i] = map[bool]int{}
+		for d := range deciders {
+			wg.Go(func() {
+				err := w.decide(ticket.ID, d%2 == 0)
+				var conflict *approval.ConflictError
+				if err != nil && !errors.As(err, &conflict) {
+					t.Errorf("decide: %v", err)
+				}
+				if err == nil {
+					mu.Lock()
+					won[i][d%2 == 0]++
+					mu.Unlock()
+				}
+			})
+		}
+	}
+	wg.Wait()
+	sent := 0
+	for i, ticket := range tickets {
+		c := w.wait(ticket.ID)
+		approved, rejected := won[i][true], won[i][false]
+		want := map[call.Status]bool{
+			call.Succeeded: approved == 1 && rejected == 0,
+			call.Rejected:  approved == 0 && rejected == 1,
+			call.Expired:   approved == 0 && rejected == 0,
+		}
+		if !want[c.Status] {
+			t.Errorf("call %d is %s after %d approvals and %d rejections", i, c.Status, approved, rejected)
+		}
+		sent += approved
+	}
+	if n := len(w.source.arrivals()); n != sent {
+		t.Errorf("%d calls arrived, %d were approved", n, sent)
+	}
+}
+
+// TestLateOutcome: the claim was taken away while the skill server was at work.
+func TestLateOutcome(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	arrived, release := make(chan struct{}), make(chan struct{})
+	w.source.reply = func(tool.CallRequest) (tool.Result, error) {
+		close(arrived)
+		<-release
+		return tool.Result{Raw: json.RawMessage(`{"content":[{"type":"text","text":"late \u0000"}]}`)}, nil
+	}
+	ticket := w.submit("open__echo", `{}`)
+	<-arrived
+	w.setStatus(`UPDATE calls SET status = 'unknown', finished_at = holdpoint_now() WHERE id = $1`, ticket.ID)
+	close(release)
+	for {
+		c, err := w.calls.Get(t.Context(), call.Viewer{}, ticket.ID)
+		check(t, err)
+		if c.Status != call.Unknown || len(c.Result) > 0 {
+			t.Fatalf("a late outcome made the call %s", c.Status)
+		}
+		if len(c.Late) > 0 {
+			break
+		}
+	}
+	if got := w.actions(ticket.ID); got != "call.allowed call.late_outcome " {
+		t.Errorf("audit: %s", got)
+	}
+}
