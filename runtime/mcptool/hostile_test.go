@@ -190,7 +190,11 @@ func TestHostileConnecting(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			upstream := &script{at: test.at}
-			s := newSource(t, mcptool.Config{Limits: mcptool.Limits{Connect: 500 * time.Millisecond}})
+			limits := mcptool.Limits{Connect: 20 * time.Second}
+			if strings.Contains(name, "hangs") {
+				limits.Connect = time.Second
+			}
+			s := newSource(t, mcptool.Config{Limits: limits})
 			skill := httpSkill(upstream.serve(t).URL)
 			f := failCall(t.Context(), t, s, skill)
 			if f.Kind != test.kind || f.Effect != tool.EffectNone || !strings.Contains(f.Message, test.says) {

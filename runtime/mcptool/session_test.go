@@ -213,7 +213,8 @@ func TestProbeNamesItsSteps(t *testing.T) {
 		})
 		return names, last, err
 	}
-	s := newSource(t, mcptool.Config{DataDir: t.TempDir(), Limits: mcptool.Limits{Connect: 400 * time.Millisecond}})
+	patient := newSource(t, mcptool.Config{DataDir: t.TempDir()})
+	hasty := newSource(t, mcptool.Config{Limits: mcptool.Limits{Connect: 2 * time.Second}})
 	options := eras()
 	tests := map[string]struct {
 		skill tool.Server
@@ -231,6 +232,10 @@ func TestProbeNamesItsSteps(t *testing.T) {
 		"list fails":       {httpSkill((&script{at: map[string]act{"tools/list": status(500, "", "")}}).serve(t).URL), "connect discover initialize tools/list", true},
 	}
 	for name, test := range tests {
+		s := patient
+		if name == "initialize hangs" {
+			s = hasty
+		}
 		names, last, err := steps(s, test.skill)
 		if got := strings.Join(names, " "); got != test.steps {
 			t.Errorf("%s: steps %s, want %s", name, got, test.steps)

@@ -69,7 +69,7 @@ func TestChildThatCannotBegin(t *testing.T) {
 	for mode, test := range tests {
 		t.Run(mode, func(t *testing.T) {
 			t.Parallel()
-			s := newSource(t, mcptool.Config{DataDir: t.TempDir(), Limits: mcptool.Limits{Start: 2 * time.Second, DiscoverProbe: 100 * time.Millisecond}})
+			s := newSource(t, mcptool.Config{DataDir: t.TempDir(), Limits: mcptool.Limits{Start: 5 * time.Second, DiscoverProbe: 100 * time.Millisecond}})
 			skill := childSkill(t, mode)
 			skill.Env["API_KEY"] = "sk-1234567890"
 			f := failTool(t, s, skill, "mirror", 20*time.Second)
@@ -120,8 +120,8 @@ func TestHostileChildAtACall(t *testing.T) {
 		says     string
 	}{
 		"crash":   {tool.TransportFailure, 20 * time.Second, "exit status 2); it said: panic: out of cheese"},
-		"hang":    {tool.TransportFailure, 500 * time.Millisecond, "time"},
-		"babbles": {tool.ProtocolFailure, 500 * time.Millisecond, "<html>not what was asked for"},
+		"hang":    {tool.TransportFailure, 2 * time.Second, "time"},
+		"babbles": {tool.ProtocolFailure, 2 * time.Second, "<html>not what was asked for"},
 		"huge":    {tool.ProtocolFailure, 20 * time.Second, "larger than"},
 	}
 	for name, test := range tests {

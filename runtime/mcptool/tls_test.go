@@ -8,7 +8,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/holdpoint/holdpoint/runtime/mcptool"
 	"github.com/holdpoint/holdpoint/runtime/tool"
@@ -62,7 +61,7 @@ func TestOverTLS(t *testing.T) {
 				upstream.mu.Lock()
 				upstream.at = map[string]act{"tools/call": end}
 				upstream.mu.Unlock()
-				f := failCall(within(t, time.Second), t, s, skill)
+				f := failCall(within(t, patience(name)), t, s, skill)
 				if f.Kind != tool.TransportFailure || f.Effect != tool.EffectPossible {
 					t.Errorf("%s: got %s, effect %s: %s", name, f.Kind, f.Effect, f.Message)
 				}
