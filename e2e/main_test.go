@@ -7,6 +7,7 @@
 package e2e_test
 
 import (
+	"context"
 	"flag"
 	"fmt"
 	"os"
@@ -39,7 +40,7 @@ func run(m *testing.M) int {
 		err = os.Chmod(dir, 0o755)
 	}
 	if err == nil {
-		program, err = holdpoint.Build(dir, raceDetector)
+		program, err = holdpoint.Build(context.Background(), dir, raceDetector)
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)

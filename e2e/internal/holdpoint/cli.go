@@ -37,7 +37,7 @@ func (c CLI) Run(t testing.TB, args ...string) Ran {
 func (c CLI) Start(t testing.TB, args ...string) <-chan Ran {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), commandLimit)
-	cmd := exec.CommandContext(ctx, c.Program.Path, args...)
+	cmd := exec.CommandContext(ctx, c.Program.Path, args...) //nolint:gosec // G204: the program under test
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	cmd.Env = append([]string{

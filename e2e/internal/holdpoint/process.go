@@ -81,7 +81,7 @@ func (p Program) TryStart(t testing.TB, o Options) (*Process, error) {
 		URL: fmt.Sprintf("http://127.0.0.1:%d", o.Port), Port: o.Port,
 		name: fmt.Sprintf("%s %d", o.Command, started.Add(1)), output: &output{}, ended: make(chan struct{}),
 	}
-	cmd := exec.Command(p.Path, o.arguments()...)
+	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), p.Path, o.arguments()...) //nolint:gosec // G204: the program under test
 	cmd.Env = o.environment(t)
 	cmd.Dir = o.Dir
 	cmd.Stdout, cmd.Stderr = process.output.stream(true), process.output.stream(false)
@@ -150,8 +150,13 @@ func (p *Process) AwaitReady(t testing.TB) {
 
 // Ready asks once.
 func (p *Process) Ready() error {
-	client := http.Client{Timeout: 5 * time.Second}
-	response, err := client.Get(p.URL + "/readyz")
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, p.URL+"/readyz", http.NoBody)
+	if err != nil {
+		return err
+	}
+	response, err := agentClient.Do(request)
 	if err != nil {
 		return err
 	}
@@ -243,7 +248,7 @@ func FreePort(t testing.TB) int {
 	nextPort.CompareAndSwap(0, firstPort+int64(os.Getpid()*37%(lastPort-firstPort)))
 	for range lastPort - firstPort {
 		port := int(nextPort.Add(1)-firstPort)%(lastPort-firstPort) + firstPort
-		listener, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
+		listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", fmt.Sprintf("127.0.0.1:%d", port))
 		if err == nil {
 			_ = listener.Close()
 			return port

@@ -74,6 +74,6 @@ func (l *Ledger) dawdle() {
 	pace := l.pace
 	l.mu.Unlock()
 	if pace > 0 {
-		<-time.After(rand.N(pace))
+		<-time.After(rand.N(pace)) //nolint:gosec // G404: a pace is no secret
 	}
 }

@@ -27,18 +27,24 @@ type Raw struct {
 
 // Header is what came with n in a header.
 func (s *Raw) Header(n, name string) string {
-	if r, ok := s.calls.Load(n); ok {
-		return r.(*Request).HTTP.Header.Get(name)
+	if r := s.last(n); r != nil {
+		return r.HTTP.Header.Get(name)
 	}
 	return ""
 }
 
 // Arguments are the argument bytes that came with n.
 func (s *Raw) Arguments(n string) string {
-	if r, ok := s.calls.Load(n); ok {
-		return string(r.(*Request).Params.Arguments)
+	if r := s.last(n); r != nil {
+		return string(r.Params.Arguments)
 	}
 	return ""
+}
+
+func (s *Raw) last(n string) *Request {
+	found, _ := s.calls.Load(n)
+	r, _ := found.(*Request)
+	return r
 }
 
 // Request is one JSON-RPC request as it came.
