@@ -1,6 +1,7 @@
 package tool
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -47,8 +48,13 @@ var ErrDefinition = errors.New("invalid tool definition")
 // duplicate keys, a missing name and an input schema that is not an object.
 func ParseDefinition(raw json.RawMessage) (Definition, error) {
 	var d Definition
-	text := jsontext.Value(append([]byte(nil), raw...))
-	if err := text.Compact(); err != nil {
+	text := jsontext.Value(bytes.Clone(raw))
+	// Both refuse duplicate names and invalid UTF-8: what one reader sees, all do.
+	strict := []jsontext.Options{jsontext.AllowDuplicateNames(false), jsontext.AllowInvalidUTF8(false)}
+	if !text.IsValid(strict...) {
+		return d, fmt.Errorf("%w: not JSON in valid UTF-8 without duplicate names", ErrDefinition)
+	}
+	if err := text.Compact(append(strict, jsontext.PreserveRawStrings(true))...); err != nil {
 		return d, fmt.Errorf("%w: %w", ErrDefinition, err)
 	}
 	if err := json.Unmarshal(text, &d); err != nil {

@@ -1,0 +1,105 @@
+package tool_test
+
+import (
+	"encoding/json"
+	"errors"
+	"testing"
+
+	"github.com/holdpoint/holdpoint/runtime/tool"
+)
+
+func pinOf(t *testing.T, text string) tool.Pin {
+	t.Helper()
+	d, err := tool.ParseDefinition(json.RawMessage(text))
+	if err != nil {
+		t.Fatalf("ParseDefinition(%s): %v", text, err)
+	}
+	return d.Pin()
+}
+
+func TestPin(t *testing.T) {
+	t.Parallel()
+	const base = `{"name":"a","description":"d","inputSchema":{"type":"object","maximum":9007199254740993}}`
+	pin := pinOf(t, base)
+	for name, same := range map[string]string{
+		"order":         `{"inputSchema":{"maximum":9007199254740993,"type":"object"},"description":"d","name":"a"}`,
+		"white space":   "{ \"name\" : \"a\",\n\"description\":\"d\", \"inputSchema\":{\"type\":\"object\",\"maximum\":9007199254740993}}",
+		"escapes":       `{"name":"\u0061","description":"d","inputSchema":{"type":"object","maximum":9007199254740993}}`,
+		"other members": `{"name":"a","description":"d","_meta":{"x":1},"inputSchema":{"type":"object","maximum":9007199254740993}}`,
+	} {
+		if pinOf(t, same) != pin {
+			t.Errorf("%s: another pin", name)
+		}
+	}
+	for name, other := range map[string]string{
+		"name":        `{"name":"b","description":"d","inputSchema":{"type":"object","maximum":9007199254740993}}`,
+		"description": `{"name":"a","description":"D","inputSchema":{"type":"object","maximum":9007199254740993}}`,
+		"number":      `{"name":"a","description":"d","inputSchema":{"type":"object","maximum":9007199254740992}}`,
+		"title":       `{"name":"a","title":"t","description":"d","inputSchema":{"type":"object","maximum":9007199254740993}}`,
+		"annotations": `{"name":"a","description":"d","inputSchema":{"type":"object","maximum":9007199254740993},"annotations":{"readOnlyHint":true}}`,
+		"output":      `{"name":"a","description":"d","inputSchema":{"type":"object","maximum":9007199254740993},"outputSchema":{"type":"object"}}`,
+	} {
+		if pinOf(t, other) == pin {
+			t.Errorf("%s: the same pin", name)
+		}
+	}
+}
+
+func TestParseDefinitionRefuses(t *testing.T) {
+	t.Parallel()
+	for name, text := range map[string]string{
+		"no name":          `{"inputSchema":{"type":"object"}}`,
+		"no schema":        `{"name":"a"}`,
+		"schema no object": `{"name":"a","inputSchema":true}`,
+		"output no object": `{"name":"a","inputSchema":{},"outputSchema":[]}`,
+		"duplicate":        `{"name":"a","name":"b","inputSchema":{}}`,
+		"duplicate inside": `{"name":"a","inputSchema":{"type":"object","type":"array"}}`,
+		"UTF-8":            "{\"name\":\"a\",\"description\":\"\xff\",\"inputSchema\":{}}",
+		"not JSON":         `{"name":`,
+		"an array":         `[]`,
+	} {
+		if _, err := tool.ParseDefinition(json.RawMessage(text)); !errors.Is(err, tool.ErrDefinition) {
+			t.Errorf("%s: %v, want ErrDefinition", name, err)
+		}
+	}
+}
+
+func TestSchemas(t *testing.T) {
+	t.Parallel()
+	compile := func(text string) *tool.Schemas {
+		d, err := tool.ParseDefinition(json.RawMessage(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := tool.CompileSchemas(d)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	s := compile(`{"name":"a","inputSchema":{"type":"object","properties":{"n":{"type":"integer","minimum":1},"a/b":{"type":"string"}},"required":["n"],"additionalProperties":false}}`)
+	if problems := s.ValidateInput(json.RawMessage(`{"n":9007199254740993}`)); len(problems) != 0 {
+		t.Errorf("a fitting value: %v", problems)
+	}
+	problems := s.ValidateInput(json.RawMessage(`{"n":0,"a/b":1,"x":2}`))
+	found := map[string]bool{}
+	for _, p := range problems {
+		found[p.Pointer] = true
+	}
+	if len(problems) != 3 || !found["/n"] || !found["/a~1b"] || !found[""] {
+		t.Errorf("three mistakes: %v", problems)
+	}
+	draft7 := compile(`{"name":"a","inputSchema":{"$schema":"http://json-schema.org/draft-07/schema#","type":"object","properties":{"p":{"items":[{"type":"string"}]}}}}`)
+	if problems := draft7.ValidateInput(json.RawMessage(`{"p":[1]}`)); len(problems) != 1 {
+		t.Errorf("draft-07 tuple: %v", problems)
+	}
+	for _, remote := range []string{`{"$ref":"https://example.com/schema.json"}`, `{"$ref":"file:///etc/passwd"}`, `{"type":"nonsense"}`} {
+		d, err := tool.ParseDefinition(json.RawMessage(`{"name":"a","inputSchema":` + remote + `}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := tool.CompileSchemas(d); !errors.Is(err, tool.ErrDefinition) {
+			t.Errorf("schema %s: %v, want ErrDefinition", remote, err)
+		}
+	}
+}
