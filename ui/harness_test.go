@@ -189,20 +189,20 @@ func (w *world) register() {
 func (w *world) startDashboard(log *slog.Logger, publicURL string) {
 	w.t.Helper()
 	mux := http.NewServeMux()
-	w.server = httptest.NewServer(mux)
+	server := httptest.NewServer(mux)
 	if publicURL == "" {
-		publicURL = w.server.URL
+		publicURL = server.URL
 	}
-	var err error
-	w.ui, err = ui.New(ui.Config{
+	dashboard, err := ui.New(ui.Config{
 		Calls: w.calls, Agents: w.agents, Discovery: w.discovery, Identity: w.people, Pool: w.db.Pool(),
 		PublicURL: publicURL, Logger: log, Now: time.Now,
 	})
 	check(w.t, err)
-	w.ui.Mount(mux)
+	dashboard.Mount(mux)
+	w.ui, w.server = dashboard, server
 	w.t.Cleanup(func() {
-		w.ui.Close()
-		w.server.Close()
+		dashboard.Close()
+		server.Close()
 	})
 }
 

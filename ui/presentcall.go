@@ -135,8 +135,11 @@ func findingWords(f hostile.Findings) string {
 	return strings.Join(words, " ")
 }
 
+// pinShown is how much of a pin tells two definitions apart at a glance; the details have all of it.
+const pinShown = 16
+
 func presentTool(d tool.Definition) *view.Tool {
-	t := view.Tool{Title: d.Title, Description: hostile.Fold(d.Description, hostile.Folded()), Hints: hints(d), Pin: d.Pin().String()}
+	t := view.Tool{Title: d.Title, Description: hostile.Fold(d.Description, hostile.Folded()), Hints: hints(d), Pin: d.Pin().String()[:pinShown]}
 	if schema, err := hostile.ReadPretty(d.InputSchema, hostile.Folded()); err == nil {
 		t.Schema = &schema
 	} else {

@@ -14,7 +14,10 @@ import (
 // presentOutcome tells what became of a call that was, or was to be, sent; nil while there is
 // nothing to tell beyond the decision.
 func presentOutcome(c *call.Call, names map[uuid.UUID]string) *view.Outcome {
-	o := &view.Outcome{Badge: statusBadge(c.Status), Text: outcomeWords(c), Message: c.Message}
+	o := &view.Outcome{Level: statusBadge(c.Status).Level, Text: outcomeWords(c)}
+	if c.Failure != tool.ToolError {
+		o.Message = c.Message
+	}
 	switch c.Status {
 	case call.Parked, call.NeedsConnection, call.Rejected, call.Expired, call.Cancelled:
 		return nil

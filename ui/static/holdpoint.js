@@ -206,12 +206,15 @@ function hold(arriving) {
 		!keptIDs.has(row.id) && (known.has(row.id) || deadlineOf(row) >= limit));
 	const back = incoming.size - after.length - kept.filter((row) => incoming.has(row.id)).length;
 	list.replaceChildren(...kept, ...after);
-	const chip = find("[data-hp-fresh]", arriving);
+	const chip = find("#fresh", arriving);
 	chip.hidden = back === 0;
 	chip.textContent = `${back} new`;
 }
 
-const deadlineOf = (row) => Number(find("[data-deadline],[data-hp-was]", row)?.dataset.deadline ?? find("[data-hp-was]", row)?.dataset.hpWas);
+function deadlineOf(row) {
+	const timer = find("[data-deadline], [data-was]", row);
+	return Number(timer.dataset.deadline ?? timer.dataset.was);
+}
 
 function emptyList(arriving) {
 	const list = document.createElement("ol");
@@ -223,10 +226,10 @@ function emptyList(arriving) {
 
 function goneRow(row) {
 	const gone = row.cloneNode(true);
-	gone.setAttribute("data-hp-gone", "");
+	gone.classList.add("gone");
 	const timer = find("[data-deadline]", gone);
 	if (timer) {
-		timer.dataset.hpWas = timer.dataset.deadline;
+		timer.dataset.was = timer.dataset.deadline;
 		timer.removeAttribute("data-deadline");
 		timer.classList.remove("urgent");
 		timer.textContent = "no longer waiting";
@@ -235,7 +238,7 @@ function goneRow(row) {
 }
 
 const letGo = () => {
-	if (find("#rows > [data-hp-gone]") || find("#fresh")?.hidden === false) refresh();
+	if (find("#rows > .gone") || find("#fresh")?.hidden === false) refresh();
 };
 
 // ---- selection: the pane follows it
@@ -282,7 +285,7 @@ function armed() {
 	if (!shown?.dataset.digest || !settled()) return false;
 	if (!queue()) return true;
 	const row = selectedRow();
-	return row !== null && row.dataset.digest === shown.dataset.digest && !row.hasAttribute("data-hp-gone");
+	return row !== null && row.dataset.digest === shown.dataset.digest && !row.classList.contains("gone");
 }
 
 function act(name) {

@@ -146,7 +146,7 @@ type Decision struct {
 
 // Outcome is what became of a call.
 type Outcome struct {
-	Badge
+	Level      Level
 	Text       string // plain words
 	Message    string // from outside: as hostile text
 	Result     *hostile.Result
