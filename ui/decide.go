@@ -43,6 +43,7 @@ func (u *UI) decide(w http.ResponseWriter, r *http.Request, approve bool) {
 		u.notDecided(w, r, err, note)
 		return
 	}
+	//nolint:gosec // G710: a path of this server, with an id that was parsed
 	http.Redirect(w, r, formatOf(r).url(callURL(id)), http.StatusSeeOther)
 }
 

@@ -56,8 +56,9 @@ func verb(status call.Status) string {
 		return "wants"
 	case call.Approved, call.Executing, call.Succeeded, call.Failed, call.Unknown:
 		return "called"
+	default: // it ended unsent
+		return "wanted"
 	}
-	return "wanted"
 }
 
 // actions are what the person may do. Approving is never offered for what was

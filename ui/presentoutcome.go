@@ -21,6 +21,7 @@ func presentOutcome(c *call.Call, names map[uuid.UUID]string) *view.Outcome {
 	switch c.Status {
 	case call.Parked, call.NeedsConnection, call.Rejected, call.Expired, call.Cancelled:
 		return nil
+	default:
 	}
 	if len(c.Result) > 0 {
 		o.RawURL = callURL(c.ID) + "/result"
@@ -82,8 +83,9 @@ func outcomeWords(c *call.Call) string {
 		return "It was not sent: its arguments do not fit the tool's schema."
 	case call.Failed:
 		return failureWords(c.Failure) + effectWords(c)
+	default:
+		return ""
 	}
-	return ""
 }
 
 func failureWords(kind tool.FailureKind) string {

@@ -41,18 +41,35 @@ func TestOutcomes(t *testing.T) {
 		state  string
 		says   []string
 	}{
-		{"done", `{"content":[{"type":"text","text":"ok \u202e"},{"type":"image","data":"aGk=","mimeType":"image/png"}],"structuredContent":{"n":1e400}}`,
-			nil, "Done", []string{"U+202E", "an image, not shown", "2 bytes", "1e400"}},
-		{"tool error", `{"content":[{"type":"text","text":"disk full"}],"isError":true}`, nil, "Failed",
-			[]string{"The tool ran, and reported an error.", "disk full"}},
-		{"refused", "", &tool.Failure{Kind: tool.JSONRPCError, Effect: tool.EffectNone, Message: "the server refused", RPC: json.RawMessage(`{"code":-32602,"message":"no <b>such</b> tool"}`)},
-			"Failed", []string{"The server refused the request.", "no <b>such</b> tool"}},
-		{"broken connection", "", &tool.Failure{Kind: tool.TransportFailure, Effect: tool.EffectPossible, Message: "connection reset"},
-			"Failed", []string{"The connection to the server failed.", "It may have been executed: do not repeat it blindly."}},
-		{"no connection", "", &tool.Failure{Kind: tool.TransportFailure, Effect: tool.EffectNone, Message: "connection refused"},
-			"Failed", []string{"Nothing was executed.", "connection refused"}},
-		{"not MCP", "", &tool.Failure{Kind: tool.ProtocolFailure, Effect: tool.EffectPossible, Message: "HTML instead of JSON", Raw: json.RawMessage(`"<h1>504</h1>"`)},
-			"Failed", []string{"not one that can be used", "<h1>504</h1>"}},
+		{
+			"done", `{"content":[{"type":"text","text":"ok \u202e"},{"type":"image","data":"aGk=","mimeType":"image/png"}],"structuredContent":{"n":1e400}}`,
+			nil, "Done",
+			[]string{"U+202E", "an image, not shown", "2 bytes", "1e400"},
+		},
+		{
+			"tool error", `{"content":[{"type":"text","text":"disk full"}],"isError":true}`, nil, "Failed",
+			[]string{"The tool ran, and reported an error.", "disk full"},
+		},
+		{
+			"refused", "", &tool.Failure{Kind: tool.JSONRPCError, Effect: tool.EffectNone, Message: "the server refused", RPC: json.RawMessage(`{"code":-32602,"message":"no <b>such</b> tool"}`)},
+			"Failed",
+			[]string{"The server refused the request.", "no <b>such</b> tool"},
+		},
+		{
+			"broken connection", "", &tool.Failure{Kind: tool.TransportFailure, Effect: tool.EffectPossible, Message: "connection reset"},
+			"Failed",
+			[]string{"The connection to the server failed.", "It may have been executed: do not repeat it blindly."},
+		},
+		{
+			"no connection", "", &tool.Failure{Kind: tool.TransportFailure, Effect: tool.EffectNone, Message: "connection refused"},
+			"Failed",
+			[]string{"Nothing was executed.", "connection refused"},
+		},
+		{
+			"not MCP", "", &tool.Failure{Kind: tool.ProtocolFailure, Effect: tool.EffectPossible, Message: "HTML instead of JSON", Raw: json.RawMessage(`"<h1>504</h1>"`)},
+			"Failed",
+			[]string{"not one that can be used", "<h1>504</h1>"},
+		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()

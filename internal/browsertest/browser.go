@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -69,8 +70,7 @@ func New(t testing.TB, o Options) *Page {
 
 func flags(t testing.TB, profile string, o Options) []chromedp.ExecAllocatorOption {
 	t.Helper()
-	options := chromedp.DefaultExecAllocatorOptions[:]
-	options = append(options[:len(options):len(options)],
+	options := append(slices.Clone(chromedp.DefaultExecAllocatorOptions[:]),
 		chromedp.ExecPath(find(t)), chromedp.UserDataDir(profile), chromedp.DisableGPU,
 		chromedp.WindowSize(o.Width, o.Height), chromedp.WSURLReadTimeout(startLimit),
 		chromedp.Flag("disable-component-update", true), chromedp.Flag("hide-scrollbars", true),
@@ -187,6 +187,5 @@ func removeProfile(t testing.TB, dir string) {
 		}
 	}
 }
-
 
 func byTestID(id string) string { return fmt.Sprintf("[data-testid=%q]", id) }

@@ -57,7 +57,7 @@ func New(cfg Config) (*Feed, error) {
 		cfg.Interval = Interval
 	}
 	f := &Feed{cfg: cfg, subscribers: make(map[chan Signal]struct{})}
-	f.ends, f.end = context.WithCancel(context.Background()) //nolint:gosec // Close calls it
+	f.ends, f.end = context.WithCancel(context.Background())
 	return f, nil
 }
 

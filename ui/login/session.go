@@ -62,9 +62,13 @@ func (l *Login) Watch(r *http.Request) (check func(context.Context) bool) {
 
 // access reads the session in ctx and checks that its person still exists.
 func (l *Login) access(ctx context.Context) (identity.Access, bool, error) {
-	id, err := uuid.Parse(l.sessions.GetString(ctx, keyPerson))
-	if err != nil {
+	text := l.sessions.GetString(ctx, keyPerson)
+	if text == "" {
 		return identity.Access{}, false, nil // nobody signed in
+	}
+	id, err := uuid.Parse(text)
+	if err != nil {
+		return identity.Access{}, false, fmt.Errorf("read session: %w", err)
 	}
 	people, err := l.cfg.Identity.People(ctx, []uuid.UUID{id})
 	if err != nil {

@@ -174,8 +174,8 @@ type Arguments struct {
 	Pretty   *hostile.Pretty
 	Raw      *hostile.Value
 	Bytes    int
-	Full     bool // nothing is cut
-	Folded   bool // something is
+	Full     bool   // nothing is cut
+	Folded   bool   // something is
 	URL      string // of the page as it is
 	WholeURL string // the same page with nothing cut
 	FoldURL  string // the same page with long values cut

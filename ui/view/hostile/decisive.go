@@ -8,7 +8,7 @@ import (
 
 // weights order names by how much they tell of what a call will do. Only the
 // order of showing depends on it.
-var weights = map[string]int{
+var weights = map[string]int{ //nolint:gochecknoglobals // a table
 	"path": 9, "file": 9, "filename": 9, "file_path": 9, "destination": 9, "target": 9, "to": 9, "recipient": 9,
 	"recipients": 9, "command": 9, "cmd": 9, "sql": 9, "query": 8, "statement": 9, "url": 9, "uri": 9, "host": 8, "amount": 9, "total": 8,
 	"currency": 6, "account": 8, "iban": 9, "email": 8, "user": 7, "username": 7, "repo": 8, "repository": 8, "branch": 7,
@@ -18,7 +18,9 @@ var weights = map[string]int{
 }
 
 // private are parts of names whose values do not belong into a list.
-var private = []string{"password", "passwd", "secret", "token", "api_key", "apikey", "authorization", "credential", "private_key"}
+func private() []string {
+	return []string{"password", "passwd", "secret", "token", "api_key", "apikey", "authorization", "credential", "private_key"}
+}
 
 // Decisive picks up to n fields that tell most of what a call will do, read with the given
 // limits from at most the first hundred of the document; the findings are those of all that were read.
@@ -46,5 +48,5 @@ func weight(f Field) int {
 
 func isPrivate(name string) bool {
 	name = strings.ToLower(strings.ReplaceAll(name, "-", "_"))
-	return slices.ContainsFunc(private, func(part string) bool { return strings.Contains(name, part) })
+	return slices.ContainsFunc(private(), func(part string) bool { return strings.Contains(name, part) })
 }

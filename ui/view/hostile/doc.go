@@ -40,7 +40,7 @@ func (f *Findings) addPieces(pieces []Piece) {
 	for _, p := range pieces {
 		switch p.Kind {
 		case Chip:
-			if !harmless[p.Text] {
+			if !harmless(p.Text) {
 				f.Hidden += p.Count
 			}
 		case Suspect:

@@ -125,8 +125,11 @@ func isOpaque(text string) bool {
 }
 
 func notEncoded(r rune) bool {
-	return r != '\n' && !('0' <= r && r <= '9') && !('a' <= r && r <= 'z') && !('A' <= r && r <= 'Z') &&
-		!strings.ContainsRune("+/-_=", r)
+	switch {
+	case '0' <= r && r <= '9', 'a' <= r && r <= 'z', 'A' <= r && r <= 'Z', r == '\n':
+		return false
+	}
+	return !strings.ContainsRune("+/-_=", r)
 }
 
 // evenLines reports whether text is one line, or wrapped as a program wraps: all

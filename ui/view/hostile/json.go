@@ -10,7 +10,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// ErrUnwieldy: the document is nested so that its fields, each with its path,
+// ErrUnwieldy says that the document is nested so that its fields, each with its path,
 // would be many times the document. Show it as JSON instead.
 var ErrUnwieldy = errors.New("document too nested to be shown by its fields")
 
@@ -108,6 +108,7 @@ func (r *fieldReader) value(p path) error {
 		return r.object(p)
 	case '[':
 		return r.array(p)
+	default:
 	}
 	raw, err := r.decoder.ReadValue()
 	if err != nil {
@@ -120,8 +121,9 @@ func (r *fieldReader) value(p path) error {
 		return r.add(p, Number, string(raw))
 	case 'n':
 		return r.add(p, Null, string(raw))
+	default:
+		return r.add(p, Bool, string(raw))
 	}
-	return r.add(p, Bool, string(raw))
 }
 
 func (r *fieldReader) object(p path) error {

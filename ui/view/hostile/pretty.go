@@ -51,6 +51,7 @@ func (r *prettyReader) value(depth int, name *Value) error {
 		return r.nested(depth, name, "{", "}", r.member)
 	case '[':
 		return r.nested(depth, name, "[", "]", func(depth int) error { return r.value(depth, nil) })
+	default:
 	}
 	raw, err := r.decoder.ReadValue()
 	if err != nil {

@@ -39,7 +39,9 @@ const (
 	labelEmpty  = "empty"
 )
 
-var harmless = map[string]bool{labelTab: true, labelReturn: true, labelSpace: true, labelEmpty: true}
+func harmless(label string) bool {
+	return label == labelTab || label == labelReturn || label == labelSpace || label == labelEmpty
+}
 
 // chipOf describes a character that is not [visible].
 func chipOf(r rune) Piece {
@@ -82,7 +84,7 @@ func nameOf(r rune) string {
 	return "unassigned character"
 }
 
-var names = map[rune]string{
+var names = map[rune]string{ //nolint:gochecknoglobals // a table
 	0x00:     "null",
 	0x07:     "bell",
 	0x08:     "backspace",

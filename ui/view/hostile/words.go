@@ -13,14 +13,20 @@ import (
 )
 
 // lookalikes are the letters of other alphabets that are drawn like Latin ones.
-var lookalikes = map[string]string{
+var lookalikes = map[string]string{ //nolint:gochecknoglobals // a table
 	"Cyrillic": "аеорсухіјѕһԁԛԝԍӏкАВЕКМНОРСТХІЈЅУԌԚԜӀ",
 	"Greek":    "ονρικυτχαΑΒΕΖΗΙΚΜΝΟΡΤΥΧ",
 	"Armenian": "օոսցզհՕՍ",
 }
 
 // together are the scripts that are written in one word by honest people.
-var together = map[string]bool{"Han": true, "Hiragana": true, "Katakana": true, "Hangul": true, "Bopomofo": true, "Latin": true}
+func together(script string) bool {
+	switch script {
+	case "Latin", "Han", "Hiragana", "Katakana", "Hangul", "Bopomofo":
+		return true
+	}
+	return false
+}
 
 // span is a run of code points of one script.
 type span struct {
@@ -29,7 +35,7 @@ type span struct {
 }
 
 // spans are all scripts, by code point.
-var spans = sync.OnceValue(func() []span {
+var spans = sync.OnceValue(func() []span { //nolint:gochecknoglobals // a table, made when first needed
 	var all []span
 	for script, table := range unicode.Scripts {
 		if script == "Common" || script == "Inherited" {
@@ -108,7 +114,7 @@ func judge(word string, own map[string]bool) string {
 
 func allTogether(scripts []string) bool {
 	for _, script := range scripts {
-		if !together[script] {
+		if !together(script) {
 			return false
 		}
 	}
