@@ -101,7 +101,7 @@ func Lock(ctx context.Context, tx pgx.Tx, callID uuid.UUID) (Approval, time.Time
 func Settle(ctx context.Context, tx pgx.Tx, a Approval, outcome Status, by uuid.UUID, note string) (Approval, error) {
 	rows, err := tx.Query(ctx, `UPDATE approvals
 		SET status = $2, decided_at = holdpoint_now(), decided_by = $3, note = nullif($4, '')
-		WHERE call_id = $1 AND status = 'pending' RETURNING `+columns,
+		WHERE call_id = $1 AND decided_at IS NULL RETURNING `+columns,
 		a.CallID, outcome, nullable(by), note)
 	if err != nil {
 		return a, fmt.Errorf("settle approval %s: %w", a.CallID, err)
@@ -147,8 +147,20 @@ func Queue(ctx context.Context, db Querier, limit int) ([]Approval, error) {
 		WHERE status = 'pending' AND deadline > (SELECT holdpoint_now()) ORDER BY deadline, call_id LIMIT $1`, limit)
 }
 
-// Get returns the approvals of calls; those that do not exist are left out.
-func Get(ctx context.Context, db Querier, callIDs ...uuid.UUID) ([]Approval, error) {
+// Get returns a call's approval, or ErrNotFound.
+func Get(ctx context.Context, db Querier, callID uuid.UUID) (Approval, error) {
+	found, err := collect(ctx, db, `SELECT `+columns+` FROM (`+present+`) AS approvals WHERE call_id = $1`, callID)
+	if err != nil {
+		return Approval{}, err
+	}
+	if len(found) == 0 {
+		return Approval{}, ErrNotFound
+	}
+	return found[0], nil
+}
+
+// Of returns the approvals of several calls; those that have none are left out.
+func Of(ctx context.Context, db Querier, callIDs ...uuid.UUID) ([]Approval, error) {
 	return collect(ctx, db, `SELECT `+columns+` FROM (`+present+`) AS approvals WHERE call_id = ANY($1)`, callIDs)
 }
 
@@ -156,7 +168,7 @@ func Get(ctx context.Context, db Querier, callIDs ...uuid.UUID) ([]Approval, err
 // It is ErrNotFound when none is pending.
 func TimeLeft(ctx context.Context, db Querier, callID uuid.UUID) (time.Duration, error) {
 	rows, err := db.Query(ctx, `SELECT extract(epoch FROM deadline - holdpoint_now())::float8
-		FROM approvals WHERE call_id = $1 AND status = 'pending'`, callID)
+		FROM approvals WHERE call_id = $1 AND decided_at IS NULL`, callID)
 	if err != nil {
 		return 0, fmt.Errorf("read time left of approval %s: %w", callID, err)
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
 	"github.com/jackc/pgx/v5/pgxpool"
+	pgxuuid "github.com/vgarvardt/pgx-google-uuid/v5"
 )
 
 // oldestServer is the oldest server that will do, as server_version_num has it.
@@ -54,6 +55,7 @@ func poolConfig(databaseURL string, maxConns int) (*pgxpool.Config, error) {
 	}
 	cfg.AfterConnect = func(_ context.Context, conn *pgx.Conn) error {
 		readTimesAsUTC(conn)
+		pgxuuid.Register(conn.TypeMap()) // else each goes through text
 		return nil
 	}
 	return cfg, nil

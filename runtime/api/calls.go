@@ -81,7 +81,7 @@ func (a *API) callViews(ctx context.Context, calls []call.Call) (func(call.Call)
 	}
 	deadlines := make(map[uuid.UUID]time.Time)
 	if len(parked) > 0 {
-		approvals, err := approval.Get(ctx, a.audit, parked...)
+		approvals, err := approval.Of(ctx, a.audit, parked...)
 		if err != nil {
 			return nil, err
 		}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/riverqueue/river"
 
 	"github.com/holdpoint/holdpoint/approval"
@@ -22,6 +23,7 @@ import (
 // Errors: approval.ErrNotFound, approval.ErrDigestMismatch, approval.ErrSelfApproval, *approval.ConflictError.
 func (s *Service) Decide(ctx context.Context, d Decision) (Waiting, error) {
 	var conflict error
+	var settled approval.Approval
 	err := postgres.InTx(ctx, s.Pool, func(tx pgx.Tx) error {
 		a, now, err := approval.Lock(ctx, tx, d.CallID)
 		if err != nil {
@@ -31,14 +33,14 @@ func (s *Service) Decide(ctx context.Context, d Decision) (Waiting, error) {
 			return conflict
 		}
 		if !a.Deadline.After(now) {
-			settled, err := s.end(ctx, tx, a, expiry(), audit.System(), "")
+			settled, err = s.end(ctx, tx, a, expiry(), audit.System(), "")
 			conflict = &approval.ConflictError{Approval: settled}
 			return err // the expiry is committed; the decision came too late
 		}
 		if d.Approve {
-			err = s.approve(ctx, tx, a, d)
+			settled, err = s.approve(ctx, tx, a, d)
 		} else {
-			_, err = s.end(ctx, tx, a, rejection(), audit.Person(d.By), d.Note)
+			settled, err = s.end(ctx, tx, a, rejection(), audit.Person(d.By), d.Note)
 		}
 		failpoint.Hit(failpoint.DecideBeforeCommit)
 		return err
@@ -53,7 +55,11 @@ func (s *Service) Decide(ctx context.Context, d Decision) (Waiting, error) {
 	if conflict != nil {
 		return Waiting{}, fmt.Errorf("decide approval %s: %w", d.CallID, conflict)
 	}
-	return s.Approval(ctx, d.CallID)
+	waiting, err := s.withCalls(ctx, []approval.Approval{settled})
+	if err != nil {
+		return Waiting{}, err
+	}
+	return waiting[0], nil
 }
 
 // mayDecide checks the decision against what waits. The digest comes before
@@ -82,28 +88,32 @@ func (s *Service) mayDecide(ctx context.Context, tx pgx.Tx, a approval.Approval,
 	return nil
 }
 
-func (s *Service) approve(ctx context.Context, tx pgx.Tx, a approval.Approval, d Decision) error {
-	if _, err := approval.Settle(ctx, tx, a, approval.Approved, d.By, d.Note); err != nil {
-		return err
-	}
-	tag, err := tx.Exec(ctx, `UPDATE calls SET status = 'approved' WHERE id = $1 AND status = 'parked'`, a.CallID)
+func (s *Service) approve(ctx context.Context, tx pgx.Tx, a approval.Approval, d Decision) (approval.Approval, error) {
+	settled, err := approval.Settle(ctx, tx, a, approval.Approved, d.By, d.Note)
 	if err != nil {
-		return fmt.Errorf("move call: %w", err)
+		return settled, err
 	}
-	if tag.RowsAffected() != 1 {
-		return fmt.Errorf("move call: %w: it is not parked", ErrState)
-	}
-	err = audit.Write(ctx, tx, audit.Event{
+	batch := &pgx.Batch{}
+	var moved int64
+	batch.Queue(`UPDATE calls SET status = 'approved' WHERE id = $1 AND status = 'parked'`, a.CallID).
+		Exec(func(tag pgconn.CommandTag) error { moved = tag.RowsAffected(); return nil })
+	err = audit.Queue(batch, audit.Event{
 		Actor: audit.Person(d.By), Action: "approval.approved", Subject: a.CallID,
 		Data: map[string]any{"digest": a.Digest.String(), "note": d.Note},
 	})
 	if err != nil {
-		return err
+		return settled, err
+	}
+	if err := tx.SendBatch(ctx, batch).Close(); err != nil {
+		return settled, fmt.Errorf("move call: %w", err)
+	}
+	if moved != 1 {
+		return settled, fmt.Errorf("move call: %w: it is not parked", ErrState)
 	}
 	if _, err := s.river.InsertTx(ctx, tx, executeArgs{CallID: a.CallID}, nil); err != nil {
-		return fmt.Errorf("insert execute job: %w", err)
+		return settled, fmt.Errorf("insert execute job: %w", err)
 	}
-	return nil
+	return settled, nil
 }
 
 // ending is an outcome of an approval that ends the call unsent.

@@ -110,27 +110,31 @@ func (s *Service) recheck(ctx context.Context, c *Call) (*agent.Skill, tool.Serv
 	none := func(r *refusal, err error) (*agent.Skill, tool.Server, tool.Definition, *refusal, error) {
 		return nil, tool.Server{}, tool.Definition{}, r, err
 	}
-	approvals, err := approval.Get(ctx, s.Pool, c.ID)
+	decided, err := approval.Get(ctx, s.Pool, c.ID)
 	if err != nil {
 		return none(nil, err)
 	}
 	digest := c.envelope().Digest()
-	if len(approvals) != 1 || approvals[0].Status != approval.Approved || subtle.ConstantTimeCompare(digest[:], approvals[0].Digest[:]) != 1 {
+	if decided.Status != approval.Approved || subtle.ConstantTimeCompare(digest[:], decided.Digest[:]) != 1 {
 		return none(denied(CodeEnvelopeChanged, "the call is not what was approved"), nil)
 	}
-	skill, server, r, err := s.recheckSkill(ctx, c)
-	if r != nil || err != nil {
-		return none(r, err)
+	// What is remembered of the skill is enough to list its tools. The database has the last word.
+	known, listed, err := s.Agents.Skill(ctx, c.SkillID)
+	if errors.Is(err, agent.ErrNotFound) {
+		return none(denied(CodeSkillChanged, "the skill was removed"), nil)
 	}
-	if r, err := s.recheckPin(ctx, c, server, skill.TrustNewTools); r != nil || err != nil {
+	if err != nil {
+		return none(nil, err)
+	}
+	if r, err := s.recheckPin(ctx, c, listed, known.TrustNewTools); r != nil || err != nil {
 		return none(r, err)
 	}
 	definition, err := s.Discovery.Definition(ctx, c.Pin)
 	if err != nil {
 		return none(nil, err)
 	}
-	// Once more, right before the claim: listing may have taken long.
-	if skill, server, r, err = s.recheckSkill(ctx, c); r != nil || err != nil {
+	skill, server, r, err := s.recheckSkill(ctx, c)
+	if r != nil || err != nil {
 		return none(r, err)
 	}
 	return skill, server, definition, nil, nil
@@ -157,7 +161,8 @@ func (s *Service) recheckPin(ctx context.Context, c *Call, server tool.Server, t
 	return nil, nil
 }
 
-// recheckSkill reads, from the database, the skill as it is now and whether the agent may still use the tool.
+// recheckSkill reads, from the database and right before the claim (listing may
+// have taken long), the skill as it is now and whether the agent may still use the tool.
 func (s *Service) recheckSkill(ctx context.Context, c *Call) (*agent.Skill, tool.Server, *refusal, error) {
 	skill, server, err := s.Agents.FreshSkill(ctx, c.SkillID)
 	switch {
@@ -204,27 +209,27 @@ func (s *Service) deny(ctx context.Context, c *Call, r *refusal) error {
 }
 
 // claim makes this instance the one that sends the call. It reports false
-// when another was first.
+// when another was first. It is one round trip, as the writing of outcomes.
 func (s *Service) claim(ctx context.Context, c *Call) (bool, error) {
-	ours := false
-	err := postgres.InTx(ctx, s.Pool, func(tx pgx.Tx) error {
-		tag, err := tx.Exec(ctx, `UPDATE calls SET status = 'executing', claimed_by = $2, claimed_at = holdpoint_now()
-			WHERE id = $1 AND status = 'approved'`, c.ID, s.Instance)
-		if err != nil || tag.RowsAffected() == 0 {
-			return err
-		}
-		ours = true
-		failpoint.Hit(failpoint.ClaimBeforeCommit)
-		return audit.Write(ctx, tx, audit.Event{Actor: audit.System(), Action: "call.executing", Subject: c.ID})
-	})
+	batch := &pgx.Batch{}
+	batch.Queue(`UPDATE calls SET status = 'executing', claimed_by = $2, claimed_at = holdpoint_now()
+		WHERE id = $1 AND status = 'approved' RETURNING id`, c.ID, s.Instance)
+	event := audit.Event{Actor: audit.System(), Action: "call.executing", Subject: c.ID}
+	if err := audit.QueueIf(batch, justWritten, event); err != nil {
+		return false, err
+	}
+	failpoint.Hit(failpoint.ClaimBeforeCommit)
+	written, err := sendUpdates(s.Pool.SendBatch(ctx, batch))
 	if err != nil {
+		s.doubtful.Store(true)
 		return false, fmt.Errorf("claim call %s: %w", c.ID, err)
 	}
-	if ours {
-		c.Status, c.claimedBy = Executing, s.Instance
-		failpoint.Hit(failpoint.ClaimAfterCommit)
+	if !written[c.ID] {
+		return false, nil
 	}
-	return ours, nil
+	c.Status, c.claimedBy = Executing, s.Instance
+	failpoint.Hit(failpoint.ClaimAfterCommit)
+	return true, nil
 }
 
 // ended writes what belongs to every call that reaches its end while somebody may be

@@ -82,9 +82,9 @@ func (s *Service) writeOutcomes(ctx context.Context, items []*finishItem) error 
 		batch.Queue(`SELECT pg_notify($1, id) FROM unnest($2::text[]) AS id`, Channel, announce)
 	}
 	failpoint.Hit(failpoint.FinishBeforeCommit)
-	written, err := sendOutcomes(s.Pool.SendBatch(ctx, batch))
+	written, err := sendUpdates(s.Pool.SendBatch(ctx, batch))
 	if err != nil {
-		return err
+		return fmt.Errorf("write outcomes: %w", err)
 	}
 	for _, item := range items {
 		if item.written = written[item.call.ID]; item.written {
@@ -97,8 +97,8 @@ func (s *Service) writeOutcomes(ctx context.Context, items []*finishItem) error 
 	return nil
 }
 
-// sendOutcomes returns the calls whose outcome was written.
-func sendOutcomes(results pgx.BatchResults) (map[uuid.UUID]bool, error) {
+// sendUpdates sends a batch whose first statement updates calls, and returns which it did.
+func sendUpdates(results pgx.BatchResults) (map[uuid.UUID]bool, error) {
 	written := map[uuid.UUID]bool{}
 	rows, _ := results.Query() // an error here is an error of rows
 	var id uuid.UUID
@@ -107,7 +107,7 @@ func sendOutcomes(results pgx.BatchResults) (map[uuid.UUID]bool, error) {
 		err = closeErr
 	}
 	if err != nil {
-		return nil, fmt.Errorf("write outcomes: %w", err)
+		return nil, err
 	}
 	return written, nil
 }

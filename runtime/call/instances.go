@@ -128,7 +128,17 @@ func (s *Service) markUnknown(ctx context.Context, tx pgx.Tx, dead []uuid.UUID) 
 // reconcile takes care of claims of this instance that it is not sending: their
 // commit was never confirmed, so they were never sent. A call is in flight from before
 // its claim until after its outcome is written, so what is not in flight here is truly idle.
-func (s *Service) reconcile(ctx context.Context) error {
+//
+// There are such claims only after an error that left a commit in doubt; the search reads the whole table.
+func (s *Service) reconcile(ctx context.Context) (err error) {
+	if !s.doubtful.Swap(false) {
+		return nil
+	}
+	defer func() {
+		if err != nil {
+			s.doubtful.Store(true)
+		}
+	}()
 	rows, err := s.Pool.Query(ctx, `SELECT id FROM calls WHERE claimed_by = $1 AND status = 'executing'`, s.Instance)
 	if err != nil {
 		return fmt.Errorf("find claims of instance %s: %w", s.Instance, err)

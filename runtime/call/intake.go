@@ -37,6 +37,9 @@ const (
 // errAttachedGone: the call to attach to was delivered while we looked.
 var errAttachedGone = errors.New("the earlier call was delivered in between")
 
+// attachKeySize is enough against chance; an agent that makes two of its own calls collide gets the first for both.
+const attachKeySize = 16
+
 // attachKey is what two submissions of the same call have in common.
 func attachKey(sub *Submission) []byte {
 	h := sha256.New()
@@ -47,7 +50,7 @@ func attachKey(sub *Submission) []byte {
 		fmt.Fprintf(h, "%d:", len(part))
 		h.Write(part)
 	}
-	return h.Sum(nil)
+	return h.Sum(nil)[:attachKeySize]
 }
 
 // flushIntake writes items in one transaction; on a database that is restarting it waits.
@@ -70,6 +73,7 @@ func (s *Service) flushIntake(ctx context.Context, items []*intakeItem) {
 		}
 		return
 	}
+	s.doubtful.Store(true)
 	for _, item := range items {
 		item.err = fmt.Errorf("record call: %w", err)
 	}
@@ -158,7 +162,7 @@ func (s *Service) park(ctx context.Context, tx pgx.Tx, items []*intakeItem) erro
 	for _, r := range requests {
 		jobs = append(jobs, expireJob(r.CallID, deadlines[r.CallID]))
 	}
-	if _, err := s.river.InsertManyFastTx(ctx, tx, jobs); err != nil {
+	if _, err := s.river.InsertManyTx(ctx, tx, jobs); err != nil {
 		return fmt.Errorf("insert expiry jobs: %w", err)
 	}
 	for _, item := range items {

@@ -260,14 +260,11 @@ func (s *Service) Approval(ctx context.Context, callID uuid.UUID) (Waiting, erro
 	if err := s.Expire(ctx, callID); err != nil {
 		return Waiting{}, err
 	}
-	approvals, err := approval.Get(ctx, s.Pool, callID)
+	found, err := approval.Get(ctx, s.Pool, callID)
 	if err != nil {
 		return Waiting{}, err
 	}
-	if len(approvals) == 0 {
-		return Waiting{}, approval.ErrNotFound
-	}
-	waiting, err := s.withCalls(ctx, approvals)
+	waiting, err := s.withCalls(ctx, []approval.Approval{found})
 	if err != nil {
 		return Waiting{}, err
 	}

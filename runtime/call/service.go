@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
@@ -59,6 +60,7 @@ type Service struct {
 	direct   *batcher[intakeItem]
 	gated    *batcher[intakeItem]
 	outcomes *batcher[finishItem]
+	doubtful atomic.Bool // whether there may be claims of ours that we do not know of
 
 	background sync.WaitGroup // executions and loops
 	stop       context.CancelFunc
@@ -98,7 +100,7 @@ func (s *Service) Start(ctx context.Context, client *river.Client[pgx.Tx]) error
 		return err
 	}
 	s.direct = newBatcher(s.running, 2, s.flushIntake)
-	s.gated = newBatcher(s.running, 4, s.flushIntake)
+	s.gated = newBatcher(s.running, 2, s.flushIntake)
 	s.outcomes = newBatcher(s.running, 4, s.flushOutcomes)
 	s.background.Go(s.keepBeating)
 	s.background.Go(s.pollWaiting)
