@@ -3,6 +3,7 @@ package registry
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"sync"
 	"time"
@@ -176,7 +177,7 @@ func (m *Memory[K, V]) fill(ctx context.Context, key K, f *flight[V], began time
 	load func(context.Context) (V, error),
 ) {
 	defer close(f.done)
-	f.value, f.err = load(ctx)
+	f.value, f.err = attempt(ctx, load)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.flying[key] != f {
@@ -186,6 +187,17 @@ func (m *Memory[K, V]) fill(ctx context.Context, key K, f *flight[V], began time
 	if f.err == nil {
 		m.store(key, f.value, began)
 	}
+}
+
+// attempt loads. Nobody above it could recover, and one value is not worth the process:
+// a panic becomes the error of all who wait for the load.
+func attempt[V any](ctx context.Context, load func(context.Context) (V, error)) (value V, err error) {
+	defer func() {
+		if cause := recover(); cause != nil {
+			err = fmt.Errorf("panic during a load: %v", cause)
+		}
+	}()
+	return load(ctx)
 }
 
 func (m *Memory[K, V]) store(key K, value V, began time.Time) {

@@ -3,6 +3,7 @@ package registry_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -63,6 +64,33 @@ func TestErrorsAreNotRemembered(t *testing.T) {
 	if _, err := m.Get(t.Context(), "k", func(context.Context) (int, error) { return 0, broken }); !errors.Is(err, broken) {
 		t.Fatal(err)
 	}
+	expect(t, m, value(1), 1)
+}
+
+func TestPanicIsAnErrorForAllWhoWait(t *testing.T) {
+	t.Parallel()
+	m, _ := memory(t, registry.Config[int]{})
+	entered, release := make(chan struct{}), make(chan struct{})
+	var waiting sync.WaitGroup
+	ask := func(load func(context.Context) (int, error)) {
+		if v, err := m.Get(t.Context(), "k", load); err == nil || !strings.Contains(err.Error(), "out of cheese") {
+			t.Errorf("got %d, %v", v, err)
+		}
+	}
+	waiting.Go(func() {
+		ask(func(context.Context) (int, error) {
+			close(entered)
+			<-release
+			panic("out of cheese")
+		})
+	})
+	<-entered
+	for range 3 {
+		// Whoever comes late loads again, and that ends alike.
+		waiting.Go(func() { ask(func(context.Context) (int, error) { panic(errors.New("out of cheese")) }) })
+	}
+	close(release)
+	waiting.Wait()
 	expect(t, m, value(1), 1)
 }
 
