@@ -144,7 +144,18 @@ func TestExitCodesOfGatedCalls(t *testing.T) {
 	if c, err := operator(p).Call(t.Context(), shown.CallID); err != nil || c.Code != "assignment_revoked" {
 		t.Errorf("the call has code %s, %v", c.Code, err)
 	}
-	for n, times := range map[string]int{"1": 1, "2": 0, "3": 0, "4": 0} {
+	w.apply(p, oneSkill(counting.URL, ""))
+
+	ended, shown = call("5")
+	w.apply(p, oneSkill(counting.URL, "call_timeout: 7s\n"))
+	if err := operator(p).Approve(t.Context(), shown); err != nil {
+		t.Error(err)
+	}
+	want("skill changed", ended, 23)
+	if c, err := operator(p).Call(t.Context(), shown.CallID); err != nil || c.Code != "skill_changed" {
+		t.Errorf("the call has code %s, %v", c.Code, err)
+	}
+	for n, times := range map[string]int{"1": 1, "2": 0, "3": 0, "4": 0, "5": 0} {
 		if counting.Count(n) != times {
 			t.Errorf("call %s arrived %d times, want %d", n, counting.Count(n), times)
 		}

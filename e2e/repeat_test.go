@@ -1,8 +1,10 @@
 package e2e_test
 
 import (
+	"context"
 	"fmt"
 	"net/http"
+	"sync"
 	"testing"
 
 	"github.com/holdpoint/holdpoint/e2e/internal/eventually"
@@ -84,6 +86,29 @@ func TestTwins(t *testing.T) {
 	approvePending(t, p)
 	if got := <-again; got.answer.Text() != "recorded 1" || counting.Count("1") != 4 {
 		t.Errorf("a new call was told %s, %v and there are %d arrivals", got.answer.Raw, got.err, counting.Count("1"))
+	}
+}
+
+// TestCommandRepeated: a command that ended has its outcome. The same command again is a
+// new call, every time.
+func TestCommandRepeated(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	counting := skill.NewCounting(t)
+	p := w.serve()
+	w.apply(p, oneSkill(counting.URL, ""))
+	key := w.agent(p, "worker").Key
+	const times = 15
+	ctx, stop := context.WithCancel(t.Context())
+	var reviewer sync.WaitGroup
+	reviewer.Go(func() { approveAll(ctx, t, operator(p)) })
+	for range times {
+		cli(p, key).Must(t, "call", "worker", "counting__record", "--args", `{"n":1}`)
+	}
+	stop()
+	reviewer.Wait()
+	if n := counting.Count("1"); n != times {
+		t.Errorf("of %d commands %d were executed; the others got the outcome of an earlier one", times, n)
 	}
 }
 

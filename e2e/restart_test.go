@@ -79,14 +79,16 @@ func TestSecretsStaySecret(t *testing.T) {
 	c.Must(t, "apply", "-f", writeFile(t, "holdpoint.yaml",
 		oneSkill(server.URL, "auto_approve: true\nheaders: {X-Team: {env: TEAM_TOKEN}}\n")))
 	agent := w.agent(p, "worker")
+	agent.Header = http.Header{"X-Team": {"forged"}, "X-Org-Id": {"forged"}, "Cookie": {"forged=1"}, "X-Forwarded-User": {"forged"}}
 	if answer, err := agent.CallTool(t.Context(), "counting__record", `{"n":1}`); err != nil || answer.Text() != "recorded 1" {
 		t.Fatalf("the agent was told %s, %v", answer.Raw, err)
 	}
-	if sent := server.Header("1", "X-Team"); sent != "a-secret-of-the-team" {
-		t.Errorf("the skill server got X-Team: %q", sent)
-	}
-	if sent := server.Header("1", "Authorization"); sent != "" {
-		t.Errorf("the skill server got Authorization: %q", sent)
+	for name, want := range map[string]string{
+		"X-Team": "a-secret-of-the-team", "Authorization": "", "X-Org-Id": "", "Cookie": "", "X-Forwarded-User": "",
+	} {
+		if sent := server.Header("1", name); sent != want {
+			t.Errorf("the skill server got %s: %q, want %q", name, sent, want)
+		}
 	}
 	shown := everyThing(t, p)
 	for name, secret := range map[string]string{

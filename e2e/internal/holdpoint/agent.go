@@ -16,9 +16,10 @@ import (
 // Agent is an agent at its MCP endpoint. It speaks the plainest form of the protocol,
 // one POST a request, over a connection of its own for each.
 type Agent struct {
-	URL  string // of the server
-	Name string
-	Key  string
+	URL    string // of the server
+	Name   string
+	Key    string
+	Header http.Header // more of them
 }
 
 // Answer is what came back for a request.
@@ -110,7 +111,11 @@ func (a Agent) CallAndLeave(ctx context.Context, tool, arguments string) error {
 
 func (a Agent) endpoint() string { return a.URL + "/agents/" + a.Name + "/mcp" }
 
-func (a Agent) header() http.Header { return http.Header{"Authorization": {"Bearer " + a.Key}} }
+func (a Agent) header() http.Header {
+	header := http.Header{"Authorization": {"Bearer " + a.Key}}
+	maps.Copy(header, a.Header)
+	return header
+}
 
 // Post sends one request to any MCP server over HTTP, and also returns the headers of
 // the response.
@@ -124,6 +129,8 @@ func Post(ctx context.Context, url string, header http.Header, method, params st
 	if err != nil {
 		return Answer{}, response.Header, err
 	}
+	// A client that leaves before the response has ended may seem to have missed it.
+	_, _ = io.Copy(io.Discard, response.Body) // the answer is there, whatever comes after it
 	answer, err := parseAnswer(message)
 	return answer, response.Header, err
 }

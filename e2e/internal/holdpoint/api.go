@@ -55,6 +55,7 @@ type Approval struct {
 	Tool      string          `json:"tool"`
 	Arguments json.RawMessage `json:"arguments"`
 	Digest    string          `json:"digest"`
+	Deadline  time.Time       `json:"deadline"`
 	Decision  *Decision       `json:"decision"`
 }
 

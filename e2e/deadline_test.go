@@ -1,0 +1,69 @@
+package e2e_test
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/holdpoint/holdpoint/e2e/internal/eventually"
+	"github.com/holdpoint/holdpoint/e2e/internal/holdpoint"
+	"github.com/holdpoint/holdpoint/e2e/internal/skill"
+)
+
+// TestDecideAgainstDeadline: decisions that come about when time runs out. Whoever is told that
+// the approval counts is right, and so is whoever is told that it came too late.
+func TestDecideAgainstDeadline(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	counting := skill.NewCounting(t)
+	servers := [2]*holdpoint.Process{w.serve(), w.serve()}
+	w.apply(servers[0], oneSkill(counting.URL, "approval_timeout: 3s\n"))
+	agent := w.agent(servers[0], "worker")
+	var all sync.WaitGroup
+	for n := range 100 {
+		all.Go(func() {
+			mine := agent
+			mine.URL = servers[n%2].URL
+			if err := mine.CallAndLeave(t.Context(), "counting__record", fmt.Sprintf(`{"n":%d}`, n)); err != nil {
+				t.Errorf("park call %d: %v", n, err)
+			}
+		})
+	}
+	all.Wait()
+	parked, err := holdpoint.List[holdpoint.Approval](t.Context(), operator(servers[0]), "approvals", "")
+	if err != nil || len(parked) != 100 {
+		t.Fatalf("%d calls are parked, want 100: %v", len(parked), err)
+	}
+	told := make([]error, len(parked))
+	for i, shown := range parked {
+		all.Go(func() {
+			// Around the deadline, by the reviewer's clock; which side it falls on does not matter.
+			wait := time.Until(shown.Deadline) + rand.N(400*time.Millisecond) - 200*time.Millisecond
+			eventually.Pause(t.Context(), wait)
+			told[i] = operator(servers[i%2]).Approve(t.Context(), shown)
+		})
+	}
+	all.Wait()
+	count := map[string]int{}
+	for i, shown := range parked {
+		c := awaitCall(t, operator(servers[0]), shown.CallID, func(c holdpoint.Call) error {
+			if !c.Final() {
+				return errors.New("it has not ended")
+			}
+			return nil
+		})
+		count[c.Status]++
+		arrived := counting.Count(argumentN(shown.Arguments))
+		switch {
+		case told[i] == nil && c.Status == "succeeded" && arrived == 1:
+		case told[i] != nil && c.Status == "expired" && arrived == 0:
+			wantProblem(t, told[i], 409, "expired")
+		default:
+			t.Errorf("the reviewer was told %v; the call is %s and arrived %d times", told[i], c.Status, arrived)
+		}
+	}
+	t.Logf("calls: %v", count)
+}
