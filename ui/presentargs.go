@@ -37,11 +37,26 @@ func presentArguments(c *call.Call, f format) view.Arguments {
 			a.Pretty, a.Folded = &pretty, pretty.Folded
 		}
 	}
+	a.Findings = findings(c.Arguments)
 	if shape == view.FormatRaw {
 		raw := hostile.Fold(string(c.Arguments), limits)
 		a.Raw, a.Folded = &raw, raw.Cut != nil
 	}
 	return a
+}
+
+// findings are those of the values that the tool will get: what escapes hide in the
+// bytes counts as well.
+func findings(arguments []byte) hostile.Findings {
+	limits := hostile.Folded()
+	limits.Fields, limits.JSONLines = 0, 0
+	if fields, err := hostile.ReadFields(arguments, limits); err == nil {
+		return fields.Findings
+	}
+	if pretty, err := hostile.ReadPretty(arguments, limits); err == nil {
+		return pretty.Findings
+	}
+	return hostile.Fold(string(arguments), limits).Findings()
 }
 
 // url is the page of a call with its arguments in this format.

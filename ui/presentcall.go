@@ -107,31 +107,25 @@ func warnings(s *subject, arguments view.Arguments) []view.Notice {
 		add(view.Warn, "Changed since.", "The server does not offer the tool as it was when this call was made. "+
 			"Approved or not, it will not be sent.")
 	}
-	if found := findings(arguments); found.Hidden > 0 || found.Suspect > 0 {
+	if found := arguments.Findings; found.Hidden > 0 || found.Suspect > 0 {
 		add(view.Danger, "Look closely.", findingWords(found))
 	}
 	return list
 }
 
-func findings(a view.Arguments) hostile.Findings {
-	switch {
-	case a.Fields != nil:
-		return a.Fields.Findings
-	case a.Pretty != nil:
-		return a.Pretty.Findings
-	case a.Raw != nil:
-		return a.Raw.Findings()
-	}
-	return hostile.Findings{}
-}
-
 func findingWords(f hostile.Findings) string {
 	var words []string
-	if f.Hidden > 0 {
-		words = append(words, fmt.Sprintf("The arguments hold %d hidden or invisible character(s); each is shown as a chip like U+202E.", f.Hidden))
+	switch {
+	case f.Hidden == 1:
+		words = append(words, "The arguments hold a hidden character; it is shown as a chip like U+202E.")
+	case f.Hidden > 1:
+		words = append(words, fmt.Sprintf("The arguments hold %d hidden characters; each is shown as a chip like U+202E.", f.Hidden))
 	}
-	if f.Suspect > 0 {
-		words = append(words, fmt.Sprintf("%d word(s) may not be what they look like; they are underlined.", f.Suspect))
+	switch {
+	case f.Suspect == 1:
+		words = append(words, "One word may not be what it looks like; it is underlined.")
+	case f.Suspect > 1:
+		words = append(words, fmt.Sprintf("%d words may not be what they look like; they are underlined.", f.Suspect))
 	}
 	return strings.Join(words, " ")
 }
@@ -140,7 +134,10 @@ func findingWords(f hostile.Findings) string {
 const pinShown = 16
 
 func presentTool(d tool.Definition) *view.Tool {
-	t := view.Tool{Title: d.Title, Description: hostile.Fold(d.Description, hostile.Folded()), Hints: hints(d), Pin: d.Pin().String()[:pinShown]}
+	t := view.Tool{Title: d.Title, Hints: hints(d), Pin: d.Pin().String()[:pinShown]}
+	if d.Description != "" {
+		t.Description = folded([]byte(d.Description))
+	}
 	if schema, err := hostile.ReadPretty(d.InputSchema, hostile.Folded()); err == nil {
 		t.Schema = &schema
 	} else {

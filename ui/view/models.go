@@ -174,19 +174,20 @@ type Arguments struct {
 	Pretty   *hostile.Pretty
 	Raw      *hostile.Value
 	Bytes    int
-	Full     bool   // nothing is cut
-	Folded   bool   // something is
-	URL      string // of the page as it is
-	WholeURL string // the same page with nothing cut
-	FoldURL  string // the same page with long values cut
-	TextURL  string // the bytes as text/plain
-	Nested   bool   // shown as JSON because it is too nested for fields
+	Full     bool             // nothing is cut
+	Folded   bool             // something is
+	URL      string           // of the page as it is
+	WholeURL string           // the same page with nothing cut
+	FoldURL  string           // the same page with long values cut
+	TextURL  string           // the bytes as text/plain
+	Nested   bool             // shown as JSON because it is too nested for fields
+	Findings hostile.Findings // of the decoded values, whatever the format
 }
 
 // Tool is a tool's definition, as its server gave it.
 type Tool struct {
 	Title       string
-	Description hostile.Value
+	Description *hostile.Value // nil: none
 	Schema      *hostile.Pretty
 	SchemaRaw   *hostile.Value
 	Hints       []string // claimed by the server

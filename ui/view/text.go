@@ -41,7 +41,11 @@ func piece(b *strings.Builder, p hostile.Piece, flow Flow) {
 	case hostile.Plain:
 		b.WriteString(text)
 	case hostile.Chip:
-		b.WriteString(`<abbr class="chip" title="` + note + `">` + text + times(p.Count) + `</abbr>`)
+		class := "chip"
+		if p.Harmless() {
+			class = "chip dim"
+		}
+		b.WriteString(`<abbr class="` + class + `" title="` + note + `">` + text + times(p.Count) + `</abbr>`)
 	case hostile.Break:
 		breaks(b, p.Count, flow)
 	case hostile.Suspect:

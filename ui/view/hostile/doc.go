@@ -24,6 +24,16 @@ type Piece struct {
 	Count int    // how often a chip or break stands here in a row; at least 1
 }
 
+// Harmless reports whether a chip stands for an ordinary character, which is only shown
+// because it could not be told from nothing.
+func (p Piece) Harmless() bool {
+	switch p.Text {
+	case labelTab, labelReturn, labelSpace, labelEmpty:
+		return true
+	}
+	return false
+}
+
 // Findings count what was made visible.
 type Findings struct {
 	Hidden  int // characters that nobody would have seen
@@ -40,7 +50,7 @@ func (f *Findings) addPieces(pieces []Piece) {
 	for _, p := range pieces {
 		switch p.Kind {
 		case Chip:
-			if !harmless(p.Text) {
+			if !p.Harmless() {
 				f.Hidden += p.Count
 			}
 		case Suspect:

@@ -30,18 +30,13 @@ const (
 	maxRowOfMarks = 4             // more combining marks than this in a row only cover other lines
 )
 
-// Labels of chips that stand for ordinary characters, which are only shown
-// because they could not be told from nothing.
+// Labels of chips that are [Piece.Harmless].
 const (
 	labelTab    = `\t`
 	labelReturn = `\r`
 	labelSpace  = "space"
 	labelEmpty  = "empty"
 )
-
-func harmless(label string) bool {
-	return label == labelTab || label == labelReturn || label == labelSpace || label == labelEmpty
-}
 
 // chipOf describes a character that is not [visible].
 func chipOf(r rune) Piece {
