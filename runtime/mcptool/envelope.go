@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"strconv"
 	"unicode/utf8"
 
@@ -76,9 +75,13 @@ func parseEnvelope(data []byte) (envelope, error) {
 	return e, nil
 }
 
+// maxMembers bounds the members of a message, and of a result: those that MCP
+// knows are a handful, and the names of all are kept to find one that is there twice.
+const maxMembers = 1000
+
 // eachMember calls visit with every member of the JSON object that data is,
 // in order, and reports an error unless data is one JSON object, in UTF-8,
-// that names no member twice. Names inside values are not looked at.
+// of at most maxMembers members, that names none twice. Names inside values are not looked at.
 func eachMember(data []byte, visit func(name string, value json.RawMessage) error) error {
 	if !utf8.Valid(data) {
 		return errors.New("not valid UTF-8")
@@ -96,23 +99,19 @@ func eachMember(data []byte, visit func(name string, value json.RawMessage) erro
 	if _, err := decoder.ReadToken(); err != nil {
 		return fmt.Errorf("read JSON: %w", err)
 	}
-	var seen []string
+	seen := map[string]bool{}
 	for decoder.PeekKind() != '}' {
-		token, err := decoder.ReadToken()
-		if err != nil {
+		name, value, err := nextMember(decoder, data)
+		switch {
+		case err != nil:
 			return fmt.Errorf("read JSON: %w", err)
-		}
-		name := token.String()
-		if slices.Contains(seen, name) {
+		case seen[name]:
 			return fmt.Errorf("member %q twice", name)
+		case len(seen) == maxMembers:
+			return fmt.Errorf("more than %d members", maxMembers)
 		}
-		seen = append(seen, name)
-		value, err := decoder.ReadValue()
-		if err != nil {
-			return fmt.Errorf("read JSON: %w", err)
-		}
-		end := decoder.InputOffset()
-		if err := visit(name, json.RawMessage(data[end-int64(len(value)):end:end])); err != nil {
+		seen[name] = true
+		if err := visit(name, value); err != nil {
 			return err
 		}
 	}
@@ -123,6 +122,21 @@ func eachMember(data []byte, visit func(name string, value json.RawMessage) erro
 		return errors.New("more than one JSON value")
 	}
 	return nil
+}
+
+// nextMember reads one member of an object. The value is a slice of data.
+func nextMember(decoder *jsontext.Decoder, data []byte) (name string, value json.RawMessage, err error) {
+	token, err := decoder.ReadToken()
+	if err != nil {
+		return "", nil, err
+	}
+	name = token.String() // before the decoder moves on
+	text, err := decoder.ReadValue()
+	if err != nil {
+		return "", nil, err
+	}
+	end := decoder.InputOffset()
+	return name, json.RawMessage(data[end-int64(len(text)) : end : end]), nil
 }
 
 // request is one JSON-RPC request that is not the SDK's.

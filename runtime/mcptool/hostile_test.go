@@ -29,6 +29,15 @@ func flood(w io.Writer, prefix string, taken *atomic.Int64) {
 	}
 }
 
+// members is many members of an object, each of another name.
+func members(count int) string {
+	list := make([]string, count)
+	for i := range list {
+		list[i] = fmt.Sprintf(`"m%d":0`, i)
+	}
+	return strings.Join(list, ",")
+}
+
 func TestHostileAnswersToACall(t *testing.T) {
 	t.Parallel()
 	body := func(contentType, text string) act { return status(200, contentType, text) }
@@ -49,6 +58,8 @@ func TestHostileAnswersToACall(t *testing.T) {
 		"empty":            {body("application/json", ``), tool.ProtocolFailure, tool.EffectPossible, "not MCP"},
 		"invalid UTF-8":    {body("application/json", "{\"jsonrpc\":\"2.0\",\"id\":1001,\"result\":{\"a\":\"\xff\"}}"), tool.ProtocolFailure, tool.EffectPossible, "UTF-8"},
 		"two results":      {result(`{},"result":{}`), tool.ProtocolFailure, tool.EffectPossible, "twice"},
+		"many members":     {result(`{},` + members(80_000)), tool.ProtocolFailure, tool.EffectPossible, "more than 1000 members"},
+		"in the result":    {result(`{` + members(80_000) + `}`), tool.ProtocolFailure, tool.EffectPossible, "more than 1000 members"},
 		"another id":       {body("application/json", `{"jsonrpc":"2.0","id":77,"result":{}}`), tool.ProtocolFailure, tool.EffectPossible, "another request"},
 		"result no object": {result(`[1]`), tool.ProtocolFailure, tool.EffectPossible, "not a tool result"},
 		"isError no bool":  {result(`{"isError":"yes"}`), tool.ProtocolFailure, tool.EffectPossible, "isError"},
