@@ -71,7 +71,7 @@ func TestBrokenSkillIsAProblemOfItsOwn(t *testing.T) {
 		!strings.Contains(c.Problems[0].Error, "HTML") {
 		t.Errorf("problems %+v", c.Problems)
 	}
-	list, _, err := w.Conversations(t.Context(), c.AgentID, uuid.Nil, 0)
+	list, _, err := w.Conversations(t.Context(), agent.ConversationFilter{AgentID: c.AgentID}, 0)
 	if err != nil || len(list) != 1 || len(list[0].Problems) != 1 {
 		t.Errorf("stored: %+v, %v", list, err)
 	}
@@ -85,7 +85,7 @@ func TestSlowSkillDelaysWithinBounds(t *testing.T) {
 	t.Parallel()
 	w := twoSkills(t)
 	w.source.hanging["files"] = true
-	p := w.start(agent.Config{ListTimeout: 50 * time.Millisecond})
+	p := w.start(agent.Config{ListTimeout: 2 * time.Second}) // mail's, which is known, needs none of it
 	mail, err := p.SkillByName(t.Context(), "mail")
 	check(t, err)
 	_, server, err := p.Skill(t.Context(), mail.ID)
@@ -326,12 +326,42 @@ func TestConversationsOfMany(t *testing.T) {
 		c, _ := w.conversation("billing")
 		ids = append(ids, c.ID)
 	}
-	first, next, err := w.Conversations(t.Context(), w.agent("billing").ID, uuid.Nil, 2)
+	first, next, err := w.Conversations(t.Context(), agent.ConversationFilter{AgentID: w.agent("billing").ID}, 2)
 	if err != nil || len(first) != 2 || first[0].ID != ids[2] || next != ids[1] {
 		t.Errorf("%v, %v, %v", first, next, err)
 	}
-	rest, end, err := w.Conversations(t.Context(), uuid.Nil, next, 2)
+	rest, end, err := w.Conversations(t.Context(), agent.ConversationFilter{Before: next}, 2)
 	if err != nil || len(rest) != 1 || rest[0].ID != ids[0] || end != uuid.Nil {
 		t.Errorf("%v, %v, %v", rest, end, err)
+	}
+}
+
+func TestConversationsOfOnePrincipal(t *testing.T) {
+	t.Parallel()
+	w := twoSkills(t)
+	a := w.agent("billing")
+	ana := uuid.New()
+	_, err := w.db.Pool().Exec(t.Context(), `INSERT INTO people (id, issuer, subject, name) VALUES ($1, 'holdpoint', 'ana', 'ana')`, ana)
+	check(t, err)
+	own := map[uuid.UUID][]uuid.UUID{}
+	for _, principal := range []uuid.UUID{ana, uuid.Nil, ana, uuid.Nil, uuid.Nil} {
+		c, err := w.StartConversation(t.Context(), a, principal, "", nil)
+		check(t, err)
+		own[principal] = append(own[principal], c.ID)
+	}
+	for principal, want := range own {
+		filter := agent.ConversationFilter{AgentID: a.ID, Principal: &principal}
+		var got []uuid.UUID
+		for i := len(want); i > 0; i-- {
+			page, next, err := w.Conversations(t.Context(), filter, 1)
+			check(t, err)
+			if len(page) != 1 || (next != uuid.Nil) != (i > 1) || (next != uuid.Nil && next != page[0].ID) {
+				t.Fatalf("%d conversations, next %s", len(page), next)
+			}
+			got, filter.Before = append(got, page[0].ID), next
+		}
+		if slices.Reverse(got); !slices.Equal(got, want) {
+			t.Errorf("principal %s: %v, want %v", principal, got, want)
+		}
 	}
 }

@@ -101,14 +101,23 @@ func (s *Service) EndConversation(ctx context.Context, agentID, principal, id uu
 	return nil
 }
 
-// Conversations lists an agent's (uuid.Nil: everyone's), newest first, older than before
-// (uuid.Nil: from the newest on), without their catalogues, and returns the cursor of the next
-// page (uuid.Nil: none).
-func (s *Service) Conversations(ctx context.Context, agentID, before uuid.UUID, limit int) ([]Conversation, uuid.UUID, error) {
+// ConversationFilter says which conversations to list. The zero value: those of all.
+type ConversationFilter struct {
+	AgentID uuid.UUID // uuid.Nil: of every agent
+	// Principal, when set, is on whose behalf the agent acts; uuid.Nil in it: on nobody's.
+	Principal *uuid.UUID
+	Before    uuid.UUID // only older than this one; uuid.Nil: from the newest on
+}
+
+// Conversations lists conversations, newest first, without their catalogues, and returns the
+// cursor of the next page (uuid.Nil: none), which is the last conversation of this one.
+func (s *Service) Conversations(ctx context.Context, filter ConversationFilter, limit int) ([]Conversation, uuid.UUID, error) {
 	limit = pageLength(limit)
 	rows, err := s.pool.Query(ctx, `SELECT `+conversationColumns+` FROM conversations c
 		WHERE ($1::uuid IS NULL OR c.agent_id = $1) AND ($2::uuid IS NULL OR c.id < $2)
-		ORDER BY c.id DESC LIMIT $3`, orNull(agentID), orNull(before), limit+1)
+			AND ($3 OR c.principal_id IS NOT DISTINCT FROM $4)
+		ORDER BY c.id DESC LIMIT $5`, orNull(filter.AgentID), orNull(filter.Before),
+		filter.Principal == nil, filter.principal(), limit+1)
 	if err != nil {
 		return nil, uuid.Nil, fmt.Errorf("list conversations: %w", err)
 	}
@@ -124,6 +133,13 @@ func (s *Service) Conversations(ctx context.Context, agentID, before uuid.UUID, 
 		return list, uuid.Nil, nil
 	}
 	return list[:limit], list[limit-1].ID, nil
+}
+
+func (f ConversationFilter) principal() *uuid.UUID {
+	if f.Principal == nil {
+		return nil
+	}
+	return orNull(*f.Principal)
 }
 
 // Names returns the names of agents and skills (deleted ones too) by id, for display.

@@ -75,6 +75,9 @@ func TestMineIsMine(t *testing.T) {
 	if n := count("conversations", w.key); n != 1 {
 		t.Errorf("the key sees %d conversations", n)
 	}
+	if v := w.get("conversations?limit=1", w.key).want(t, 200); len(items(t, v)) != 1 || v["next_cursor"] != nil {
+		t.Errorf("a page is short, or its cursor tells of another's conversation: %v", v)
+	}
 	if n := count("conversations?agent=billing", w.reviewer); n != 2 {
 		t.Errorf("the reviewer sees %d conversations", n)
 	}

@@ -87,21 +87,19 @@ func (a *API) listConversations(ctx context.Context, input *listConversationsInp
 	if err != nil {
 		return nil, err
 	}
-	found, next, err := a.agents.Conversations(ctx, agentID, before, input.Limit)
+	filter := agent.ConversationFilter{AgentID: agentID, Before: before}
+	if viewer.AgentID != uuid.Nil {
+		filter.AgentID, filter.Principal = viewer.AgentID, &viewer.PrincipalID
+	}
+	found, next, err := a.agents.Conversations(ctx, filter, input.Limit)
 	if err != nil {
 		return nil, err
 	}
-	own := found[:0]
-	for _, c := range found {
-		if viewer.AgentID == uuid.Nil || c.AgentID == viewer.AgentID && c.PrincipalID == viewer.PrincipalID {
-			own = append(own, c)
-		}
-	}
-	view, err := a.conversationViews(ctx, own...)
+	view, err := a.conversationViews(ctx, found...)
 	if err != nil {
 		return nil, err
 	}
-	return listOf(own, cursorOf(next), view), nil
+	return listOf(found, cursorOf(next), view), nil
 }
 
 func (a *API) getConversation(ctx context.Context, input *ByID) (*bodyOutput[Conversation], error) {
@@ -143,7 +141,7 @@ func (a *API) getConversation(ctx context.Context, input *ByID) (*bodyOutput[Con
 
 // conversation finds one by its id alone, whoever's it is.
 func (a *API) conversation(ctx context.Context, id uuid.UUID) (agent.Conversation, error) {
-	found, _, err := a.agents.Conversations(ctx, uuid.Nil, successor(id), 1)
+	found, _, err := a.agents.Conversations(ctx, agent.ConversationFilter{Before: successor(id)}, 1)
 	if err != nil {
 		return agent.Conversation{}, err
 	}
