@@ -198,6 +198,7 @@ func TestSpecIsValidated(t *testing.T) {
 		"agent name":        {`{"agents":[{"name":""}]}`, "agents[0].name"},
 		"agent twice":       {`{"agents":[{"name":"a"},{"name":"a"}]}`, "agents[1].name"},
 		"wait budget":       {`{"agents":[{"name":"a","wait_budget":"-1s"}]}`, "agents[0].wait_budget"},
+		"no wait budget":    {`{"agents":[{"name":"a","wait_budget":"0s"}]}`, "agents[0].wait_budget"},
 		"model":             {`{"agents":[{"name":"a","model":{"provider":"openai","name":""}}]}`, "agents[0].model.name"},
 		"model url":         {`{"agents":[{"name":"a","model":{"provider":"p","name":"m","base_url":"x"}}]}`, "agents[0].model.base_url"},
 		"no tools":          {`{"agents":[{"name":"a","skills":[{"skill":"s","tools":[]}]}]}`, "agents[0].skills[0].tools"},

@@ -32,6 +32,7 @@ const (
 	maxApprovalTimeout = 30 * 24 * time.Hour
 	minCallTimeout     = 10 * time.Millisecond
 	maxCallTimeout     = time.Hour
+	minWaitBudget      = time.Second // zero would be taken for none given
 	maxWaitBudget      = time.Hour
 )
 
@@ -166,7 +167,7 @@ func (r report) toolName(field, name string) {
 // validate checks an agent as it is to be.
 func (a *agentState) validate(r report) {
 	r.text("instructions", a.Instructions, maxInstructions)
-	r.duration("wait_budget", a.WaitBudget, 0, maxWaitBudget)
+	r.duration("wait_budget", a.WaitBudget, minWaitBudget, maxWaitBudget)
 	if a.Model == nil {
 		return
 	}
