@@ -6,10 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strconv"
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
 // What the door lets in. Deeper, larger and wilder values are refused: they
@@ -17,7 +18,6 @@ import (
 const (
 	MaxArgumentBytes = 1 << 20
 	MaxArgumentDepth = 500
-	maxExponent      = 9999 // of a number; 1e400 is fine, 1e999999999 is not
 )
 
 // DoorError says why arguments were refused at the door.
@@ -37,12 +37,13 @@ func (e *DoorError) Error() string {
 // white space dropped, token by token: nothing is decoded and encoded again, so what is
 // stored, shown, digested and sent is what the agent wrote. It refuses, with a *[DoorError],
 // what is not an object, duplicate names, invalid UTF-8, lone surrogates,
-// and excess size, depth and exponents.
+// and excess size, depth and numbers (see [tool.NumberBudget]).
 func CleanArguments(raw []byte) (json.RawMessage, error) {
 	if len(raw) > MaxArgumentBytes {
 		return nil, &DoorError{Reason: fmt.Sprintf("%d bytes, at most %d", len(raw), MaxArgumentBytes)}
 	}
 	decoder := jsontext.NewDecoder(bytes.NewReader(raw))
+	var numbers tool.NumberBudget
 	for first := true; ; first = false {
 		token, err := decoder.ReadToken()
 		if errors.Is(err, io.EOF) && !first {
@@ -51,7 +52,7 @@ func CleanArguments(raw []byte) (json.RawMessage, error) {
 		if err != nil {
 			return nil, syntaxError(err)
 		}
-		if err := checkToken(decoder, token, first); err != nil {
+		if err := checkToken(decoder, token, first, &numbers); err != nil {
 			return nil, err
 		}
 	}
@@ -62,7 +63,7 @@ func CleanArguments(raw []byte) (json.RawMessage, error) {
 	return json.RawMessage(clean), nil
 }
 
-func checkToken(decoder *jsontext.Decoder, token jsontext.Token, first bool) error {
+func checkToken(decoder *jsontext.Decoder, token jsontext.Token, first bool, numbers *tool.NumberBudget) error {
 	switch {
 	case first && token.Kind() != '{':
 		return &DoorError{Reason: "want a JSON object"}
@@ -74,24 +75,11 @@ func checkToken(decoder *jsontext.Decoder, token jsontext.Token, first bool) err
 			Reason:  fmt.Sprintf("nested deeper than %d", MaxArgumentDepth),
 		}
 	case token.Kind() == '0':
-		if text := token.String(); !exponentInRange(text) {
-			return &DoorError{
-				Pointer: clip(string(decoder.StackPointer())),
-				Reason:  fmt.Sprintf("number with an exponent beyond ±%d", maxExponent),
-			}
+		if err := numbers.Spend(token.String()); err != nil {
+			return &DoorError{Pointer: clip(string(decoder.StackPointer())), Reason: err.Error()}
 		}
 	}
 	return nil
-}
-
-func exponentInRange(number string) bool {
-	for i := range len(number) {
-		if number[i] == 'e' || number[i] == 'E' {
-			n, err := strconv.Atoi(number[i+1:])
-			return err == nil && -maxExponent <= n && n <= maxExponent
-		}
-	}
-	return true
 }
 
 // syntaxError turns the decoder's complaint into ours, keeping where it was.

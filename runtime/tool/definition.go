@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 
+	jsonv2 "github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 )
 
@@ -57,8 +58,23 @@ func ParseDefinition(raw json.RawMessage) (Definition, error) {
 	if err := text.Compact(append(strict, jsontext.PreserveRawStrings(true))...); err != nil {
 		return d, fmt.Errorf("%w: %w", ErrDefinition, err)
 	}
-	if err := json.Unmarshal(text, &d); err != nil {
+	// The names of members count to the letter, unlike in encoding/json: what is pinned must be what others read.
+	var members struct {
+		Name         string         `json:"name"`
+		Title        string         `json:"title"`
+		Description  string         `json:"description"`
+		InputSchema  jsontext.Value `json:"inputSchema"`
+		OutputSchema jsontext.Value `json:"outputSchema"`
+		Annotations  jsontext.Value `json:"annotations"`
+	}
+	if err := jsonv2.Unmarshal(text, &members); err != nil {
 		return d, fmt.Errorf("%w: %w", ErrDefinition, err)
+	}
+	d = Definition{
+		Name: members.Name, Title: members.Title, Description: members.Description,
+		InputSchema:  json.RawMessage(members.InputSchema),
+		OutputSchema: json.RawMessage(members.OutputSchema),
+		Annotations:  json.RawMessage(members.Annotations),
 	}
 	switch {
 	case d.Name == "":
@@ -77,7 +93,7 @@ func ParseDefinition(raw json.RawMessage) (Definition, error) {
 		d.Annotations = nil
 	}
 	d.raw = json.RawMessage(text)
-	pin, err := computePin(d)
+	pin, err := computePin(text)
 	if err != nil {
 		return d, fmt.Errorf("%w: %q: %w", ErrDefinition, d.Name, err)
 	}
@@ -88,10 +104,16 @@ func ParseDefinition(raw json.RawMessage) (Definition, error) {
 // maxToolName bounds the name a server may give a tool, in bytes.
 const maxToolName = 256
 
-// computePin digests the six fields that make a definition what it is. The order of
-// object members does not matter, white space does not, numbers count as they are written.
-func computePin(d Definition) (Pin, error) {
-	text, err := json.Marshal(d)
+// computePin digests all members of a definition but _meta: whatever else an agent gets to read
+// is pinned, also members that we have no name for. The order of object members does not
+// matter, white space does not, numbers count as they are written.
+func computePin(definition jsontext.Value) (Pin, error) {
+	var members map[string]jsontext.Value
+	if err := jsonv2.Unmarshal(definition, &members); err != nil {
+		return Pin{}, err
+	}
+	delete(members, "_meta")
+	text, err := jsonv2.Marshal(members)
 	if err != nil {
 		return Pin{}, err
 	}

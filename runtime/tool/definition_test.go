@@ -3,6 +3,8 @@ package tool_test
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/holdpoint/holdpoint/runtime/tool"
@@ -37,6 +39,8 @@ func TestPin(t *testing.T) {
 		"number":      `{"name":"a","description":"d","inputSchema":{"type":"object","maximum":9007199254740992}}`,
 		"title":       `{"name":"a","title":"t","description":"d","inputSchema":{"type":"object","maximum":9007199254740993}}`,
 		"annotations": `{"name":"a","description":"d","inputSchema":{"type":"object","maximum":9007199254740993},"annotations":{"readOnlyHint":true}}`,
+		"letter case": `{"name":"a","description":"d","DESCRIPTION":"other","inputSchema":{"type":"object","maximum":9007199254740993}}`,
+		"unknown":     `{"name":"a","description":"d","icons":[],"inputSchema":{"type":"object","maximum":9007199254740993}}`,
 		"output":      `{"name":"a","description":"d","inputSchema":{"type":"object","maximum":9007199254740993},"outputSchema":{"type":"object"}}`,
 	} {
 		if pinOf(t, other) == pin {
@@ -93,13 +97,51 @@ func TestSchemas(t *testing.T) {
 	if problems := draft7.ValidateInput(json.RawMessage(`{"p":[1]}`)); len(problems) != 1 {
 		t.Errorf("draft-07 tuple: %v", problems)
 	}
-	for _, remote := range []string{`{"$ref":"https://example.com/schema.json"}`, `{"$ref":"file:///etc/passwd"}`, `{"type":"nonsense"}`} {
+	costly := `{"$ref":"#/$defs/a0","$defs":{`
+	for i := range 40 {
+		costly += fmt.Sprintf(`"a%d":{"allOf":[{"$ref":"#/$defs/a%d"},{"$ref":"#/$defs/a%d"}]},`, i, i+1, i+1)
+	}
+	costly += `"a40":{}}}`
+	for _, remote := range []string{
+		`{"$ref":"https://example.com/schema.json"}`, `{"$ref":"file:///etc/passwd"}`, `{"type":"nonsense"}`,
+		`{"multipleOf":1e-9999999}`, `{"minimum":1e999999999}`, costly,
+	} {
 		d, err := tool.ParseDefinition(json.RawMessage(`{"name":"a","inputSchema":` + remote + `}`))
 		if err != nil {
 			t.Fatal(err)
 		}
 		if _, err := tool.CompileSchemas(d); !errors.Is(err, tool.ErrDefinition) {
 			t.Errorf("schema %s: %v, want ErrDefinition", remote, err)
+		}
+	}
+}
+
+// TestValidationIsBounded: values that would take for ever, or more memory than
+// there is, are problems and nothing worse.
+func TestValidationIsBounded(t *testing.T) {
+	t.Parallel()
+	d, err := tool.ParseDefinition(json.RawMessage(`{"name":"a","inputSchema":{"type":"object"},
+		"outputSchema":{"type":"object","properties":{"n":{"type":"number","minimum":0}},"additionalProperties":{"items":{"type":"string"}}}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := tool.CompileSchemas(d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range map[string]string{
+		"exponent":  `{"n":1e9999999}`,
+		"exponents": `{"n":[` + strings.Repeat(`1e999,`, 1000) + `1]}`,
+		"digits":    `{"n":` + strings.Repeat("1", 100_000) + `}`,
+		"long name": `{"` + strings.Repeat("x", 100_000) + `":[` + strings.Repeat("1,", 60) + `1]}`,
+	} {
+		problems := s.ValidateOutput(json.RawMessage(text))
+		size := 0
+		for _, p := range problems {
+			size += len(p.String())
+		}
+		if len(problems) == 0 || size > 50*1000 {
+			t.Errorf("%s: %d problems of %d bytes", name, len(problems), size)
 		}
 	}
 }

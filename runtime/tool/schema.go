@@ -57,7 +57,16 @@ func (noLoader) Load(url string) (any, error) {
 	return nil, fmt.Errorf("reference to %q: references to other documents are not followed", url)
 }
 
-func compile(name string, schema json.RawMessage) (*jsonschema.Schema, error) {
+func compile(name string, schema json.RawMessage) (_ *jsonschema.Schema, err error) {
+	defer func() {
+		// The library meets hostile text here; what it does not survive is an invalid schema.
+		if cause := recover(); cause != nil {
+			err = fmt.Errorf("%s: cannot be used: %v", name, cause)
+		}
+	}()
+	if err := checkNumbers(schema); err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
 	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(schema))
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
@@ -71,6 +80,9 @@ func compile(name string, schema json.RawMessage) (*jsonschema.Schema, error) {
 	}
 	compiled, err := c.Compile(base)
 	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	if err := checkCost(compiled); err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	return compiled, nil
@@ -93,10 +105,19 @@ func (s *Schemas) ValidateOutput(structured json.RawMessage) []Problem {
 	return validate(s.output, structured)
 }
 
-func validate(schema *jsonschema.Schema, text json.RawMessage) []Problem {
+func validate(schema *jsonschema.Schema, text json.RawMessage) (problems []Problem) {
+	defer func() {
+		// An error while judging means that the value does not pass.
+		if cause := recover(); cause != nil {
+			problems = []Problem{{Message: clip(fmt.Sprintf("cannot be validated: %v", cause))}}
+		}
+	}()
+	if err := checkNumbers(text); err != nil {
+		return []Problem{{Message: err.Error()}}
+	}
 	value, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
 	if err != nil {
-		return []Problem{{Message: "not JSON: " + err.Error()}}
+		return []Problem{{Message: clip("not JSON: " + err.Error())}}
 	}
 	err = schema.Validate(value)
 	if err == nil {
@@ -104,17 +125,16 @@ func validate(schema *jsonschema.Schema, text json.RawMessage) []Problem {
 	}
 	var invalid *jsonschema.ValidationError
 	if !errors.As(err, &invalid) {
-		return []Problem{{Message: err.Error()}}
+		return []Problem{{Message: clip(err.Error())}}
 	}
 	printer := message.NewPrinter(language.English)
-	var problems []Problem
 	var walk func(e *jsonschema.ValidationError)
 	walk = func(e *jsonschema.ValidationError) {
 		if len(problems) >= maxProblems {
 			return
 		}
 		if len(e.Causes) == 0 {
-			problems = append(problems, Problem{pointer(e.InstanceLocation), e.ErrorKind.LocalizedString(printer)})
+			problems = append(problems, Problem{clip(pointer(e.InstanceLocation)), clip(e.ErrorKind.LocalizedString(printer))})
 			return
 		}
 		for _, cause := range e.Causes {

@@ -1,0 +1,165 @@
+package tool
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/santhosh-tekuri/jsonschema/v6"
+)
+
+// Numbers are compared exactly, which costs time and memory by their size, not
+// by the length of their text: 1e999999999 has a billion digits. So their size is bounded wherever a
+// value or a schema comes from outside.
+const (
+	maxDigits       = 1000
+	maxExponent     = 999
+	maxExponentsSum = 100_000 // of all numbers of one text
+)
+
+// NumberBudget is what the numbers of one JSON text may cost. Its zero value is unspent.
+type NumberBudget struct {
+	exponents int
+}
+
+// Spend takes one number, as it is written, and returns what is wrong with it.
+func (b *NumberBudget) Spend(number string) error {
+	if len(number) > maxDigits {
+		return fmt.Errorf("number of %d characters, at most %d", len(number), maxDigits)
+	}
+	i := strings.IndexAny(number, "eE")
+	if i < 0 {
+		return nil
+	}
+	exponent, err := strconv.Atoi(number[i+1:])
+	if err != nil || exponent < -maxExponent || exponent > maxExponent {
+		return fmt.Errorf("number with an exponent beyond ±%d", maxExponent)
+	}
+	if b.exponents += max(exponent, -exponent); b.exponents > maxExponentsSum {
+		return fmt.Errorf("too many numbers with large exponents: together beyond %d", maxExponentsSum)
+	}
+	return nil
+}
+
+// checkNumbers spends a budget on all numbers of a JSON text.
+func checkNumbers(text json.RawMessage) error {
+	var budget NumberBudget
+	decoder := jsontext.NewDecoder(bytes.NewReader(text), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
+	for {
+		token, err := decoder.ReadToken()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if token.Kind() != '0' {
+			continue
+		}
+		if err := budget.Spend(token.String()); err != nil {
+			return fmt.Errorf("%s: %w", clip(string(decoder.StackPointer())), err)
+		}
+	}
+}
+
+// maxApplied bounds how many schemas may apply to one place of a value: allOf
+// in allOf, twice each over 40 levels, would never end.
+const maxApplied = 10_000
+
+// checkCost refuses schemas that take too long to apply.
+func checkCost(schema *jsonschema.Schema) error {
+	c := coster{costs: map[*jsonschema.Schema]int{}, seen: map[*jsonschema.Schema]bool{}}
+	if c.walk(schema) > maxApplied {
+		return fmt.Errorf("more than %d schemas apply to one value", maxApplied)
+	}
+	return nil
+}
+
+type coster struct {
+	costs map[*jsonschema.Schema]int // of applying it to one place
+	seen  map[*jsonschema.Schema]bool
+}
+
+// walk returns the highest cost of a schema and all that can be reached from it.
+func (c *coster) walk(s *jsonschema.Schema) int {
+	if s == nil || c.seen[s] {
+		return 0
+	}
+	c.seen[s] = true
+	highest := c.cost(s)
+	for _, next := range append(inPlace(s), deeper(s)...) {
+		highest = max(highest, c.walk(next))
+	}
+	return highest
+}
+
+func (c *coster) cost(s *jsonschema.Schema) int {
+	if s == nil {
+		return 0
+	}
+	if known, ok := c.costs[s]; ok {
+		return known
+	}
+	c.costs[s] = 1 // while it is being counted: the compiler refuses schemas that apply themselves in place
+	total := 1
+	for _, next := range inPlace(s) {
+		total = min(total+c.cost(next), maxApplied+1)
+	}
+	c.costs[s] = total
+	return total
+}
+
+// inPlace lists the schemas that apply to the same place as s.
+func inPlace(s *jsonschema.Schema) []*jsonschema.Schema {
+	list := []*jsonschema.Schema{s.Ref, s.RecursiveRef, s.Not, s.If, s.Then, s.Else}
+	if s.DynamicRef != nil {
+		list = append(list, s.DynamicRef.Ref)
+	}
+	list = append(append(append(list, s.AllOf...), s.AnyOf...), s.OneOf...)
+	for _, next := range s.DependentSchemas {
+		list = append(list, next)
+	}
+	for _, next := range s.Dependencies {
+		if dependent, ok := next.(*jsonschema.Schema); ok {
+			list = append(list, dependent)
+		}
+	}
+	return list
+}
+
+// deeper lists the schemas that apply to members and elements.
+func deeper(s *jsonschema.Schema) []*jsonschema.Schema {
+	list := []*jsonschema.Schema{
+		s.PropertyNames, s.UnevaluatedProperties, s.Contains, s.Items2020, s.UnevaluatedItems, s.ContentSchema,
+	}
+	for _, next := range s.Properties {
+		list = append(list, next)
+	}
+	for _, next := range s.PatternProperties {
+		list = append(list, next)
+	}
+	list = append(list, s.PrefixItems...)
+	for _, either := range []any{s.AdditionalProperties, s.Items, s.AdditionalItems} {
+		switch next := either.(type) {
+		case *jsonschema.Schema:
+			list = append(list, next)
+		case []*jsonschema.Schema:
+			list = append(list, next...)
+		}
+	}
+	return list
+}
+
+// clip bounds a piece of hostile text that an error repeats.
+func clip(text string) string {
+	const limit = 300
+	if len(text) <= limit {
+		return text
+	}
+	return strings.ToValidUTF8(text[:limit], "") + "…"
+}
