@@ -22,9 +22,11 @@ func (u *UI) approve(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	access, _ := login.Access(r.Context())
-	note, _ := reason(r, reasonField)
+	note, complaint := reason(r, reasonField)
 	missing := actions(subject, access, presentArguments(&subject.call, formatOf(r)), shown{})
 	switch {
+	case complaint != "":
+		u.decide(w, r, true) // says so
 	case missing.Kind == view.ActionShowAll:
 		u.answerWithCall(w, r, http.StatusUnprocessableEntity, shown{
 			draft: note, err: "Not all of the arguments were shown. Look at all of them first.",

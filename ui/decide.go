@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/holdpoint/holdpoint/approval"
 	"github.com/holdpoint/holdpoint/internal/identity"
@@ -53,7 +54,15 @@ func reason(r *http.Request, field string) (text, complaint string) {
 	if len(text) > maxReason {
 		return text, fmt.Sprintf("This is too long: %d bytes, at most %d.", len(text), maxReason)
 	}
+	if !utf8.ValidString(text) || strings.ContainsRune(text, 0) {
+		return clean(text), "This has characters in it that cannot be kept. They are left out below; look at it again."
+	}
 	return text, ""
+}
+
+// clean leaves out what is no text for the database.
+func clean(text string) string {
+	return strings.ReplaceAll(strings.ToValidUTF8(text, ""), "\x00", "")
 }
 
 // notDecided tells why a decision did not count. The call is shown as it is now, and

@@ -64,6 +64,27 @@ func TestApproveAndReject(t *testing.T) {
 	}
 }
 
+func TestWhatCannotBeKeptIsRefused(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	id := w.submit(uuid.Nil, "files__save_csv", `{"filename":"x"}`)
+	v := w.signedIn("ana", identity.Reviewer)
+	for _, action := range []string{"/approve", "/reject"} {
+		form := v.get(callPath(id)).form("decide")
+		form.Set("reason", "not\x00 to\xffday")
+		a := v.post(callPath(id)+action, form)
+		if a.status != http.StatusUnprocessableEntity || !strings.Contains(a.text(), "cannot be kept") {
+			t.Errorf("%s: %d %s", action, a.status, a.text())
+		}
+		if kept := a.form("decide").Get("reason"); kept != "not today" {
+			t.Errorf("%s: kept %q", action, kept)
+		}
+	}
+	if a := w.approval(id); a.Status != approval.Pending {
+		t.Errorf("the approval is %s", a.Status)
+	}
+}
+
 func TestRejectComesFirst(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

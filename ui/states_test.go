@@ -128,6 +128,10 @@ func TestUnknownOutcomeIsResolvedByAnOperator(t *testing.T) {
 			t.Errorf("%v: %d %s", form, a.status, a.find("form-error").Text())
 		}
 	}
+	unkept := operator.post(callPath(id)+"/resolve", url.Values{"outcome": {"succeeded"}, "note": {"I\x00 loo\xffked"}})
+	if unkept.status != http.StatusUnprocessableEntity || unkept.form("resolve").Get("note") != "I looked" {
+		t.Errorf("NUL: %d %s", unkept.status, unkept.text())
+	}
 	good := url.Values{"outcome": {call.ResolvedFailed}, "note": {"no such file there"}}
 	if a := operator.post(callPath(id)+"/resolve", good); a.status != http.StatusSeeOther {
 		t.Fatalf("%d %s", a.status, a.text())
