@@ -20,7 +20,7 @@ type sender func(context.Context, *request) (json.RawMessage, negotiated, *tool.
 type page struct {
 	tools  []json.RawMessage
 	cursor string
-	ttl    time.Duration
+	ttl    *time.Duration
 }
 
 // lister collects the pages of one tools/list.
@@ -31,7 +31,6 @@ type lister struct {
 	cursors map[string]bool
 	count   int
 	left    int64 // bytes
-	ttl     bool  // a page said how long it holds
 }
 
 // listTools asks for all pages, within the limits.
@@ -89,8 +88,8 @@ func (l *lister) add(p page, headers bool) *tool.Failure {
 	if l.count += len(p.tools); l.count > l.limits.Tools {
 		return l.beyond("more than %d tools", l.limits.Tools)
 	}
-	if p.ttl > 0 && (!l.ttl || p.ttl < l.listing.TTL) {
-		l.listing.TTL, l.ttl = p.ttl, true
+	if p.ttl != nil && (l.listing.TTL == nil || *p.ttl < *l.listing.TTL) {
+		l.listing.TTL = p.ttl
 	}
 	for _, raw := range p.tools {
 		definition, err := tool.ParseDefinition(raw)
@@ -159,11 +158,12 @@ func readPage(raw json.RawMessage) (page, error) {
 	return p, err
 }
 
-// readTTL reads ttlMs; what is no such number is as good as none.
-func readTTL(value json.RawMessage) time.Duration {
-	var ms float64
-	if err := json.Unmarshal(value, &ms); err != nil || ms <= 0 {
-		return 0
+// readTTL reads ttlMs; what is no such number is as good as none, which is nil.
+func readTTL(value json.RawMessage) *time.Duration {
+	var ms *float64
+	if err := json.Unmarshal(value, &ms); err != nil || ms == nil || *ms < 0 {
+		return nil
 	}
-	return time.Duration(min(ms, float64(maxTTL.Milliseconds())) * float64(time.Millisecond))
+	ttl := time.Duration(min(*ms, float64(maxTTL.Milliseconds())) * float64(time.Millisecond))
+	return &ttl
 }

@@ -50,8 +50,33 @@ func TestAllPagesAreFollowed(t *testing.T) {
 	for _, d := range listing.Tools {
 		names = append(names, d.Name)
 	}
-	if got := strings.Join(names, " "); got != "t0 t1 t2 t3 t4 t5" || listing.TTL != 5*time.Second || listing.ProtocolVersion != "2025-11-25" {
-		t.Errorf("tools %s, TTL %s, version %s", got, listing.TTL, listing.ProtocolVersion)
+	if got := strings.Join(names, " "); got != "t0 t1 t2 t3 t4 t5" || listing.TTL == nil || *listing.TTL != 5*time.Second || listing.ProtocolVersion != "2025-11-25" {
+		t.Errorf("tools %s, TTL %v, version %s", got, listing.TTL, listing.ProtocolVersion)
+	}
+}
+
+// That a listing is out of date at once is not the same as nothing said about it.
+func TestTTL(t *testing.T) {
+	t.Parallel()
+	for member, want := range map[string]string{
+		``: "none", `,"ttlMs":null`: "none", `,"ttlMs":-1`: "none", `,"ttlMs":"5"`: "none",
+		`,"ttlMs":0`: "0s", `,"ttlMs":1.5`: "1.5ms", `,"ttlMs":1e300`: "24h0m0s",
+	} {
+		t.Run(member, func(t *testing.T) {
+			t.Parallel()
+			upstream := &script{at: pages(func(string) string { return `{` + tools(0, 1) + member + `}` })}
+			listing, err := newSource(t, mcptool.Config{}).List(t.Context(), httpSkill(upstream.serve(t).URL))
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := "none"
+			if listing.TTL != nil {
+				got = listing.TTL.String()
+			}
+			if got != want {
+				t.Errorf("got %s, want %s", got, want)
+			}
+		})
 	}
 }
 

@@ -169,12 +169,19 @@ func (l listed) size() int {
 	return n
 }
 
+// ttl is how long it is remembered. What is current for a shorter time is remembered
+// all the same: that the server could be listed is worth knowing.
 func (l listed) ttl(byDefault, afterFailure time.Duration) time.Duration {
 	switch {
 	case l.failure != nil:
 		return afterFailure
-	case l.listing.TTL <= 0:
+	case l.listing.TTL == nil:
 		return byDefault
 	}
-	return min(l.listing.TTL, maxTTL)
+	return min(max(*l.listing.TTL, recheckAge), maxTTL)
+}
+
+// current reports whether the server is content that a listing of this age is used.
+func (l listed) current(age time.Duration) bool {
+	return l.listing.TTL == nil || age < *l.listing.TTL
 }

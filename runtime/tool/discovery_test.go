@@ -29,14 +29,15 @@ func (w *world) asked() int32 {
 func TestListingIsFreshForAWhile(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
-		ttl, fresh time.Duration
-		err        error
+		ttl   *time.Duration
+		fresh time.Duration
+		err   error
 	}{
-		"default":      {0, 5 * time.Minute, nil},
-		"the server's": {time.Second, time.Second, nil},
-		"a day":        {1000 * time.Hour, 24 * time.Hour, nil},
-		"failure":      {0, 10 * time.Second, &tool.Failure{Kind: tool.ProtocolFailure, Message: "HTML"}},
-		"other error":  {0, 10 * time.Second, errors.New("refused")},
+		"default":      {nil, 5 * time.Minute, nil},
+		"the server's": {new(time.Second), time.Second, nil},
+		"a day":        {new(1000 * time.Hour), 24 * time.Hour, nil},
+		"failure":      {nil, 10 * time.Second, &tool.Failure{Kind: tool.ProtocolFailure, Message: "HTML"}},
+		"other error":  {nil, 10 * time.Second, errors.New("refused")},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -54,6 +55,31 @@ func TestListingIsFreshForAWhile(t *testing.T) {
 				t.Errorf("asked %d times when it no longer was", n)
 			}
 		})
+	}
+}
+
+// A listing with a time to live of zero is for those who wait for it, and for nobody else.
+func TestListingThatIsOutOfDateAtOnce(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.source.offer(read1)
+	w.source.ttl = new(time.Duration(0))
+	for want := range int32(3) {
+		if n := w.asked(); n != want+1 {
+			t.Fatalf("asked %d times, want %d", n, want+1)
+		}
+	}
+	for want := range int32(2) {
+		if _, err := w.discovery.Recheck(t.Context(), w.skill, false, "read"); err != nil {
+			t.Fatal(err)
+		}
+		if n := w.source.lists.Load(); n != want+4 {
+			t.Fatalf("before a dispatch: asked %d times, want %d", n, want+4)
+		}
+	}
+	// That the server is back is known, or its tools would never come back.
+	if !w.discovery.Fresh(t.Context(), w.skill, false) {
+		t.Error("a listing that succeeded is not known")
 	}
 }
 

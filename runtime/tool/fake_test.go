@@ -34,7 +34,7 @@ func check(t *testing.T, err error) {
 type server struct {
 	mu    sync.Mutex
 	tools []string
-	ttl   time.Duration
+	ttl   *time.Duration
 	err   error
 	lists atomic.Int32
 	// gate, when set, holds every listing, which tells entered, until it is closed.

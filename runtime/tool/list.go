@@ -15,15 +15,15 @@ import (
 )
 
 // List returns what a skill's server offers: from memory while that is fresh, else
-// it asks, and stores what it found before it returns. A server that failed a moment ago is not
+// it asks, and stores what it found before it returns. How long it is fresh, the server may say. A server that failed a moment ago is not
 // asked again; its failure is returned. Errors are a *[Failure], or [ErrSuperseded] when the skill
 // changed meanwhile, or the database's.
 func (d *Discovery) List(ctx context.Context, server Server, trustNewTools bool) (Listing, error) {
-	l, err := d.listings.Get(ctx, keyOf(server), d.lister(server, trustNewTools))
+	l, err := d.listings.GetIf(ctx, keyOf(server), listed.current, d.lister(server, trustNewTools))
 	return l.result(server, err)
 }
 
-// Fresh reports whether a successful listing is remembered. When nothing
+// Fresh reports whether a successful listing is remembered, be it one that List would not use any more. When nothing
 // is, not even a failure, one is begun in the background.
 func (d *Discovery) Fresh(ctx context.Context, server Server, trustNewTools bool) bool {
 	if l, ok := d.listings.Peek(keyOf(server)); ok {
@@ -38,11 +38,7 @@ func (d *Discovery) Fresh(ctx context.Context, server Server, trustNewTools bool
 // minute, and less than the listing's own time to live, ago. Errors as those of List.
 func (d *Discovery) Recheck(ctx context.Context, server Server, trustNewTools bool, toolName string) (PinStatus, error) {
 	young := func(l listed, age time.Duration) bool {
-		limit := recheckAge
-		if l.listing.TTL > 0 {
-			limit = min(limit, l.listing.TTL)
-		}
-		return l.failure == nil && age < limit
+		return l.failure == nil && age < recheckAge && l.current(age)
 	}
 	l, err := d.listings.GetIf(ctx, keyOf(server), young, d.lister(server, trustNewTools))
 	if _, err := l.result(server, err); err != nil {

@@ -67,8 +67,9 @@ type Step struct {
 type Listing struct {
 	Tools []Definition
 	// TTL is how long the listing may be used without asking again
-	// (ttlMs of MCP 2026-07-28). Zero: the server gave none.
-	TTL time.Duration
+	// (ttlMs of MCP 2026-07-28). Nil: the server gave none. Zero: it is out of
+	// date at once, and whoever asks next asks the server.
+	TTL *time.Duration
 	// ProtocolVersion is what was negotiated, "2025-11-25".
 	ProtocolVersion string
 	// Skipped names tools that were left out, each with the reason.
