@@ -53,6 +53,9 @@ func (a *API) agentView(ctx context.Context, found *agent.Agent) (*bodyOutput[Ag
 }
 
 func (a *API) listAgents(ctx context.Context, input *Page) (*listOutput[Agent], error) {
+	if err := storable("query.cursor", input.Cursor); err != nil {
+		return nil, err
+	}
 	found, next, err := a.agents.Agents(ctx, input.Cursor, input.Limit)
 	if err != nil {
 		return nil, err

@@ -2,7 +2,6 @@ package api
 
 import (
 	"context"
-	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"net/http"
@@ -36,16 +35,17 @@ type Approval struct {
 	Deadline        time.Time       `json:"deadline"`
 	Decision        *Decision       `json:"decision" doc:"Null while it is pending."`
 	Rule            string          `json:"rule" enum:"gated,high_risk,definition_changed,new_tool" doc:"Why the call was parked."`
+	Partial         bool            `json:"partial,omitempty" doc:"In lists: the arguments are larger than 64 KiB and were left out; get the approval by its id."`
 }
 
 func newApproval(w call.Waiting, names map[uuid.UUID]string) Approval {
-	sum := sha256.Sum256(w.Call.Arguments)
+	sum := w.Call.ArgumentsDigest()
 	return Approval{
 		ID: w.Approval.CallID, CallID: w.Approval.CallID, Status: w.Approval.Status,
 		Agent: w.Call.Agent, Skill: w.Call.Skill, Tool: w.Call.Tool, Arguments: w.Call.Arguments,
 		Digest: w.Approval.Digest.String(), ArgumentsDigest: hex.EncodeToString(sum[:]), ToolPin: w.Call.Pin.String(),
 		Principal: orNull(names[w.Call.PrincipalID]), CreatedAt: w.Approval.CreatedAt.UTC(), Deadline: w.Approval.Deadline.UTC(),
-		Decision: newDecision(w.Approval, names[w.Approval.DecidedBy]), Rule: w.Approval.Rule,
+		Decision: newDecision(w.Approval, names[w.Approval.DecidedBy]), Rule: w.Approval.Rule, Partial: w.Call.Partial,
 	}
 }
 
@@ -158,7 +158,10 @@ func (a *API) decide(ctx context.Context, id string, d call.Decision, note strin
 	if n := utf8.RuneCountInString(d.Note); n > maxNote {
 		return nil, invalid(note, "expected at most %d characters, not %d", maxNote, n)
 	}
-	var err error
+	err := storable(note, d.Note)
+	if err != nil {
+		return nil, err
+	}
 	if d.CallID, err = idOf("approval", id); err != nil {
 		return nil, err
 	}

@@ -35,6 +35,7 @@ type Call struct {
 	FinishedAt     *time.Time      `json:"finished_at"`
 	Deadline       *time.Time      `json:"deadline" doc:"Of parked calls: when the approval expires."`
 	Late           json.RawMessage `json:"late" doc:"Evidence: an outcome that came after the call had become unknown."`
+	Partial        bool            `json:"partial,omitempty" doc:"In lists: arguments or result are larger than 64 KiB and were left out; get the call by its id."`
 	Resolution     *Resolution     `json:"resolution" doc:"What an operator found out about an unknown outcome."`
 }
 
@@ -52,7 +53,7 @@ func newCall(c call.Call, names map[uuid.UUID]string, deadlines map[uuid.UUID]ti
 		Message: orNull(c.Message), Agent: c.Agent, Principal: orNull(names[c.PrincipalID]),
 		ConversationID: idOrNull(c.ConversationID), Skill: c.Skill, Tool: c.Tool, Name: c.ExposedName, Gated: c.Gated,
 		Arguments: c.Arguments, Result: c.Result, CreatedAt: c.CreatedAt.UTC(), FinishedAt: utcOrNull(c.FinishedAt),
-		Late: c.Late,
+		Late: c.Late, Partial: c.Partial,
 	}
 	if deadline, ok := deadlines[c.ID]; ok {
 		view.Deadline = utcOrNull(&deadline)
@@ -239,6 +240,9 @@ type resolveInput struct {
 func (a *API) resolveCall(ctx context.Context, input *resolveInput) (*bodyOutput[Call], error) {
 	id, err := idOf("call", input.ID)
 	if err != nil {
+		return nil, err
+	}
+	if err := storable("body.note", input.Body.Note); err != nil {
 		return nil, err
 	}
 	resolved, err := a.calls.Resolve(ctx, id, call.Resolution{

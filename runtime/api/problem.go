@@ -78,6 +78,14 @@ func invalid(location, format string, args ...any) *Problem {
 	return p
 }
 
+// storable refuses text that PostgreSQL cannot keep.
+func storable(location, text string) error {
+	if strings.ContainsRune(text, 0) {
+		return invalid(location, "expected text without NUL")
+	}
+	return nil
+}
+
 // translate turns what the domain returned into what a client is told.
 // Whatever is not meant for clients is logged and told as an internal error.
 func (a *API) translate(ctx context.Context, operation string, err error) *Problem {

@@ -71,6 +71,9 @@ func orEmpty[T any](list []T) []T {
 }
 
 func (a *API) listSkills(ctx context.Context, input *Page) (*listOutput[Skill], error) {
+	if err := storable("query.cursor", input.Cursor); err != nil {
+		return nil, err
+	}
 	found, next, err := a.agents.Skills(ctx, input.Cursor, input.Limit)
 	if err != nil {
 		return nil, err

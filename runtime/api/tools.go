@@ -123,6 +123,9 @@ func (a *API) acceptTool(ctx context.Context, input *acceptToolInput) (*bodyOutp
 	if err != nil {
 		return nil, invalid("body.pin", "expected the pin of the definition, 64 hex digits")
 	}
+	if err := storable("path.tool", input.Tool); err != nil {
+		return nil, err
+	}
 	if err := a.agents.AcceptTool(ctx, callerOf(ctx).actor(), skill.ID, input.Tool, pin); err != nil {
 		return nil, err
 	}
