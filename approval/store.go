@@ -164,6 +164,20 @@ func Of(ctx context.Context, db Querier, callIDs ...uuid.UUID) ([]Approval, erro
 	return collect(ctx, db, `SELECT `+columns+` FROM (`+present+`) AS approvals WHERE call_id = ANY($1)`, callIDs)
 }
 
+// DecidedBefore returns those of the calls whose approval was decided that long ago.
+func DecidedBefore(ctx context.Context, db Querier, callIDs []uuid.UUID, age time.Duration) ([]uuid.UUID, error) {
+	rows, err := db.Query(ctx, `SELECT call_id FROM approvals
+		WHERE call_id = ANY($1) AND decided_at < holdpoint_now() - $2 * interval '1 second'`, callIDs, age.Seconds())
+	if err != nil {
+		return nil, fmt.Errorf("find old decisions: %w", err)
+	}
+	ids, err := pgx.CollectRows(rows, pgx.RowTo[uuid.UUID])
+	if err != nil {
+		return nil, fmt.Errorf("find old decisions: %w", err)
+	}
+	return ids, nil
+}
+
 // TimeLeft is how long, by the database's clock, a pending approval still has.
 // It is ErrNotFound when none is pending.
 func TimeLeft(ctx context.Context, db Querier, callID uuid.UUID) (time.Duration, error) {

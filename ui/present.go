@@ -34,6 +34,9 @@ func presentRow(w *call.Waiting, risk risk, principal string, now time.Time) vie
 	case approval.RuleNewTool:
 		row.Warnings = append(row.Warnings, view.Badge{Word: "new tool", Icon: "new", Level: view.Warn})
 	}
+	if c.Partial {
+		row.Warnings = append(row.Warnings, view.Badge{Word: "large arguments", Icon: "hidden", Level: view.Warn})
+	}
 	if fields.Hidden > 0 {
 		row.Warnings = append(row.Warnings, view.Badge{Word: "hidden characters", Icon: "hidden", Level: view.Danger})
 	}

@@ -55,7 +55,7 @@ func (s *Service) Decide(ctx context.Context, d Decision) (Waiting, error) {
 	if conflict != nil {
 		return Waiting{}, fmt.Errorf("decide approval %s: %w", d.CallID, conflict)
 	}
-	waiting, err := s.withCalls(ctx, []approval.Approval{settled})
+	waiting, err := s.withCalls(ctx, columns, []approval.Approval{settled})
 	if err != nil {
 		return Waiting{}, err
 	}

@@ -56,7 +56,7 @@ func (w *executeWorker) Work(ctx context.Context, job *river.Job[executeArgs]) e
 	if !s.flights.add(id) {
 		return nil // this process is at it
 	}
-	defer s.flights.done(id)
+	defer s.flights.release(id)
 	c, err := s.load(ctx, id)
 	if errors.Is(err, ErrNotFound) {
 		return river.JobCancel(err)

@@ -15,16 +15,17 @@ import (
 
 // finishItem is an outcome on its way into the database.
 type finishItem struct {
-	call    *Call
-	outcome outcome
-	written bool // false: the claim had been taken away
+	call     *Call
+	outcome  outcome
+	announce bool // whether another process may be waiting for it
+	written  bool // false: the claim had been taken away
 }
 
 // finish writes the outcome of a call that this instance claimed, by
 // compare-and-set on the claim, and wakes whoever waits. A database that is away is waited for: the
 // outcome is known only here. When the claim is gone the outcome is kept as evidence.
-func (s *Service) finish(c *Call, o outcome) {
-	item := &finishItem{call: c, outcome: o}
+func (s *Service) finish(c *Call, o outcome, announce bool) {
+	item := &finishItem{call: c, outcome: o, announce: announce}
 	s.outcomes.do(item)
 	s.flights.done(c.ID) // before waking: whoever sees the call in flight relies on being woken
 	if !item.written {
@@ -69,7 +70,7 @@ func (s *Service) writeOutcomes(ctx context.Context, items []*finishItem) error 
 	for i, item := range items {
 		item.written = false
 		finished[i] = item.event()
-		if item.call.Gated { // only those may be waited for by another process
+		if item.announce {
 			announce = append(announce, item.call.ID.String())
 		}
 	}
@@ -160,8 +161,7 @@ func (s *Service) keepLate(ctx context.Context, item *finishItem) error {
 			return fmt.Errorf("keep late outcome of call %s: %w", item.call.ID, err)
 		}
 		if tag.RowsAffected() == 0 {
-			item.written = true
-			return nil
+			return tx.QueryRow(ctx, `SELECT status = $2 FROM calls WHERE id = $1`, item.call.ID, o.status).Scan(&item.written)
 		}
 		s.Logger.Warn("an outcome came after the call had become unknown; kept as evidence", "call", item.call.ID, "status", o.status)
 		return audit.Write(ctx, tx, audit.Event{

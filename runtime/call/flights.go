@@ -8,15 +8,16 @@ import (
 )
 
 // flights are the calls that this process is sending. A claim of ours that is
-// not among them was never sent: its commit was not confirmed.
+// not among them was never sent: its commit was not confirmed. So a call that may have been sent
+// stays among them until its outcome is written, whatever happens in between.
 type flights struct {
 	mu    sync.Mutex
-	calls map[uuid.UUID]struct{}
-	empty chan struct{} // closed while there are none
+	calls map[uuid.UUID]bool // whether sending began
+	empty chan struct{}      // closed while there are none
 }
 
 func newFlights() *flights {
-	f := &flights{calls: map[uuid.UUID]struct{}{}, empty: make(chan struct{})}
+	f := &flights{calls: map[uuid.UUID]bool{}, empty: make(chan struct{})}
 	close(f.empty)
 	return f
 }
@@ -31,7 +32,7 @@ func (f *flights) add(id uuid.UUID) bool {
 	if len(f.calls) == 0 {
 		f.empty = make(chan struct{})
 	}
-	f.calls[id] = struct{}{}
+	f.calls[id] = false
 	return true
 }
 
@@ -42,13 +43,33 @@ func (f *flights) has(id uuid.UUID) bool {
 	return ok
 }
 
-// done may be called again for a call that is no longer in flight.
+// sending says that from here on bytes of the call may be on their way.
+func (f *flights) sending(id uuid.UUID) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.calls[id] = true
+}
+
+// release ends the flight of a call that was not sent; one that may have been
+// ends with [flights.done] only.
+func (f *flights) release(id uuid.UUID) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if sent, ok := f.calls[id]; ok && !sent {
+		f.remove(id)
+	}
+}
+
+// done ends the flight of a call whose outcome is written.
 func (f *flights) done(id uuid.UUID) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if _, ok := f.calls[id]; !ok {
-		return
+	if _, ok := f.calls[id]; ok {
+		f.remove(id)
 	}
+}
+
+func (f *flights) remove(id uuid.UUID) {
 	delete(f.calls, id)
 	if len(f.calls) == 0 {
 		close(f.empty)

@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/riverqueue/river"
 
+	"github.com/holdpoint/holdpoint/approval"
 	"github.com/holdpoint/holdpoint/internal/audit"
 	"github.com/holdpoint/holdpoint/internal/postgres"
 	"github.com/holdpoint/holdpoint/runtime/tool"
@@ -24,6 +25,8 @@ const (
 	// does while the database has just started.
 	steadyBeats   = int(silence/beatInterval) + 1
 	databaseGrace = silence + 3*beatInterval
+
+	sweepBeats = 150 // five minutes
 )
 
 // beat writes this instance's heartbeat.
@@ -40,7 +43,7 @@ func (s *Service) beat(ctx context.Context) error {
 func (s *Service) keepBeating() {
 	ticker := time.NewTicker(beatInterval)
 	defer ticker.Stop()
-	steady := steadyBeats
+	steady, beats := steadyBeats, 0
 	last := s.Now()
 	for {
 		select {
@@ -58,6 +61,10 @@ func (s *Service) keepBeating() {
 		if err == nil {
 			if steady++; steady >= steadyBeats {
 				err = errors.Join(s.takeOver(ctx), s.reconcile(ctx))
+				if beats%sweepBeats == 0 {
+					err = errors.Join(err, s.sweep(ctx))
+				}
+				beats++
 			}
 		}
 		cancel()
@@ -91,7 +98,7 @@ func (s *Service) takeOver(ctx context.Context) error {
 		if lost, err = s.markUnknown(ctx, tx, dead); err != nil {
 			return err
 		}
-		return s.enqueueApproved(ctx, tx)
+		return s.enqueueApproved(ctx, tx, 0)
 	})
 	if err != nil {
 		return fmt.Errorf("take over from silent instances: %w", err)
@@ -152,7 +159,7 @@ func (s *Service) reconcile(ctx context.Context) (err error) {
 			continue
 		}
 		err := s.giveBack(ctx, id)
-		s.flights.done(id)
+		s.flights.release(id)
 		if err != nil {
 			return err
 		}
@@ -178,17 +185,57 @@ func (s *Service) giveBack(ctx context.Context, id uuid.UUID) error {
 		})
 	}
 	return postgres.InTx(ctx, s.Pool, func(tx pgx.Tx) error {
-		_, err := tx.Exec(ctx, `UPDATE calls SET status = 'approved', claimed_by = NULL, claimed_at = NULL
+		tag, err := tx.Exec(ctx, `UPDATE calls SET status = 'approved', claimed_by = NULL, claimed_at = NULL
 			WHERE id = $1 AND status = 'executing' AND claimed_by = $2`, id, s.Instance)
 		if err != nil {
 			return fmt.Errorf("give back call %s: %w", id, err)
 		}
-		return s.enqueueApproved(ctx, tx)
+		if tag.RowsAffected() == 0 {
+			return nil
+		}
+		event := audit.Event{Actor: audit.System(), Action: "call.given_back", Subject: id}
+		if err := audit.Write(ctx, tx, event); err != nil {
+			return err
+		}
+		return s.enqueue(ctx, tx, []uuid.UUID{id})
 	})
 }
 
-// enqueueApproved gives every approved call that nobody claimed a job. Jobs beyond the first find the call claimed.
-func (s *Service) enqueueApproved(ctx context.Context, tx pgx.Tx) error {
+// sweep looks, now and then, for what no single event tells of: claims of instances that are gone
+// (one that was frozen while it was judged may still have claimed), and approved calls whose job is gone. It
+// reads the whole table.
+func (s *Service) sweep(ctx context.Context) error {
+	var lost []uuid.UUID
+	err := postgres.InTx(ctx, s.Pool, func(tx pgx.Tx) error {
+		rows, err := tx.Query(ctx, `SELECT DISTINCT claimed_by FROM calls
+			WHERE status = 'executing' AND claimed_at < holdpoint_now() - $1 * interval '1 second'
+				AND NOT EXISTS (SELECT FROM instances WHERE instances.id = calls.claimed_by)`, silence.Seconds())
+		if err != nil {
+			return fmt.Errorf("find claims of nobody: %w", err)
+		}
+		gone, err := pgx.CollectRows(rows, pgx.RowTo[uuid.UUID])
+		if err != nil {
+			return fmt.Errorf("find claims of nobody: %w", err)
+		}
+		if len(gone) > 0 {
+			if lost, err = s.markUnknown(ctx, tx, gone); err != nil {
+				return err
+			}
+		}
+		return s.enqueueApproved(ctx, tx, silence)
+	})
+	if err != nil {
+		return fmt.Errorf("sweep: %w", err)
+	}
+	for _, id := range lost {
+		s.hub.wake(id, nil)
+	}
+	return nil
+}
+
+// enqueueApproved gives every call that was approved that long ago and that
+// nobody claimed a job. Jobs beyond the first find the call claimed.
+func (s *Service) enqueueApproved(ctx context.Context, tx pgx.Tx, age time.Duration) error {
 	rows, err := tx.Query(ctx, `SELECT id FROM calls WHERE status = 'approved'`)
 	if err != nil {
 		return fmt.Errorf("find approved calls: %w", err)
@@ -197,6 +244,15 @@ func (s *Service) enqueueApproved(ctx context.Context, tx pgx.Tx) error {
 	if err != nil {
 		return fmt.Errorf("find approved calls: %w", err)
 	}
+	if len(ids) > 0 && age > 0 {
+		if ids, err = approval.DecidedBefore(ctx, tx, ids, age); err != nil {
+			return err
+		}
+	}
+	return s.enqueue(ctx, tx, ids)
+}
+
+func (s *Service) enqueue(ctx context.Context, tx pgx.Tx, ids []uuid.UUID) error {
 	if len(ids) == 0 {
 		return nil
 	}

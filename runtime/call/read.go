@@ -9,24 +9,33 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
-	"github.com/holdpoint/holdpoint/approval"
 	"github.com/holdpoint/holdpoint/internal/audit"
 	"github.com/holdpoint/holdpoint/internal/failpoint"
 	"github.com/holdpoint/holdpoint/internal/postgres"
 )
 
-const columns = `id, agent_id, principal_id, conversation_id, skill_id, skill_revision, created_at, finished_at,
-	delivered_at, claimed_by, gated, status, tool, exposed_name, pin, arguments, coalesce(code, ''),
-	coalesce(failure, ''), coalesce(effect, ''), coalesce(message, ''), result, late::text, resolution`
+// columns are those of one call; listColumns leave out arguments and results
+// that are larger than 64 KiB: a list of them would not fit into memory.
+const (
+	columns     = headColumns + `, arguments, result, NULL::bytea` + tailColumns
+	listColumns = headColumns + `, CASE WHEN octet_length(arguments) <= 65536 THEN arguments END,
+	CASE WHEN octet_length(result) <= 65536 THEN result END,
+	CASE WHEN octet_length(arguments) > 65536 OR octet_length(result) > 65536 THEN sha256(arguments) END` + tailColumns
+)
+
+const headColumns = `id, agent_id, principal_id, conversation_id, skill_id, skill_revision, created_at, finished_at,
+	delivered_at, claimed_by, gated, status, tool, exposed_name, pin`
+
+const tailColumns = `, coalesce(code, ''), coalesce(failure, ''), coalesce(effect, ''), coalesce(message, ''), late::text, resolution`
 
 func scan(row pgx.CollectableRow) (Call, error) {
 	var c Call
 	var principal, conversation, claimant *uuid.UUID
-	var pin, arguments, result []byte
+	var pin, arguments, result, sum []byte
 	var late *string
 	err := row.Scan(&c.ID, &c.AgentID, &principal, &conversation, &c.SkillID, &c.SkillRevision, &c.CreatedAt, &c.FinishedAt,
-		&c.DeliveredAt, &claimant, &c.Gated, &c.Status, &c.Tool, &c.ExposedName, &pin, &arguments, &c.Code,
-		&c.Failure, &c.Effect, &c.Message, &result, &late, &c.Resolution)
+		&c.DeliveredAt, &claimant, &c.Gated, &c.Status, &c.Tool, &c.ExposedName, &pin,
+		&arguments, &result, &sum, &c.Code, &c.Failure, &c.Effect, &c.Message, &late, &c.Resolution)
 	if err != nil {
 		return c, err
 	}
@@ -35,6 +44,9 @@ func scan(row pgx.CollectableRow) (Call, error) {
 	}
 	c.PrincipalID, c.ConversationID, c.claimedBy = deref(principal), deref(conversation), deref(claimant)
 	c.Arguments, c.Result = arguments, result
+	if c.Partial = sum != nil; c.Partial {
+		copy(c.sum[:], sum)
+	}
 	if late != nil {
 		c.Late = json.RawMessage(*late)
 	}
@@ -129,7 +141,7 @@ func (s *Service) List(ctx context.Context, f Filter) ([]Call, uuid.UUID, error)
 		}
 		f.AgentID = f.Viewer.AgentID
 	}
-	calls, err := s.query(ctx, `SELECT `+columns+` FROM calls
+	calls, err := s.query(ctx, `SELECT `+listColumns+` FROM calls
 		WHERE ($1::uuid IS NULL OR agent_id = $1) AND ($2 = '' OR status = $2) AND ($3::uuid IS NULL OR id < $3)
 			AND (NOT $4 OR principal_id IS NOT DISTINCT FROM $5::uuid)
 		ORDER BY id DESC LIMIT $6`,
@@ -211,90 +223,4 @@ func resolvedBefore(c *Call) string {
 		return ", resolved before as " + c.Resolution.Outcome
 	}
 	return ""
-}
-
-// QueueFilter selects approvals.
-type QueueFilter struct {
-	Status approval.Status // empty: all
-	Before uuid.UUID       // only older ones: the cursor
-	Limit  int             // at most 200; zero: 50
-}
-
-// Approvals returns approvals with their calls, newest first, and the cursor of the next page.
-func (s *Service) Approvals(ctx context.Context, f QueueFilter) ([]Waiting, uuid.UUID, error) {
-	limit := clampLimit(f.Limit)
-	approvals, err := approval.List(ctx, s.Pool, approval.Filter{Status: f.Status, Before: f.Before, Limit: limit + 1})
-	if err != nil {
-		return nil, uuid.Nil, err
-	}
-	var next uuid.UUID
-	if len(approvals) > limit {
-		approvals, next = approvals[:limit], approvals[limit-1].CallID
-	}
-	waiting, err := s.withCalls(ctx, approvals)
-	return waiting, next, err
-}
-
-// Queue returns up to limit pending approvals by deadline, and how many are pending in all.
-func (s *Service) Queue(ctx context.Context, limit int) ([]Waiting, int, error) {
-	approvals, err := approval.Queue(ctx, s.Pool, limit)
-	if err != nil {
-		return nil, 0, err
-	}
-	pulse, err := s.Pulse(ctx)
-	if err != nil {
-		return nil, 0, err
-	}
-	waiting, err := s.withCalls(ctx, approvals)
-	return waiting, pulse.Pending, err
-}
-
-// Pulse changes when the queue does; it is cheap to ask.
-func (s *Service) Pulse(ctx context.Context) (approval.Pulse, error) {
-	return approval.ReadPulse(ctx, s.Pool)
-}
-
-// Approval returns one approval with its call, or approval.ErrNotFound. One that is
-// overdue is expired first.
-func (s *Service) Approval(ctx context.Context, callID uuid.UUID) (Waiting, error) {
-	if err := s.Expire(ctx, callID); err != nil {
-		return Waiting{}, err
-	}
-	found, err := approval.Get(ctx, s.Pool, callID)
-	if err != nil {
-		return Waiting{}, err
-	}
-	waiting, err := s.withCalls(ctx, []approval.Approval{found})
-	if err != nil {
-		return Waiting{}, err
-	}
-	return waiting[0], nil
-}
-
-// withCalls joins approvals with their calls, in their order.
-func (s *Service) withCalls(ctx context.Context, approvals []approval.Approval) ([]Waiting, error) {
-	ids := make([]uuid.UUID, len(approvals))
-	for i := range approvals {
-		ids[i] = approvals[i].CallID
-	}
-	calls, err := s.query(ctx, `SELECT `+columns+` FROM calls WHERE id = ANY($1)`, ids)
-	if err != nil {
-		return nil, fmt.Errorf("read calls of approvals: %w", err)
-	}
-	if err := s.name(ctx, calls); err != nil {
-		return nil, err
-	}
-	byID := make(map[uuid.UUID]Call, len(calls))
-	for i := range calls {
-		byID[calls[i].ID] = calls[i]
-	}
-	waiting := make([]Waiting, 0, len(approvals))
-	for _, a := range approvals {
-		c, ok := byID[a.CallID]
-		if !ok {
-			return nil, fmt.Errorf("approval %s has no call", a.CallID)
-		}
-		waiting = append(waiting, Waiting{Call: c, Approval: a})
-	}
-	return waiting, nil
 }

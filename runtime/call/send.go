@@ -4,7 +4,11 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"runtime/debug"
 	"time"
+
+	jsonv2 "github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/holdpoint/holdpoint/runtime/agent"
 	"github.com/holdpoint/holdpoint/runtime/tool"
@@ -27,6 +31,8 @@ type outcome struct {
 // send sends a claimed call and writes its outcome. It depends on no caller:
 // only the call's own timeout ends it.
 func (s *Service) send(c *Call, skill *agent.Skill, server tool.Server, definition tool.Definition) {
+	s.flights.sending(c.ID)
+	began := s.Now()
 	o := s.attempt(c, skill, server, definition)
 	if skill.Tools[c.Tool].Idempotent {
 		for attempt := 1; attempt < idempotentAttempts && o.failure == tool.TransportFailure; attempt++ {
@@ -37,10 +43,23 @@ func (s *Service) send(c *Call, skill *agent.Skill, server tool.Server, definiti
 			o = s.attempt(c, skill, server, definition)
 		}
 	}
-	s.finish(c, o)
+	// Others may wait in another process for what is gated, keyed, or took long enough to be asked for again.
+	s.finish(c, o, c.Gated || c.keyed || s.Now().Sub(began) > announceAfter)
 }
 
-func (s *Service) attempt(c *Call, skill *agent.Skill, server tool.Server, definition tool.Definition) outcome {
+// announceAfter is less than the agents' endpoint lets pass before it tells of a call.
+const announceAfter = 200 * time.Millisecond
+
+func (s *Service) attempt(c *Call, skill *agent.Skill, server tool.Server, definition tool.Definition) (o outcome) {
+	defer func() {
+		// Whatever breaks after sending began, the call has an outcome: it may have been executed.
+		if cause := recover(); cause != nil {
+			s.Logger.Error("sending a call broke off", "call", c.ID, "cause", cause, "stack", string(debug.Stack()))
+			o = failed(&tool.Failure{
+				Kind: tool.ProtocolFailure, Effect: tool.EffectPossible, Message: "the answer could not be handled",
+			})
+		}
+	}()
 	source, err := s.Discovery.Source(server.Transport)
 	if err != nil {
 		return failed(&tool.Failure{Kind: tool.TransportFailure, Effect: tool.EffectNone, Message: err.Error()})
@@ -87,13 +106,13 @@ func (s *Service) checkOutput(definition tool.Definition, raw json.RawMessage) s
 	if err != nil {
 		return "the tool's outputSchema cannot be used: " + err.Error()
 	}
-	var result struct {
-		StructuredContent json.RawMessage `json:"structuredContent"`
+	var result struct { // names count to the letter, and none may stand twice
+		StructuredContent jsontext.Value `json:"structuredContent"`
 	}
-	if err := json.Unmarshal(raw, &result); err != nil {
-		return "the result is not a JSON object"
+	if err := jsonv2.Unmarshal(raw, &result, jsontext.AllowInvalidUTF8(true)); err != nil {
+		return "the result is not a JSON object without duplicate names"
 	}
-	if problems := schemas.ValidateOutput(result.StructuredContent); len(problems) > 0 {
+	if problems := schemas.ValidateOutput(json.RawMessage(result.StructuredContent)); len(problems) > 0 {
 		return "the result breaks the tool's outputSchema: " + listProblems(problems)
 	}
 	return ""

@@ -132,21 +132,18 @@ func (s *Service) submitParked(c *Call, sub *Submission, skill *agent.Skill, ver
 func (s *Service) submitDirect(c *Call, sub *Submission, skill *agent.Skill, server tool.Server, definition tool.Definition) (Ticket, error) {
 	c.Status, c.claimedBy = Executing, s.Instance
 	item := &intakeItem{call: c, event: submitted(c, sub, "call.allowed", nil)}
-	if sub.IdempotencyKey != "" {
+	if c.keyed = sub.IdempotencyKey != ""; c.keyed {
 		item.attachKey = attachKey(sub)
 	}
 	if !s.flights.add(c.ID) {
 		return Ticket{}, fmt.Errorf("submit %s: call id %s is in use", sub.Entry.Name, c.ID)
 	}
 	s.direct.do(item)
-	if item.err != nil || item.ticket.Attached {
-		s.flights.done(c.ID)
+	if item.err != nil || item.ticket.Attached || item.ticket.Status != Executing {
+		s.flights.release(c.ID) // not ours to send: made before, or the claim was taken away meanwhile
 		return item.ticket, item.err
 	}
-	s.background.Go(func() {
-		defer s.flights.done(c.ID)
-		s.send(c, skill, server, definition)
-	})
+	s.background.Go(func() { s.send(c, skill, server, definition) })
 	return item.ticket, nil
 }
 

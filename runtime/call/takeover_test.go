@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"sync"
 	"testing"
 
@@ -128,5 +129,40 @@ func TestLateOutcome(t *testing.T) {
 	}
 	if got := w.actions(ticket.ID); got != "call.allowed call.late_outcome " {
 		t.Errorf("audit: %s", got)
+	}
+}
+
+// TestPanicAfterSending: whatever breaks while a call is being sent, it is not sent again.
+func TestPanicAfterSending(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.source.reply = func(tool.CallRequest) (tool.Result, error) { panic("hostile") }
+	gated := w.submit("files__write", `{"n":1}`)
+	check(t, w.decide(gated.ID, true))
+	for _, ticket := range []call.Ticket{gated, w.submit("open__echo", `{}`)} {
+		if c := w.wait(ticket.ID); c.Failure != tool.ProtocolFailure || c.Effect != tool.EffectPossible {
+			t.Errorf("call ended as %s, %s, %s", c.Status, c.Failure, c.Effect)
+		}
+	}
+	if n := len(w.source.arrivals()); n != 2 {
+		t.Errorf("%d calls arrived, want 2", n)
+	}
+}
+
+// TestSweep: a claim of an instance that is gone, and an approved call whose job is gone.
+func TestSweep(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	orphan, jobless := w.submit("files__write", `{"n":1}`), w.submit("files__write", `{"n":2}`)
+	w.setStatus(`UPDATE approvals SET status = 'approved', decided_at = holdpoint_now() - interval '1 minute'`)
+	w.setStatus(`UPDATE calls SET status = 'executing', claimed_by = gen_random_uuid(),
+		claimed_at = holdpoint_now() - interval '1 minute' WHERE id = $1`, orphan.ID)
+	w.setStatus(`UPDATE calls SET status = 'approved' WHERE id = $1`, jobless.ID)
+	w.start(slog.New(slog.DiscardHandler)) // a process sweeps when it starts
+	if c := w.wait(orphan.ID); c.Status != call.Unknown {
+		t.Errorf("the orphan is %s", c.Status)
+	}
+	if c := w.wait(jobless.ID); c.Status != call.Succeeded {
+		t.Errorf("the call without a job is %s", c.Status)
 	}
 }

@@ -1,6 +1,7 @@
 package call
 
 import (
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"time"
@@ -82,7 +83,20 @@ type Call struct {
 	Late           json.RawMessage // evidence: an outcome that came after the call became unknown
 	Resolution     *Resolution     // of an unknown outcome
 
-	claimedBy uuid.UUID // the instance that sends it
+	// Partial: arguments or result are too large for a list and were left out of this one.
+	Partial bool
+
+	sum       [sha256.Size]byte // of the arguments, when Partial
+	claimedBy uuid.UUID         // the instance that sends it
+	keyed     bool              // with an idempotency key
+}
+
+// ArgumentsDigest is the SHA-256 of the argument bytes, also of those that were left out.
+func (c *Call) ArgumentsDigest() [sha256.Size]byte {
+	if c.Partial {
+		return c.sum
+	}
+	return sha256.Sum256(c.Arguments)
 }
 
 // Resolution is what an operator found out about an unknown outcome.

@@ -1,0 +1,96 @@
+package call
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/google/uuid"
+
+	"github.com/holdpoint/holdpoint/approval"
+)
+
+// QueueFilter selects approvals.
+type QueueFilter struct {
+	Status approval.Status // empty: all
+	Before uuid.UUID       // only older ones: the cursor
+	Limit  int             // at most 200; zero: 50
+}
+
+// Approvals returns approvals with their calls, newest first, and the cursor of the next page.
+func (s *Service) Approvals(ctx context.Context, f QueueFilter) ([]Waiting, uuid.UUID, error) {
+	limit := clampLimit(f.Limit)
+	approvals, err := approval.List(ctx, s.Pool, approval.Filter{Status: f.Status, Before: f.Before, Limit: limit + 1})
+	if err != nil {
+		return nil, uuid.Nil, err
+	}
+	var next uuid.UUID
+	if len(approvals) > limit {
+		approvals, next = approvals[:limit], approvals[limit-1].CallID
+	}
+	waiting, err := s.withCalls(ctx, listColumns, approvals)
+	return waiting, next, err
+}
+
+// Queue returns up to limit pending approvals by deadline, and how many are pending in all.
+func (s *Service) Queue(ctx context.Context, limit int) ([]Waiting, int, error) {
+	approvals, err := approval.Queue(ctx, s.Pool, limit)
+	if err != nil {
+		return nil, 0, err
+	}
+	pulse, err := s.Pulse(ctx)
+	if err != nil {
+		return nil, 0, err
+	}
+	waiting, err := s.withCalls(ctx, listColumns, approvals)
+	return waiting, pulse.Pending, err
+}
+
+// Pulse changes when the queue does; it is cheap to ask.
+func (s *Service) Pulse(ctx context.Context) (approval.Pulse, error) {
+	return approval.ReadPulse(ctx, s.Pool)
+}
+
+// Approval returns one approval with its call, or approval.ErrNotFound. One that is
+// overdue is expired first.
+func (s *Service) Approval(ctx context.Context, callID uuid.UUID) (Waiting, error) {
+	if err := s.Expire(ctx, callID); err != nil {
+		return Waiting{}, err
+	}
+	found, err := approval.Get(ctx, s.Pool, callID)
+	if err != nil {
+		return Waiting{}, err
+	}
+	waiting, err := s.withCalls(ctx, columns, []approval.Approval{found})
+	if err != nil {
+		return Waiting{}, err
+	}
+	return waiting[0], nil
+}
+
+// withCalls joins approvals with their calls, in their order.
+func (s *Service) withCalls(ctx context.Context, columns string, approvals []approval.Approval) ([]Waiting, error) {
+	ids := make([]uuid.UUID, len(approvals))
+	for i := range approvals {
+		ids[i] = approvals[i].CallID
+	}
+	calls, err := s.query(ctx, `SELECT `+columns+` FROM calls WHERE id = ANY($1)`, ids)
+	if err != nil {
+		return nil, fmt.Errorf("read calls of approvals: %w", err)
+	}
+	if err := s.name(ctx, calls); err != nil {
+		return nil, err
+	}
+	byID := make(map[uuid.UUID]Call, len(calls))
+	for i := range calls {
+		byID[calls[i].ID] = calls[i]
+	}
+	waiting := make([]Waiting, 0, len(approvals))
+	for _, a := range approvals {
+		c, ok := byID[a.CallID]
+		if !ok {
+			return nil, fmt.Errorf("approval %s has no call", a.CallID)
+		}
+		waiting = append(waiting, Waiting{Call: c, Approval: a})
+	}
+	return waiting, nil
+}
