@@ -292,3 +292,40 @@ func TestSignOutEndsTheSession(t *testing.T) {
 	p.Screenshot("tool error")
 	noComplaints(t, p)
 }
+
+func TestOutcomeComesByItself(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	release := make(chan struct{})
+	w.source.answer(func(tool.CallRequest) (tool.Result, error) {
+		<-release
+		return tool.Result{Raw: json.RawMessage(`{"content":[{"type":"text","text":"at last"}]}`)}, nil
+	})
+	id := w.submit(uuid.Nil, "files__save_csv", `{"filename":"one"}`)
+	p := w.signInWith(browsertest.Options{})
+	p.ClickOn("#row-" + id.String() + " a")
+	p.Wait("decide")
+	p.WaitFor("buttons to work", armed)
+	p.Click("approve")
+	p.WaitText("state", "Running")
+	p.WaitFor("a second look", `performance.getEntriesByType("resource").filter(e => e.name.includes("known=executing")).length > 1`)
+	close(release)
+	p.WaitText("outcome", "at last")
+	noComplaints(t, p)
+}
+
+func TestInterruptedStreamIsTold(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	id := w.submit(uuid.Nil, "files__save_csv", `{"filename":"one"}`)
+	p := w.signInWith(browsertest.Options{})
+	p.WaitFor("the stream", `document.documentElement.hasAttribute("data-live")`)
+	w.ui.Close()
+	p.Wait("stale")
+	p.Screenshot("stale")
+	p.ClickOn("#row-" + id.String() + " a")
+	p.Wait("decide")
+	p.WaitFor("buttons to work", armed)
+	p.Click("approve")
+	p.WaitText("outcome", "Saved 2 rows")
+}

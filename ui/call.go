@@ -40,6 +40,10 @@ func (u *UI) answerWithCall(w http.ResponseWriter, r *http.Request, status int, 
 		u.fail(w, r, err)
 		return
 	}
+	if partOnly(r) && r.Method == http.MethodGet && r.URL.Query().Get("known") == subject.state() {
+		w.WriteHeader(http.StatusNoContent) // it is on the screen
+		return
+	}
 	access, _ := login.Access(r.Context())
 	presented := presentCall(subject, access, formatOf(r), s)
 	if partOnly(r) {
@@ -92,6 +96,21 @@ func (u *UI) subject(ctx context.Context, id uuid.UUID) (*subject, error) {
 		return nil, err
 	}
 	return s, u.describe(ctx, s)
+}
+
+// state differs when what is shown of the call does, but for its countdown.
+func (s *subject) state() string {
+	state := string(s.call.Status)
+	if s.current {
+		state += ".current"
+	}
+	if s.call.Resolution != nil {
+		state += ".resolved"
+	}
+	if len(s.call.Late) > 0 {
+		state += ".late"
+	}
+	return state
 }
 
 // describe adds what is known of the call's tool.

@@ -1,6 +1,7 @@
 package ui
 
 import (
+	"compress/gzip"
 	"context"
 	"errors"
 	"net/http"
@@ -43,9 +44,22 @@ func roleWords(access identity.Access) string {
 func partOnly(r *http.Request) bool { return r.Header.Get("HX-Request") == "true" }
 
 func (u *UI) render(w http.ResponseWriter, r *http.Request, status int, page templ.Component) {
-	w.Header().Set("Content-Type", "text/html; charset=utf-8")
-	w.WriteHeader(status)
-	if err := page.Render(r.Context(), w); err != nil && r.Context().Err() == nil {
+	h := w.Header()
+	h.Set("Content-Type", "text/html; charset=utf-8")
+	h.Add("Vary", "Accept-Encoding")
+	var err error
+	if strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
+		// What an attacker can put into a page lies beside nothing secret, so that
+		// its compressed length betrays nothing.
+		h.Set("Content-Encoding", "gzip")
+		w.WriteHeader(status)
+		zipped := gzip.NewWriter(w)
+		err = errors.Join(page.Render(r.Context(), zipped), zipped.Close())
+	} else {
+		w.WriteHeader(status)
+		err = page.Render(r.Context(), w)
+	}
+	if err != nil && r.Context().Err() == nil {
 		u.log.Warn("writing a page", "path", r.URL.Path, "error", err)
 	}
 }

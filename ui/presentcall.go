@@ -20,7 +20,7 @@ import (
 func presentCall(s *subject, who identity.Access, f format, how shown) view.Call {
 	c := &s.call
 	v := view.Call{
-		ID: c.ID.String(), URL: callURL(c.ID), Phase: string(c.Status), Live: !c.Status.Final(),
+		ID: c.ID.String(), URL: callURL(c.ID), Phase: string(c.Status), Live: !c.Status.Final(), State: s.state(),
 		Status: statusBadge(c.Status), Risk: s.risk.badge, Notice: how.notice,
 		Sentence: view.Sentence{
 			Agent: c.Agent, Verb: verb(c.Status), Skill: c.Skill, Tool: c.Tool,

@@ -72,6 +72,36 @@ func TestPartsOfPages(t *testing.T) {
 	}
 }
 
+func TestUnchangedCallIsNotSentAgain(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	v := w.signedIn("ana", identity.Reviewer)
+	id := w.submit(uuid.Nil, "files__save_csv", `{"filename":"x"}`)
+	state := v.get(callPath(id)).find("call").AttrOr("data-state", "")
+	known := callPath(id) + "?view=json&known=" + url.QueryEscape(state)
+	if a := v.get(known, "HX-Request", "true"); a.status != http.StatusNoContent {
+		t.Errorf("unchanged: %d", a.status)
+	}
+	if a := v.get(known); a.status != http.StatusOK {
+		t.Errorf("the whole page: %d", a.status)
+	}
+	w.approve(v, id)
+	w.outcome(id)
+	if a := v.get(known, "HX-Request", "true"); a.status != http.StatusOK || a.find("outcome").Length() != 1 {
+		t.Errorf("changed: %d", a.status)
+	}
+}
+
+func TestPagesAreCompressed(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	v := w.signedIn("ana", identity.Reviewer)
+	a := v.get("/calls", "Accept-Encoding", "gzip")
+	if a.header.Get("Content-Encoding") != "gzip" || !strings.HasPrefix(a.body, "\x1f\x8b") {
+		t.Errorf("encoding %q", a.header.Get("Content-Encoding"))
+	}
+}
+
 func TestAssets(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

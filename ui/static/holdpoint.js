@@ -2,149 +2,29 @@
 // something changed, counts down, and makes keys work. Nothing depends on it: without it
 // every page and every form works by itself.
 
-const find = (selector, root = document) => root.querySelector(selector);
-const findAll = (selector, root = document) => [...root.querySelectorAll(selector)];
-const page = document.documentElement;
+import { countDown, localTimes, now, setClock } from "./clock.js";
+import { announce, find, findAll, page, setPending, setStale } from "./page.js";
+import { hold, letMove } from "./rows.js";
+import { live } from "./stream.js";
+
 const wide = matchMedia("(width >= 64rem)");
-const hovers = matchMedia("(hover: hover)");
 
 const call = () => find("#call[data-call]");
 const queue = () => find("#queue");
 const selectedRow = () => find("#rows > [data-hp-selected]");
 
-// ---- time, by the server's clock
-
-let offset = Number(page.dataset.now) - Date.now();
-const now = () => Date.now() + offset;
-
-function left(ms) {
-	const s = Math.max(0, Math.ceil(ms / 1000));
-	if (s < 60) return `${s} s`;
-	if (s < 3600) return `${Math.floor(s / 60)} min ${s % 60} s`;
-	if (s < 86400) return `${Math.floor(s / 3600)} h ${Math.floor((s % 3600) / 60)} min`;
-	return `${Math.floor(s / 86400)} d ${Math.floor((s % 86400) / 3600)} h`;
-}
-
-function countDown() {
-	for (const element of findAll("[data-deadline]")) {
-		const ms = Number(element.dataset.deadline) - now();
-		const text = ms > 0 ? left(ms) : "time is up";
-		if (element.textContent !== text) element.textContent = text;
-		element.classList.toggle("urgent", ms < 60000);
-		if (element.closest("#call")) warn(element, ms);
-	}
-}
-
-// warn announces the countdown of the call on the screen at 60 and 20 seconds
-// only, and looks at the call again when its time is up.
-function warn(element, ms) {
-	const s = Math.ceil(ms / 1000);
-	const step = s <= 0 ? 0 : s <= 20 ? 20 : s <= 60 ? 60 : -1;
-	const said = element.dataset.hpSaid ?? String(step > 0 && s < step - 1 ? step : -1);
-	element.dataset.hpSaid = said;
-	if (step < 0 || said === String(step)) return;
-	element.dataset.hpSaid = String(step);
-	if (step === 0) refresh();
-	else announce(`${step} seconds left to decide`);
-}
-
-const clock = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "medium" });
-
-function localTimes() {
-	for (const element of findAll("time[data-clock]")) {
-		const text = clock.format(new Date(element.dateTime));
-		if (element.textContent === text) continue;
-		element.title = element.dateTime;
-		element.textContent = text;
-	}
-}
-
-function announce(text) {
-	find("#announce").textContent = text;
-}
-
-// ---- live: one stream for all tabs of a browser
+// ---- renewing what is on the screen
 
 let lastState;
 
 function onPulse(pulse) {
-	offset = pulse.now - Date.now();
+	setClock(pulse.now);
 	setPending(pulse.pending);
 	setStale(false);
 	if (pulse.state === lastState) return;
 	lastState = pulse.state;
 	refresh();
 }
-
-function setPending(n) {
-	const count = find("#pending");
-	if (!count) return;
-	count.textContent = n.toLocaleString("en");
-	count.hidden = n === 0;
-	const title = document.title.replace(/^\([\d,]+\) /, "");
-	document.title = n > 0 ? `(${n.toLocaleString("en")}) ${title}` : title;
-	const icon = find("#favicon");
-	const href = n > 0 ? icon.dataset.waiting : icon.dataset.quiet;
-	if (icon.getAttribute("href") !== href) icon.setAttribute("href", href);
-}
-
-function setStale(stale) {
-	find("#stale").hidden = !stale;
-	page.toggleAttribute("data-live", !stale);
-}
-
-// stream keeps an EventSource open and tells what it says to every tab.
-function stream(tell) {
-	let source, silence;
-	const expectMore = () => {
-		clearTimeout(silence);
-		silence = setTimeout(() => tell({ kind: "stale" }), 40000);
-	};
-	const open = () => {
-		source = new EventSource("/events");
-		source.addEventListener("pulse", (event) => {
-			expectMore();
-			tell({ kind: "pulse", pulse: JSON.parse(event.data) });
-		});
-		source.addEventListener("end", () => tell({ kind: "end" }));
-		source.addEventListener("error", () => {
-			tell({ kind: "stale" });
-			if (source.readyState === EventSource.CLOSED) setTimeout(open, 3000);
-		});
-	};
-	open();
-}
-
-function live() {
-	const channel = new BroadcastChannel("holdpoint-live");
-	let last, leads = false;
-	const take = (message) => {
-		if (message.kind === "pulse") onPulse(message.pulse);
-		else if (message.kind === "stale") setStale(true);
-		else if (message.kind === "end") location.reload();
-	};
-	const tell = (message) => {
-		last = message;
-		channel.postMessage(message);
-		take(message);
-	};
-	channel.onmessage = ({ data }) => {
-		if (data.kind !== "hello") take(data);
-		else if (leads && last) channel.postMessage(last);
-	};
-	if (!navigator.locks) {
-		stream(take);
-		return;
-	}
-	channel.postMessage({ kind: "hello" });
-	navigator.locks.request("holdpoint-live", () => {
-		leads = true;
-		stream(tell);
-		return new Promise(() => {}); // as long as this tab is there
-	});
-}
-
-// ---- renewing what is on the screen
 
 const pace = 300; // ms between two renewals
 let due, renewed = -Infinity;
@@ -162,7 +42,9 @@ function refresh() {
 function renewCall() {
 	const shown = call();
 	if (!shown?.hasAttribute("data-live") || shown.dataset.step === "confirm" && remaining(shown) > 0) return;
-	htmx.ajax("GET", shown.dataset.url, { source: "#main", target: "#call", swap: "outerMorph" });
+	const url = new URL(shown.dataset.url, location.href);
+	url.searchParams.set("known", shown.dataset.state); // nothing comes back if it is still that
+	htmx.ajax("GET", url.pathname + url.search, { source: "#main", target: "#call", swap: "outerMorph" });
 }
 
 function remaining(shown) {
@@ -184,59 +66,7 @@ function watchOutcome() {
 	wait = Math.min(wait * 1.5, 3000);
 }
 
-// ---- the list never moves what somebody points at
-
-let release = false;
-
-// hold changes what arrives so that the rows down to the one under the pointer or
-// focus stay where they are: new ones above it are counted, gone ones turn grey.
-function hold(arriving) {
-	const rows = findAll("#rows > li");
-	const held = release ? -1 : rows.findLastIndex((row) =>
-		row.contains(document.activeElement) || hovers.matches && row.matches(":hover"));
-	release = false;
-	if (held < 0) return;
-	const list = find("#rows", arriving) ?? emptyList(arriving);
-	const incoming = new Map([...list.children].map((row) => [row.id, row]));
-	const kept = rows.slice(0, held + 1).map((row) => incoming.get(row.id) ?? goneRow(row));
-	const keptIDs = new Set(kept.map((row) => row.id));
-	const known = new Set(rows.map((row) => row.id));
-	const limit = deadlineOf(kept.at(-1));
-	const after = [...incoming.values()].filter((row) =>
-		!keptIDs.has(row.id) && (known.has(row.id) || deadlineOf(row) >= limit));
-	const back = incoming.size - after.length - kept.filter((row) => incoming.has(row.id)).length;
-	list.replaceChildren(...kept, ...after);
-	const chip = find("#fresh", arriving);
-	chip.hidden = back === 0;
-	chip.textContent = `${back} new`;
-}
-
-function deadlineOf(row) {
-	const timer = find("[data-deadline], [data-was]", row);
-	return Number(timer.dataset.deadline ?? timer.dataset.was);
-}
-
-function emptyList(arriving) {
-	const list = document.createElement("ol");
-	list.className = "rows";
-	list.id = "rows";
-	find(".empty", arriving).replaceWith(list);
-	return list;
-}
-
-function goneRow(row) {
-	const gone = row.cloneNode(true);
-	gone.classList.add("gone");
-	const timer = find("[data-deadline]", gone);
-	if (timer) {
-		timer.dataset.was = timer.dataset.deadline;
-		timer.removeAttribute("data-deadline");
-		timer.classList.remove("urgent");
-		timer.textContent = "no longer waiting";
-	}
-	return gone;
-}
-
+// letGo renews a list that holds something back when nobody points at it any more.
 const letGo = () => {
 	if (find("#rows > .gone") || find("#fresh")?.hidden === false) refresh();
 };
@@ -374,7 +204,7 @@ function onClick(event) {
 		return;
 	}
 	if (event.target.closest("#fresh")) {
-		release = true;
+		letMove();
 		refresh();
 		return;
 	}
@@ -393,7 +223,7 @@ function onClick(event) {
 
 function afterChange() {
 	noteChange();
-	countDown();
+	countDown(refresh);
 	localTimes();
 	restoreDraft();
 	watchOutcome();
@@ -422,7 +252,7 @@ if (keysBox) {
 
 afterChange();
 if (document.body.hasAttribute("data-signed-in")) {
-	setInterval(countDown, 1000);
-	live();
+	setInterval(() => countDown(refresh), 1000);
+	live(onPulse, () => setStale(true));
 }
 page.setAttribute("data-ready", "");

@@ -1,6 +1,6 @@
 // Package static owns the files that the dashboard's pages load: styles, scripts and
-// marks. They are part of the program and served under names that hold their digest, so that a
-// browser keeps them for ever and never mixes two versions.
+// marks. They are part of the program and served below a digest of them all, so that a browser
+// keeps them for ever, never mixes two versions, and modules find each other.
 package static
 
 import (
@@ -10,16 +10,17 @@ import (
 	"embed"
 	"encoding/hex"
 	"fmt"
+	"io/fs"
 	"net/http"
 	"path"
 	"strconv"
 	"strings"
 )
 
-//go:embed holdpoint.css holdpoint.js mark.svg mark-waiting.svg vendor/*.js
+//go:embed *.css *.js *.svg vendor/*.js
 var files embed.FS
 
-// The names of the files, for [Assets.URL].
+// The names of the files that pages refer to, for [Assets.URL].
 const (
 	CSS         = "holdpoint.css"
 	JS          = "holdpoint.js"
@@ -40,26 +41,34 @@ type asset struct {
 
 // Assets serves the files.
 type Assets struct {
+	base   string
 	byPath map[string]asset
-	urls   map[string]string
 }
 
 // Load reads the files that are part of the program.
 func Load() (*Assets, error) {
-	a := &Assets{byPath: make(map[string]asset), urls: make(map[string]string)}
-	for _, name := range []string{CSS, JS, HTMX, HTMXCSP, Mark, MarkWaiting} {
+	a := &Assets{byPath: make(map[string]asset)}
+	names, err := fs.Glob(files, "*.*")
+	if err != nil {
+		return nil, fmt.Errorf("load assets: %w", err)
+	}
+	digest := sha256.New()
+	contents := make(map[string][]byte)
+	for _, name := range append(names, HTMX, HTMXCSP) {
 		content, err := files.ReadFile(name)
 		if err != nil {
 			return nil, fmt.Errorf("load asset: %w", err)
 		}
+		contents[name] = content
+		_, _ = digest.Write(content) // never fails
+	}
+	a.base = Prefix + hex.EncodeToString(digest.Sum(nil)[:8]) + "/"
+	for name, content := range contents {
 		gzipped, err := compress(content)
 		if err != nil {
 			return nil, fmt.Errorf("load asset %s: %w", name, err)
 		}
-		sum := sha256.Sum256(content)
-		url := Prefix + hex.EncodeToString(sum[:8]) + "/" + path.Base(name)
-		a.urls[name] = url
-		a.byPath[url] = asset{contentType: contentType(name), plain: content, gzipped: gzipped}
+		a.byPath[a.URL(name)] = asset{contentType: contentType(name), plain: content, gzipped: gzipped}
 	}
 	return a, nil
 }
@@ -92,8 +101,8 @@ func compress(content []byte) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// URL is where the file is served; empty for one that does not exist.
-func (a *Assets) URL(name string) string { return a.urls[name] }
+// URL is where the file is served.
+func (a *Assets) URL(name string) string { return a.base + path.Base(name) }
 
 // ServeHTTP serves the files under [Prefix].
 func (a *Assets) ServeHTTP(w http.ResponseWriter, r *http.Request) {

@@ -52,7 +52,7 @@ func arguments(a Arguments) templ.Component {
 			return templ_7745c5c3_Err
 		}
 		if a.Nested {
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 3, "<p class=\"remark\">These arguments are too nested to be listed by their fields; this is the same as JSON.</p>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 3, "<p class=\"remark\">These arguments are too many, or too nested, to be listed by their fields; this is the same as JSON.</p>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}

@@ -109,6 +109,7 @@ type Call struct {
 	Digest    string // of its approval; empty: it has none
 	Phase     string // its status, as the API names it
 	Live      bool   // something will still happen
+	State     string // differs when anything that is shown may; opaque
 	Status    Badge
 	Sentence  Sentence
 	Countdown *Countdown

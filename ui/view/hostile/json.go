@@ -10,9 +10,12 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// ErrUnwieldy says that the document is nested so that its fields, each with its path,
-// would be many times the document. Show it as JSON instead.
-var ErrUnwieldy = errors.New("document too nested to be shown by its fields")
+// ErrUnwieldy says that the document has so many fields, or is nested so deep, that a list of
+// all of them, each with its path, would be many times the document. Show it as JSON instead.
+var ErrUnwieldy = errors.New("document too large or too nested to be shown by its fields")
+
+// maxFields bounds a list that is to be complete.
+const maxFields = 5000
 
 // Type of a field's value, as JSON knows it, in plain words.
 type Type string
@@ -170,10 +173,10 @@ func (r *fieldReader) add(p path, t Type, text string) error {
 		r.fields.Folded = true
 		return nil
 	}
-	if r.budget -= len(p.text); r.budget < 0 {
+	if r.budget -= len(p.text); r.budget < 0 || len(r.fields.List) >= maxFields {
 		return ErrUnwieldy
 	}
-	f := Field{Path: Fold(p.text, r.pathLimits()), Name: p.name, Depth: p.depth, Type: t, Value: Fold(text, r.limits)}
+	f := Field{Path: Fold(p.text, r.pathLimits()), Name: p.name, Depth: p.depth, Type: t, Value: r.shown(t, text)}
 	if p.text == "" {
 		f.Path = Value{}
 	}
@@ -182,6 +185,14 @@ func (r *fieldReader) add(p path, t Type, text string) error {
 	r.fields.add(f.Path)
 	r.fields.add(f.Value)
 	return nil
+}
+
+// shown folds a value. Short ones that are not text cannot hold anything to be found.
+func (r *fieldReader) shown(t Type, text string) Value {
+	if t != Text && len(text) < 64 {
+		return Value{Head: []Piece{{Kind: Plain, Text: text, Count: 1}}}
+	}
+	return Fold(text, r.limits)
 }
 
 // pathLimits keep a path to a few lines, unless nothing is cut.

@@ -1,0 +1,54 @@
+// The server's time, and what counts down to it.
+
+import { announce, find, findAll, page } from "./page.js";
+
+let offset = Number(page.dataset.now) - Date.now();
+
+export const now = () => Date.now() + offset;
+
+export function setClock(serverTime) {
+	offset = serverTime - Date.now();
+}
+
+function left(ms) {
+	const s = Math.max(0, Math.ceil(ms / 1000));
+	if (s < 60) return `${s} s`;
+	if (s < 3600) return `${Math.floor(s / 60)} min ${s % 60} s`;
+	if (s < 86400) return `${Math.floor(s / 3600)} h ${Math.floor((s % 3600) / 60)} min`;
+	return `${Math.floor(s / 86400)} d ${Math.floor((s % 86400) / 3600)} h`;
+}
+
+// countDown renews all countdowns; over is called when that of the call on the screen ends.
+export function countDown(over) {
+	for (const element of findAll("[data-deadline]")) {
+		const ms = Number(element.dataset.deadline) - now();
+		const text = ms > 0 ? left(ms) : "time is up";
+		if (element.textContent !== text) element.textContent = text;
+		element.classList.toggle("urgent", ms < 60000);
+		if (element.closest("#call")) warn(element, ms, over);
+	}
+}
+
+// warn announces the countdown of the call on the screen at 60 and 20 seconds
+// only, and looks at the call again when its time is up.
+function warn(element, ms, over) {
+	const s = Math.ceil(ms / 1000);
+	const step = s <= 0 ? 0 : s <= 20 ? 20 : s <= 60 ? 60 : -1;
+	const said = element.dataset.hpSaid ?? String(step > 0 && s < step - 1 ? step : -1);
+	element.dataset.hpSaid = said;
+	if (step < 0 || said === String(step)) return;
+	element.dataset.hpSaid = String(step);
+	if (step === 0) over();
+	else announce(`${step} seconds left to decide`);
+}
+
+const clock = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "medium" });
+
+export function localTimes() {
+	for (const element of findAll("time[data-clock]")) {
+		const text = clock.format(new Date(element.dateTime));
+		if (element.textContent === text) continue;
+		element.title = element.dateTime;
+		element.textContent = text;
+	}
+}

@@ -1,0 +1,29 @@
+// What every part of the dashboard's script needs of the page.
+
+export const find = (selector, root = document) => root.querySelector(selector);
+export const findAll = (selector, root = document) => [...root.querySelectorAll(selector)];
+export const page = document.documentElement;
+
+// announce has a screen reader say something.
+export function announce(text) {
+	find("#announce").textContent = text;
+}
+
+// setPending shows how many calls wait, in the menu, the title and the icon.
+export function setPending(n) {
+	const count = find("#pending");
+	if (!count) return;
+	count.textContent = n.toLocaleString("en");
+	count.hidden = n === 0;
+	const title = document.title.replace(/^\([\d,]+\) /, "");
+	document.title = n > 0 ? `(${n.toLocaleString("en")}) ${title}` : title;
+	const icon = find("#favicon");
+	const href = n > 0 ? icon.dataset.waiting : icon.dataset.quiet;
+	if (icon.getAttribute("href") !== href) icon.setAttribute("href", href);
+}
+
+// setStale says whether the page hears of changes.
+export function setStale(stale) {
+	find("#stale").hidden = !stale;
+	page.toggleAttribute("data-live", !stale);
+}

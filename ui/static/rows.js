@@ -1,0 +1,61 @@
+// The list never moves the row that somebody points at.
+
+import { find, findAll } from "./page.js";
+
+const hovers = matchMedia("(hover: hover)");
+
+let release = false;
+
+// letMove lets the next renewal move everything to its place.
+export function letMove() {
+	release = true;
+}
+
+// hold changes what arrives so that the rows down to the one under the pointer or
+// focus stay where they are: new ones above it are counted, gone ones turn grey.
+export function hold(arriving) {
+	const rows = findAll("#rows > li");
+	const held = release ? -1 : rows.findLastIndex((row) =>
+		row.contains(document.activeElement) || hovers.matches && row.matches(":hover"));
+	release = false;
+	if (held < 0) return;
+	const list = find("#rows", arriving) ?? emptyList(arriving);
+	const incoming = new Map([...list.children].map((row) => [row.id, row]));
+	const kept = rows.slice(0, held + 1).map((row) => incoming.get(row.id) ?? goneRow(row));
+	const keptIDs = new Set(kept.map((row) => row.id));
+	const known = new Set(rows.map((row) => row.id));
+	const limit = deadlineOf(kept.at(-1));
+	const after = [...incoming.values()].filter((row) =>
+		!keptIDs.has(row.id) && (known.has(row.id) || deadlineOf(row) >= limit));
+	const back = incoming.size - after.length - kept.filter((row) => incoming.has(row.id)).length;
+	list.replaceChildren(...kept, ...after);
+	const chip = find("#fresh", arriving);
+	chip.hidden = back === 0;
+	chip.textContent = `${back} new`;
+}
+
+function deadlineOf(row) {
+	const timer = find("[data-deadline], [data-was]", row);
+	return Number(timer.dataset.deadline ?? timer.dataset.was);
+}
+
+function emptyList(arriving) {
+	const list = document.createElement("ol");
+	list.className = "rows";
+	list.id = "rows";
+	find(".empty", arriving).replaceWith(list);
+	return list;
+}
+
+function goneRow(row) {
+	const gone = row.cloneNode(true);
+	gone.classList.add("gone");
+	const timer = find("[data-deadline]", gone);
+	if (timer) {
+		timer.dataset.was = timer.dataset.deadline;
+		timer.removeAttribute("data-deadline");
+		timer.classList.remove("urgent");
+		timer.textContent = "no longer waiting";
+	}
+	return gone;
+}

@@ -1,0 +1,43 @@
+package static_test
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/holdpoint/holdpoint/ui/static"
+)
+
+// What a page loads stays small enough for a phone on a bad line.
+func TestBudget(t *testing.T) {
+	t.Parallel()
+	assets, err := static.Load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	const kilobyte = 1 << 10
+	for _, tt := range []struct {
+		kind  string
+		names []string
+		limit int
+	}{
+		{"scripts", []string{static.HTMX, static.HTMXCSP, static.JS, "clock.js", "page.js", "rows.js", "stream.js"}, 25 * kilobyte},
+		{"styles", []string{static.CSS}, 8 * kilobyte},
+	} {
+		size := 0
+		for _, name := range tt.names {
+			r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, assets.URL(name), nil)
+			r.Header.Set("Accept-Encoding", "gzip")
+			w := httptest.NewRecorder()
+			assets.ServeHTTP(w, r)
+			if w.Code != http.StatusOK || w.Header().Get("Content-Encoding") != "gzip" || strings.Contains(w.Header().Get("Content-Type"), "octet") {
+				t.Errorf("%s: %d %v", name, w.Code, w.Header())
+			}
+			size += w.Body.Len()
+		}
+		if size > tt.limit {
+			t.Errorf("%s are %d bytes compressed, at most %d", tt.kind, size, tt.limit)
+		}
+	}
+}

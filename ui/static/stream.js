@@ -1,0 +1,54 @@
+// The stream that says when something changed: one for all tabs of a browser, because a
+// browser opens only a few connections to a server.
+
+// stream keeps an EventSource open and tells what it says to every tab.
+function stream(tell) {
+	let source, silence;
+	const expectMore = () => {
+		clearTimeout(silence);
+		silence = setTimeout(() => tell({ kind: "stale" }), 40000);
+	};
+	const open = () => {
+		source = new EventSource("/events");
+		source.addEventListener("pulse", (event) => {
+			expectMore();
+			tell({ kind: "pulse", pulse: JSON.parse(event.data) });
+		});
+		source.addEventListener("end", () => tell({ kind: "end" }));
+		source.addEventListener("error", () => {
+			tell({ kind: "stale" });
+			if (source.readyState === EventSource.CLOSED) setTimeout(open, 3000);
+		});
+	};
+	open();
+}
+
+// live hears of changes: heard is called with every pulse, lost when none come.
+export function live(heard, lost) {
+	const channel = new BroadcastChannel("holdpoint-live");
+	let last, leads = false;
+	const take = (message) => {
+		if (message.kind === "pulse") heard(message.pulse);
+		else if (message.kind === "stale") lost();
+		else if (message.kind === "end") location.reload();
+	};
+	const tell = (message) => {
+		last = message;
+		channel.postMessage(message);
+		take(message);
+	};
+	channel.onmessage = ({ data }) => {
+		if (data.kind !== "hello") take(data);
+		else if (leads && last) channel.postMessage(last);
+	};
+	if (!navigator.locks) {
+		stream(take);
+		return;
+	}
+	channel.postMessage({ kind: "hello" });
+	navigator.locks.request("holdpoint-live", () => {
+		leads = true;
+		stream(tell);
+		return new Promise(() => {}); // as long as this tab is there
+	});
+}

@@ -1,0 +1,64 @@
+package view_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/holdpoint/holdpoint/ui/view"
+	"github.com/holdpoint/holdpoint/ui/view/hostile"
+)
+
+func TestPieces(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name, text, block, inline string
+	}{
+		{"markup", `<b>"&'`, `&lt;b&gt;&#34;&amp;&#39;`, `&lt;b&gt;&#34;&amp;&#39;`},
+		{
+			"chip", "a\u202eb",
+			`a<abbr class="chip" title="right-to-left override">U+202E</abbr>b`,
+			`a<abbr class="chip" title="right-to-left override">U+202E</abbr>b`,
+		},
+		{"ordinary", "a\tb", `a<abbr class="chip dim" title="tab">\t</abbr>b`, `a<abbr class="chip dim" title="tab">\t</abbr>b`},
+		{
+			"lines", "a\n\nb",
+			`a<abbr class="chip nl" title="line break">\n</abbr>` + "\n" + `<abbr class="chip nl" title="line break">\n</abbr>` + "\nb",
+			`a<abbr class="chip nl" title="line break">\n</abbr><abbr class="chip nl" title="line break">\n</abbr>b`,
+		},
+		{
+			"many lines", "a" + strings.Repeat("\n", 1234) + "b",
+			`a<abbr class="chip nl" title="line break">\n ×1,234</abbr>` + "\nb",
+			`a<abbr class="chip nl" title="line break">\n ×1,234</abbr>b`,
+		},
+		{
+			"suspect", "p\u0430y",
+			`<mark title="mixes Latin and Cyrillic">p` + "\u0430" + `y</mark><span class="chip why">mixes Latin and Cyrillic</span>`,
+			`<mark title="mixes Latin and Cyrillic">p` + "\u0430" + `y</mark>`,
+		},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			for flow, want := range map[view.Flow]string{view.Block: tt.block, view.Inline: tt.inline} {
+				var b strings.Builder
+				if err := view.Pieces(hostile.Show(tt.text), flow).Render(t.Context(), &b); err != nil {
+					t.Fatal(err)
+				}
+				if b.String() != want {
+					t.Errorf("inline %v:\n got %s\nwant %s", flow, b.String(), want)
+				}
+			}
+		})
+	}
+}
+
+// A text that closes its own frame would be outside of it.
+func TestTextStaysInItsFrame(t *testing.T) {
+	t.Parallel()
+	var b strings.Builder
+	if err := view.Text(`</bdi><script>x</script>`).Render(t.Context(), &b); err != nil {
+		t.Fatal(err)
+	}
+	if want := `<bdi dir="ltr">&lt;/bdi&gt;&lt;script&gt;x&lt;/script&gt;</bdi>`; b.String() != want {
+		t.Errorf("got %s", b.String())
+	}
+}
