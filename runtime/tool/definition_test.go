@@ -97,14 +97,15 @@ func TestSchemas(t *testing.T) {
 	if problems := draft7.ValidateInput(json.RawMessage(`{"p":[1]}`)); len(problems) != 1 {
 		t.Errorf("draft-07 tuple: %v", problems)
 	}
-	costly := `{"$ref":"#/$defs/a0","$defs":{`
+	var costly strings.Builder
+	costly.WriteString(`{"$ref":"#/$defs/a0","$defs":{`)
 	for i := range 40 {
-		costly += fmt.Sprintf(`"a%d":{"allOf":[{"$ref":"#/$defs/a%d"},{"$ref":"#/$defs/a%d"}]},`, i, i+1, i+1)
+		fmt.Fprintf(&costly, `"a%d":{"allOf":[{"$ref":"#/$defs/a%d"},{"$ref":"#/$defs/a%d"}]},`, i, i+1, i+1)
 	}
-	costly += `"a40":{}}}`
+	costly.WriteString(`"a40":{}}}`)
 	for _, remote := range []string{
 		`{"$ref":"https://example.com/schema.json"}`, `{"$ref":"file:///etc/passwd"}`, `{"type":"nonsense"}`,
-		`{"multipleOf":1e-9999999}`, `{"minimum":1e999999999}`, costly,
+		`{"multipleOf":1e-9999999}`, `{"minimum":1e999999999}`, costly.String(),
 	} {
 		d, err := tool.ParseDefinition(json.RawMessage(`{"name":"a","inputSchema":` + remote + `}`))
 		if err != nil {
