@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"os/user"
 	"path/filepath"
@@ -13,6 +14,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/holdpoint/holdpoint/e2e/internal/eventually"
 	"github.com/holdpoint/holdpoint/e2e/internal/skill"
@@ -167,6 +169,24 @@ func TestDatabaseRestartedWhileParked(t *testing.T) {
 	}
 	if n := counting.Count("1"); n != 1 {
 		t.Errorf("it arrived %d times", n)
+	}
+}
+
+// TestKilledWhileStarting: whatever a first start leaves behind when it is killed, the
+// next one goes on from there.
+func TestKilledWhileStarting(t *testing.T) {
+	t.Parallel()
+	w := newEmbeddedWorld(t)
+	for range 8 {
+		p := program.Start(t, w.options())
+		eventually.Pause(t.Context(), rand.N(1200*time.Millisecond))
+		p.Kill()
+	}
+	p := w.serve()
+	counting := skill.NewCounting(t)
+	w.apply(p, oneSkill(counting.URL, "auto_approve: true\n"))
+	if answer, err := w.agent(p, "worker").CallTool(t.Context(), "counting__record", `{"n":1}`); err != nil || answer.Text() != "recorded 1" {
+		t.Errorf("the agent was told %s, %v", answer.Raw, err)
 	}
 }
 
