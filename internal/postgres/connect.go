@@ -53,12 +53,24 @@ func poolConfig(databaseURL string, maxConns int) (*pgxpool.Config, error) {
 	if cfg.ConnConfig.RuntimeParams["application_name"] == "" {
 		cfg.ConnConfig.RuntimeParams["application_name"] = "holdpoint"
 	}
-	cfg.AfterConnect = func(_ context.Context, conn *pgx.Conn) error {
+	cfg.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error {
 		readTimesAsUTC(conn)
 		pgxuuid.Register(conn.TypeMap()) // else each goes through text
-		return nil
+		return plainPlans(ctx, conn)
 	}
 	return cfg, nil
+}
+
+// plainPlans keeps the plans of prepared statements from depending on how full a
+// table was when they were made. On a new database a scan of a whole table is cheapest, and a
+// connection that remembers it would go on scanning when there are millions of rows. Every statement
+// here that is run often has its index. (Discouraged scans look so expensive that
+// they would be compiled; hence jit.)
+func plainPlans(ctx context.Context, conn *pgx.Conn) error {
+	if _, err := conn.Exec(ctx, `SET enable_seqscan = off; SET jit = off`); err != nil {
+		return fmt.Errorf("set up connection: %w", err)
+	}
+	return nil
 }
 
 // readTimesAsUTC makes timestamps come back in UTC instead of the time zone

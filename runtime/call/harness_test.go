@@ -84,7 +84,7 @@ const (
 // world is a running gate with one agent, a gated skill "files" and an
 // auto-approved skill "open", both on one fake server.
 type world struct {
-	t         *testing.T
+	t         testing.TB
 	db        *postgres.DB
 	source    *fakeSource
 	discovery *tool.Discovery
@@ -94,7 +94,7 @@ type world struct {
 	reviewer  uuid.UUID
 }
 
-func newWorld(t *testing.T) *world {
+func newWorld(t testing.TB) *world {
 	t.Helper()
 	w := &world{t: t, db: postgrestest.New(t), source: &fakeSource{tools: []string{writeTool, echoTool}}, reviewer: uuid.New()}
 	box, err := secret.Open(secret.Config{File: filepath.Join(t.TempDir(), "key.json")})
@@ -232,7 +232,7 @@ func (w *world) setStatus(sql string, args ...any) {
 	check(w.t, err)
 }
 
-func check(t *testing.T, err error) {
+func check(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)

@@ -1,0 +1,24 @@
+package call_test
+
+import (
+	"testing"
+
+	"github.com/holdpoint/holdpoint/runtime/call"
+)
+
+// BenchmarkAutoApproved is a call's way through the gate and back, recorded
+// before and after, without any server on either side.
+func BenchmarkAutoApproved(b *testing.B) {
+	w := newWorld(b)
+	sub := w.submission("open__echo", `{"message":"sixty-four bytes of arguments are what the other figures have"}`)
+	b.ReportAllocs()
+	for b.Loop() {
+		ticket, err := w.calls.Submit(b.Context(), sub)
+		check(b, err)
+		c, err := w.calls.Wait(b.Context(), ticket.ID)
+		check(b, err)
+		if c.Status != call.Succeeded {
+			b.Fatalf("call ended as %s", c.Status)
+		}
+	}
+}
