@@ -99,6 +99,22 @@ func TestSessionTokens(t *testing.T) {
 	}
 }
 
+func TestSessionEndsWithItsToken(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	id, token, err := w.people.CreateToken(t.Context(), uuid.Nil, "bob", []identity.Role{identity.Reviewer}, nil)
+	check(t, err)
+	v := w.visitor()
+	if a := v.post("/sign-in", url.Values{"token": {token}}); a.status != http.StatusSeeOther {
+		t.Fatalf("%d", a.status)
+	}
+	check(t, w.people.RevokeToken(t.Context(), uuid.Nil, id))
+	w.people.Invalidate() // as the notice of the change has every process do
+	if a := v.get("/"); a.status != http.StatusSeeOther {
+		t.Errorf("after its token was revoked the session gets %d", a.status)
+	}
+}
+
 func TestSessionEndsWithItsPerson(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

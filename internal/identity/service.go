@@ -7,6 +7,7 @@ package identity
 import (
 	"context"
 	"crypto/subtle"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -75,6 +76,22 @@ func (s *Service) Authenticate(ctx context.Context, token string) (Access, error
 	return s.access.Get(ctx, hash, func(ctx context.Context) (Access, error) { return load(ctx, hash) })
 }
 
+// Recheck validates again what a person authenticated with before, by
+// [Access.Credential]: ErrUnauthenticated once it was revoked or is no longer configured.
+func (s *Service) Recheck(ctx context.Context, credential string) (Access, error) {
+	if credential == Bootstrap {
+		if s.bootstrap == nil {
+			return Access{}, ErrUnauthenticated
+		}
+		return s.access.Get(ctx, *s.bootstrap, func(ctx context.Context) (Access, error) { return s.loadBootstrap(ctx, *s.bootstrap) })
+	}
+	var hash secret.Hash
+	if n, err := hex.Decode(hash[:], []byte(credential)); err != nil || n != len(hash) || len(credential) != 2*len(hash) {
+		return Access{}, ErrUnauthenticated
+	}
+	return s.access.Get(ctx, hash, func(ctx context.Context) (Access, error) { return s.loadToken(ctx, hash) })
+}
+
 func (s *Service) loadToken(ctx context.Context, hash secret.Hash) (Access, error) {
 	rows, err := s.pool.Query(ctx, `SELECT `+tokenColumns+`
 		FROM person_tokens t JOIN people p ON p.id = t.person_id
@@ -89,7 +106,7 @@ func (s *Service) loadToken(ctx context.Context, hash secret.Hash) (Access, erro
 	if err != nil {
 		return Access{}, fmt.Errorf("authenticate person: %w", err)
 	}
-	return Access{Person: token.Person, Roles: token.Roles, Agents: token.Agents}, nil
+	return Access{Person: token.Person, Roles: token.Roles, Agents: token.Agents, Credential: hex.EncodeToString(hash[:])}, nil
 }
 
 func (s *Service) loadBootstrap(ctx context.Context, _ secret.Hash) (Access, error) {
@@ -97,7 +114,7 @@ func (s *Service) loadBootstrap(ctx context.Context, _ secret.Hash) (Access, err
 	if err != nil {
 		return Access{}, fmt.Errorf("authenticate bootstrap: %w", err)
 	}
-	return Access{Person: person, Roles: []Role{Operator, Reviewer}, Agents: []string{AnyAgent}}, nil
+	return Access{Person: person, Roles: []Role{Operator, Reviewer}, Agents: []string{AnyAgent}, Credential: Bootstrap}, nil
 }
 
 // actor is who an operator's act is recorded of.

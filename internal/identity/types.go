@@ -57,6 +57,9 @@ type Access struct {
 	Roles  []Role
 	// Agents the person may act as, by name; AnyAgent is every one.
 	Agents []string
+	// Credential names what was authenticated with, for [Service.Recheck]. It is no
+	// secret. Empty for a sign-in link, which is used up.
+	Credential string
 }
 
 // AnyAgent stands for every agent, those to come included.

@@ -2,6 +2,7 @@ package login
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -14,8 +15,9 @@ import (
 
 // Keys of a session's data.
 const (
-	keyPerson = "person"
-	keyRoles  = "roles"
+	keyPerson     = "person"
+	keyRoles      = "roles"
+	keyCredential = "credential"
 )
 
 type accessKey struct{}
@@ -60,8 +62,16 @@ func (l *Login) Watch(r *http.Request) (check func(context.Context) bool) {
 	}
 }
 
-// access reads the session in ctx and checks that its person still exists.
+// access reads the session in ctx and checks that its person still exists, and
+// that the token which began it still holds.
 func (l *Login) access(ctx context.Context) (identity.Access, bool, error) {
+	if credential := l.sessions.GetString(ctx, keyCredential); credential != "" {
+		access, err := l.cfg.Identity.Recheck(ctx, credential)
+		if errors.Is(err, identity.ErrUnauthenticated) {
+			return identity.Access{}, false, l.sessions.Destroy(ctx)
+		}
+		return access, err == nil, err
+	}
 	text := l.sessions.GetString(ctx, keyPerson)
 	if text == "" {
 		return identity.Access{}, false, nil // nobody signed in
@@ -93,6 +103,7 @@ func (l *Login) begin(ctx context.Context, access identity.Access) error {
 	for i, role := range access.Roles {
 		roles[i] = string(role)
 	}
+	l.sessions.Put(ctx, keyCredential, access.Credential)
 	l.sessions.Put(ctx, keyPerson, access.Person.ID.String())
 	l.sessions.Put(ctx, keyRoles, strings.Join(roles, " "))
 	return nil
