@@ -22,22 +22,18 @@ const (
 	duration    = 25 * time.Second // of the decisions, at the pace of the reviewers
 )
 
-// chaosCalls is how many calls are parked: HOLDPOINT_E2E_CALLS, else 1,000, or
-// fewer under the race detector.
+// chaosCalls is how many calls are parked: HOLDPOINT_E2E_CALLS, else 1,000.
 func chaosCalls(t *testing.T) int {
 	t.Helper()
 	text := os.Getenv("HOLDPOINT_E2E_CALLS")
-	switch {
-	case text != "":
-		n, err := strconv.Atoi(text)
-		if err != nil || n < 1 {
-			t.Fatalf("HOLDPOINT_E2E_CALLS=%q: want a number", text)
-		}
-		return n
-	case raceDetector:
-		return 300
+	if text == "" {
+		return 1000
 	}
-	return 1000
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 1 {
+		t.Fatalf("HOLDPOINT_E2E_CALLS=%q: want a number", text)
+	}
+	return n
 }
 
 // chaos is two servers of which one is always about to be ended, and reviewers who send each decision to both.

@@ -98,7 +98,7 @@ func TestCommandRepeated(t *testing.T) {
 	p := w.serve()
 	w.apply(p, oneSkill(counting.URL, ""))
 	key := w.agent(p, "worker").Key
-	const times = 15
+	const times = 10
 	ctx, stop := context.WithCancel(t.Context())
 	var reviewer sync.WaitGroup
 	reviewer.Go(func() { approveAll(ctx, t, operator(p)) })
