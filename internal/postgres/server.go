@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -34,10 +35,9 @@ func (c *cluster) ensureMade(ctx context.Context) error {
 	} else if !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("make embedded cluster: %w", err)
 	}
-	unfinished := c.pgData + ".unfinished"
-	if err := os.RemoveAll(unfinished); err != nil {
-		return fmt.Errorf("make embedded cluster: %w", err)
-	}
+	c.clearUnfinished()
+	// A name of its own: initdb of a process that was killed may still be writing to an earlier one.
+	unfinished := c.pgData + unfinishedSuffix + rand.Text()
 	if err := privateDir(unfinished, c.account); err != nil {
 		return fmt.Errorf("make embedded cluster: %w", err)
 	}
@@ -58,6 +58,19 @@ func (c *cluster) ensureMade(ctx context.Context) error {
 	}
 	c.log.Info("embedded cluster: made", "dir", c.dir, "version", c.server.version)
 	return nil
+}
+
+const unfinishedSuffix = ".unfinished."
+
+// clearUnfinished removes what attempts that were killed left behind, as far as it can.
+func (c *cluster) clearUnfinished() {
+	leftovers, err := filepath.Glob(c.pgData + unfinishedSuffix + "*")
+	for _, dir := range leftovers {
+		err = errors.Join(err, os.RemoveAll(dir))
+	}
+	if err != nil {
+		c.log.Info("embedded cluster: leftovers stay for now", "dir", c.dir, "error", err)
+	}
 }
 
 // ensureRunning returns when the server answers: one that is there already, one that

@@ -87,6 +87,7 @@ func (s *Service) writeOutcomes(ctx context.Context, items []*finishItem) error 
 	if err != nil {
 		return fmt.Errorf("write outcomes: %w", err)
 	}
+	failpoint.Hit(failpoint.FinishAfterCommit)
 	for _, item := range items {
 		if item.written = written[item.call.ID]; item.written {
 			continue

@@ -200,10 +200,7 @@ func (x *exchange) deliver(c *call.Call, w waiting) {
 		x.left(err)
 		return
 	}
-	if x.r.Context().Err() != nil {
-		x.left(errGone)
-		return
-	}
+	// A client that closes as soon as it has its answer has it: only a failed write counts as not delivered.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(x.r.Context()), deliveryTimeout)
 	defer cancel()
 	if err := x.Calls.Delivered(ctx, c.ID); err != nil {
