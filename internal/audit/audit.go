@@ -45,30 +45,59 @@ type Event struct {
 	Data    map[string]any // small, nothing secret
 }
 
-const insertSQL = `INSERT INTO audit_events (subject_id, actor_id, actor_kind, action, data)
+const (
+	insertOneSQL = `INSERT INTO audit_events (subject_id, actor_id, actor_kind, action, data)
+SELECT subject_id, actor_id, actor_kind, action, data
+FROM (SELECT $1::uuid, $2::uuid, $3::text, $4::text, $5::jsonb) AS e(subject_id, actor_id, actor_kind, action, data)`
+	insertSQL = `INSERT INTO audit_events (subject_id, actor_id, actor_kind, action, data)
 SELECT subject_id, actor_id, actor_kind, action, data
 FROM unnest($1::uuid[], $2::uuid[], $3::text[], $4::text[], $5::jsonb[]) AS e(subject_id, actor_id, actor_kind, action, data)`
+)
+
+// few events are cheaper as statements of their own than as one that unnests arrays.
+const few = 4
 
 // Queue adds the writing of events to a batch, for transactions that are one
 // round trip.
 func Queue(batch *pgx.Batch, events ...Event) error {
-	args, err := columns(events)
-	if err != nil {
-		return err
-	}
-	batch.Queue(insertSQL, args...)
-	return nil
+	return QueueIf(batch, "true", events...)
 }
 
 // QueueIf adds the writing of those events for which a condition holds when their turn comes: SQL
 // of the caller's, about its own tables, in which e.subject_id is the event's subject.
 func QueueIf(batch *pgx.Batch, condition string, events ...Event) error {
-	args, err := columns(events)
-	if err != nil {
-		return err
+	if len(events) > few {
+		args, err := columns(events)
+		if err != nil {
+			return err
+		}
+		batch.Queue(insertSQL+" WHERE "+condition, args...)
+		return nil
 	}
-	batch.Queue(insertSQL+" WHERE "+condition, args...)
+	for _, e := range events {
+		actor, data, err := e.optional()
+		if err != nil {
+			return err
+		}
+		batch.Queue(insertOneSQL+" WHERE "+condition, e.Subject, actor, e.Actor.Kind, e.Action, data)
+	}
 	return nil
+}
+
+// optional are the columns that may be null.
+func (e *Event) optional() (actor *uuid.UUID, data *string, err error) {
+	if e.Actor.ID != uuid.Nil {
+		actor = &e.Actor.ID
+	}
+	if len(e.Data) == 0 {
+		return actor, nil, nil
+	}
+	text, err := json.Marshal(e.Data)
+	if err != nil {
+		return nil, nil, fmt.Errorf("encode audit event %s: %w", e.Action, err)
+	}
+	encoded := string(text)
+	return actor, &encoded, nil
 }
 
 // Write writes events in tx.
@@ -90,18 +119,12 @@ func columns(events []Event) ([]any, error) {
 	n := len(events)
 	subjects, actors := make([]uuid.UUID, n), make([]*uuid.UUID, n)
 	kinds, actions, data := make([]string, n), make([]string, n), make([]*string, n)
-	for i, e := range events {
+	for i := range events {
+		e := &events[i]
 		subjects[i], kinds[i], actions[i] = e.Subject, e.Actor.Kind, e.Action
-		if e.Actor.ID != uuid.Nil {
-			actors[i] = &e.Actor.ID
-		}
-		if len(e.Data) > 0 {
-			text, err := json.Marshal(e.Data)
-			if err != nil {
-				return nil, fmt.Errorf("encode audit event %s: %w", e.Action, err)
-			}
-			s := string(text)
-			data[i] = &s
+		var err error
+		if actors[i], data[i], err = e.optional(); err != nil {
+			return nil, err
 		}
 	}
 	return []any{subjects, actors, kinds, actions, data}, nil

@@ -219,7 +219,7 @@ func (s *Service) claim(ctx context.Context, c *Call) (bool, error) {
 		return false, err
 	}
 	failpoint.Hit(failpoint.ClaimBeforeCommit)
-	written, err := sendUpdates(s.Pool.SendBatch(ctx, batch))
+	written, err := sendUpdates(s.Pool.SendBatch(ctx, batch), 1)
 	if err != nil {
 		s.doubtful.Store(true)
 		return false, fmt.Errorf("claim call %s: %w", c.ID, err)

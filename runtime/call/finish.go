@@ -74,8 +74,15 @@ func (s *Service) writeOutcomes(ctx context.Context, items []*finishItem) error 
 			announce = append(announce, item.call.ID.String())
 		}
 	}
-	batch := &pgx.Batch{}
-	batch.Queue(updateOutcomesSQL, s.outcomeColumns(items)...)
+	batch, updates := &pgx.Batch{}, 1
+	if len(items) <= fewItems {
+		updates = len(items)
+		for _, item := range items {
+			batch.Queue(updateOutcomeSQL, s.outcomeOf(item)...)
+		}
+	} else {
+		batch.Queue(updateOutcomesSQL, s.outcomeColumns(items)...)
+	}
 	if err := audit.QueueIf(batch, justWritten, finished...); err != nil {
 		return err
 	}
@@ -83,7 +90,7 @@ func (s *Service) writeOutcomes(ctx context.Context, items []*finishItem) error 
 		batch.Queue(`SELECT pg_notify($1, id) FROM unnest($2::text[]) AS id`, Channel, announce)
 	}
 	failpoint.Hit(failpoint.FinishBeforeCommit)
-	written, err := sendUpdates(s.Pool.SendBatch(ctx, batch))
+	written, err := sendUpdates(s.Pool.SendBatch(ctx, batch), updates)
 	if err != nil {
 		return fmt.Errorf("write outcomes: %w", err)
 	}
@@ -99,12 +106,15 @@ func (s *Service) writeOutcomes(ctx context.Context, items []*finishItem) error 
 	return nil
 }
 
-// sendUpdates sends a batch whose first statement updates calls, and returns which it did.
-func sendUpdates(results pgx.BatchResults) (map[uuid.UUID]bool, error) {
+// sendUpdates sends a batch whose first statements update calls, and returns which they did.
+func sendUpdates(results pgx.BatchResults, updates int) (map[uuid.UUID]bool, error) {
 	written := map[uuid.UUID]bool{}
-	rows, _ := results.Query() // an error here is an error of rows
 	var id uuid.UUID
-	_, err := pgx.ForEachRow(rows, []any{&id}, func() error { written[id] = true; return nil })
+	var err error
+	for i := 0; i < updates && err == nil; i++ {
+		rows, _ := results.Query() // an error here is an error of rows
+		_, err = pgx.ForEachRow(rows, []any{&id}, func() error { written[id] = true; return nil })
+	}
 	if closeErr := results.Close(); err == nil {
 		err = closeErr
 	}
@@ -120,6 +130,18 @@ func (item *finishItem) event() audit.Event {
 		e.Data = map[string]any{"failure": item.outcome.failure, "effect": item.outcome.effect}
 	}
 	return e
+}
+
+const updateOutcomeSQL = `UPDATE calls SET status = $3, code = $4, failure = $5, effect = $6,
+		message = $7, result = $8, finished_at = holdpoint_now()
+	WHERE id = $2 AND status = 'executing' AND claimed_by = $1 RETURNING id`
+
+func (s *Service) outcomeOf(item *finishItem) []any {
+	o := item.outcome
+	return []any{
+		s.Instance, item.call.ID, string(o.status), nullableText(o.code), nullableText(string(o.failure)),
+		nullableText(string(o.effect)), nullableText(o.message), []byte(o.result),
+	}
 }
 
 const updateOutcomesSQL = `UPDATE calls SET status = o.status, code = o.code, failure = o.failure, effect = o.effect,

@@ -95,7 +95,13 @@ func (s *Service) tryIntake(ctx context.Context, items []*intakeItem) error {
 // about: one pipelined, implicit transaction. A repeated attempt finds them by id.
 func (s *Service) intakeInOneTrip(ctx context.Context, items []*intakeItem) error {
 	batch := &pgx.Batch{}
-	batch.Queue(insertCallsSQL, callColumns(items)...)
+	if len(items) <= fewItems {
+		for _, item := range items {
+			batch.Queue(insertCallSQL, item.columns()...)
+		}
+	} else {
+		batch.Queue(insertCallsSQL, callColumns(items)...)
+	}
 	if err := audit.Queue(batch, events(items)...); err != nil {
 		return err
 	}
@@ -213,6 +219,24 @@ func attach(ctx context.Context, tx pgx.Tx, items []*intakeItem) error {
 		item.ticket = earlier
 	}
 	return nil
+}
+
+// fewItems are cheaper as statements of their own, in one trip, than as one that unnests arrays.
+const fewItems = 4
+
+const insertCallSQL = `INSERT INTO calls (id, agent_id, principal_id, conversation_id, skill_id, skill_revision,
+		gated, status, tool, exposed_name, pin, arguments, attach_key, code, message, claimed_by, claimed_at, finished_at)
+	VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16,
+		CASE WHEN $16::uuid IS NOT NULL THEN holdpoint_now() END,
+		CASE WHEN $8::text IN ('invalid', 'denied') THEN holdpoint_now() END)`
+
+func (item *intakeItem) columns() []any {
+	c := item.call
+	return []any{
+		c.ID, c.AgentID, nullable(c.PrincipalID), nullable(c.ConversationID), c.SkillID, c.SkillRevision,
+		c.Gated, string(c.Status), c.Tool, c.ExposedName, c.Pin[:], []byte(c.Arguments), item.attachKey,
+		nullableText(c.Code), nullableText(c.Message), nullable(c.claimedBy),
+	}
 }
 
 const insertCallsSQL = `INSERT INTO calls (id, agent_id, principal_id, conversation_id, skill_id, skill_revision,
