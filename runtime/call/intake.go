@@ -1,10 +1,12 @@
 package call
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/google/uuid"
@@ -251,7 +253,21 @@ const insertCallsSQL = `INSERT INTO calls (id, agent_id, principal_id, conversat
 		tool, exposed_name, pin, arguments, attach_key, code, message, claimed_by)
 	ORDER BY attach_key`
 
+// insertCalls inserts those that are new, in the order of their attach keys, so that two transactions
+// with the same calls wait for each other one way only.
 func insertCalls(ctx context.Context, tx pgx.Tx, items []*intakeItem) (map[uuid.UUID]bool, error) {
+	if len(items) <= fewItems {
+		sorted := slices.SortedFunc(slices.Values(items), func(a, b *intakeItem) int { return bytes.Compare(a.attachKey, b.attachKey) })
+		batch := &pgx.Batch{}
+		for _, item := range sorted {
+			batch.Queue(insertCallSQL+` ON CONFLICT DO NOTHING RETURNING id`, item.columns()...)
+		}
+		inserted, err := sendUpdates(tx.SendBatch(ctx, batch), len(items))
+		if err != nil {
+			return nil, fmt.Errorf("insert calls: %w", err)
+		}
+		return inserted, nil
+	}
 	rows, err := tx.Query(ctx, insertCallsSQL+` ON CONFLICT DO NOTHING RETURNING id`, callColumns(items)...)
 	if err != nil {
 		return nil, fmt.Errorf("insert calls: %w", err)
