@@ -8,6 +8,8 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+
+	"github.com/holdpoint/holdpoint/internal/postgres"
 )
 
 // Querier reads: a pool or a transaction.
@@ -102,7 +104,7 @@ func Settle(ctx context.Context, tx pgx.Tx, a Approval, outcome Status, by uuid.
 	rows, err := tx.Query(ctx, `UPDATE approvals
 		SET status = $2, decided_at = holdpoint_now(), decided_by = $3, note = nullif($4, '')
 		WHERE call_id = $1 AND decided_at IS NULL RETURNING `+columns,
-		a.CallID, outcome, nullable(by), note)
+		a.CallID, outcome, postgres.OrNull(by), note)
 	if err != nil {
 		return a, fmt.Errorf("settle approval %s: %w", a.CallID, err)
 	}
@@ -129,11 +131,11 @@ func List(ctx context.Context, db Querier, f Filter) ([]Approval, error) {
 	if f.Status == Pending {
 		return collect(ctx, db, `SELECT `+columns+` FROM approvals
 			WHERE status = 'pending' AND deadline > (SELECT holdpoint_now()) AND ($1::uuid IS NULL OR call_id < $1)
-			ORDER BY call_id DESC LIMIT $2`, nullable(f.Before), f.Limit)
+			ORDER BY call_id DESC LIMIT $2`, postgres.OrNull(f.Before), f.Limit)
 	}
 	return collect(ctx, db, `SELECT `+columns+` FROM (`+present+`) AS approvals
 		WHERE ($1 = '' OR status = $1) AND ($2::uuid IS NULL OR call_id < $2)
-		ORDER BY call_id DESC LIMIT $3`, string(f.Status), nullable(f.Before), f.Limit)
+		ORDER BY call_id DESC LIMIT $3`, string(f.Status), postgres.OrNull(f.Before), f.Limit)
 }
 
 // present shows overdue approvals as what they are, before anyone has written it.
@@ -229,11 +231,4 @@ func collect(ctx context.Context, db Querier, sql string, args ...any) ([]Approv
 		return nil, fmt.Errorf("read approvals: %w", err)
 	}
 	return approvals, nil
-}
-
-func nullable(id uuid.UUID) *uuid.UUID {
-	if id == uuid.Nil {
-		return nil
-	}
-	return &id
 }

@@ -11,6 +11,8 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+
+	"github.com/holdpoint/holdpoint/internal/postgres"
 )
 
 // Actor is who did what an event tells of.
@@ -149,7 +151,7 @@ func List(ctx context.Context, db Querier, f Filter) ([]Event, error) {
 	}
 	rows, err := db.Query(ctx, `SELECT id, at, subject_id, actor_id, actor_kind, action, data FROM audit_events
 		WHERE ($1::uuid IS NULL OR subject_id = $1) AND ($2::bigint = 0 OR id < $2)
-		ORDER BY id DESC LIMIT $3`, nullable(f.Subject), f.Before, f.Limit)
+		ORDER BY id DESC LIMIT $3`, postgres.OrNull(f.Subject), f.Before, f.Limit)
 	if err != nil {
 		return nil, fmt.Errorf("list audit events: %w", err)
 	}
@@ -166,11 +168,4 @@ func List(ctx context.Context, db Querier, f Filter) ([]Event, error) {
 		return nil, fmt.Errorf("list audit events: %w", err)
 	}
 	return events, nil
-}
-
-func nullable(id uuid.UUID) *uuid.UUID {
-	if id == uuid.Nil {
-		return nil
-	}
-	return &id
 }

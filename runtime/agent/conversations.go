@@ -82,7 +82,7 @@ func (s *Service) EndConversation(ctx context.Context, agentID, principal, id uu
 	err := postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {
 		tag, err := tx.Exec(ctx, `UPDATE conversations SET ended_at = holdpoint_now()
 			WHERE id = $1 AND agent_id = $2 AND principal_id IS NOT DISTINCT FROM $3 AND ended_at IS NULL`,
-			id, agentID, orNull(principal))
+			id, agentID, postgres.OrNull(principal))
 		if err != nil {
 			return err
 		}
@@ -116,7 +116,7 @@ func (s *Service) Conversations(ctx context.Context, filter ConversationFilter, 
 	rows, err := s.pool.Query(ctx, `SELECT `+conversationColumns+` FROM conversations c
 		WHERE ($1::uuid IS NULL OR c.agent_id = $1) AND ($2::uuid IS NULL OR c.id < $2)
 			AND ($3 OR c.principal_id IS NOT DISTINCT FROM $4)
-		ORDER BY c.id DESC LIMIT $5`, orNull(filter.AgentID), orNull(filter.Before),
+		ORDER BY c.id DESC LIMIT $5`, postgres.OrNull(filter.AgentID), postgres.OrNull(filter.Before),
 		filter.Principal == nil, filter.principal(), limit+1)
 	if err != nil {
 		return nil, uuid.Nil, fmt.Errorf("list conversations: %w", err)
@@ -139,7 +139,7 @@ func (f ConversationFilter) principal() *uuid.UUID {
 	if f.Principal == nil {
 		return nil
 	}
-	return orNull(*f.Principal)
+	return postgres.OrNull(*f.Principal)
 }
 
 // Names returns the names of agents and skills (deleted ones too) by id, for display.
@@ -160,13 +160,6 @@ func (s *Service) Names(ctx context.Context, ids []uuid.UUID) (map[uuid.UUID]str
 		return nil, fmt.Errorf("read names: %w", err)
 	}
 	return names, nil
-}
-
-func orNull(id uuid.UUID) *uuid.UUID {
-	if id == uuid.Nil {
-		return nil
-	}
-	return &id
 }
 
 // caller is who acts in a conversation.

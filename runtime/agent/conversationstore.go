@@ -63,7 +63,7 @@ func (s *Service) start(ctx context.Context, o opening) (*Conversation, error) {
 		err := tx.QueryRow(ctx, `INSERT INTO conversations (id, agent_id, principal_id, name, catalogue_digest,
 				agent_revision, problems, protocol_version, client)
 			VALUES ($1, $2, $3, nullif($4, ''), $5, $6, $7, $8, $9) ON CONFLICT DO NOTHING RETURNING created_at`,
-			id, o.agentID, orNull(o.principalID), o.name, catalogue.digest[:], revision, listOf(problems),
+			id, o.agentID, postgres.OrNull(o.principalID), o.name, catalogue.digest[:], revision, listOf(problems),
 			c.ProtocolVersion, storable(o.client)).Scan(&c.CreatedAt)
 		if errors.Is(err, pgx.ErrNoRows) {
 			return ErrExists
@@ -113,7 +113,7 @@ func (s *Service) loadConversation(ctx context.Context, agentID, principal uuid.
 	rows, err := s.pool.Query(ctx, `SELECT `+conversationColumns+`, a.revision
 		FROM conversations c JOIN agents a ON a.id = c.agent_id
 		WHERE c.agent_id = $1 AND c.principal_id IS NOT DISTINCT FROM $2 AND c.ended_at IS NULL
-			AND a.deleted_at IS NULL AND `+where, agentID, orNull(principal), arg)
+			AND a.deleted_at IS NULL AND `+where, agentID, postgres.OrNull(principal), arg)
 	if err != nil {
 		return nil, fmt.Errorf("read conversation: %w", err)
 	}

@@ -80,14 +80,10 @@ func (s *Service) keepBeating() {
 func (s *Service) takeOver(ctx context.Context) error {
 	var lost []uuid.UUID
 	err := postgres.InTx(ctx, s.Pool, func(tx pgx.Tx) error {
-		rows, err := tx.Query(ctx, `DELETE FROM instances WHERE id IN (
+		dead, err := readIDs(ctx, tx, `DELETE FROM instances WHERE id IN (
 			SELECT id FROM instances WHERE heartbeat_at < holdpoint_now() - $1 * interval '1 second' AND id <> $2
 				AND pg_postmaster_start_time() < clock_timestamp() - $3 * interval '1 second'
 			FOR UPDATE SKIP LOCKED) RETURNING id`, silence.Seconds(), s.Instance, databaseGrace.Seconds())
-		if err != nil {
-			return fmt.Errorf("find silent instances: %w", err)
-		}
-		dead, err := pgx.CollectRows(rows, pgx.RowTo[uuid.UUID])
 		if err != nil {
 			return fmt.Errorf("find silent instances: %w", err)
 		}
@@ -112,14 +108,10 @@ func (s *Service) takeOver(ctx context.Context) error {
 const lostMessage = "the process that sent the call stopped before an answer came; the call may have been executed"
 
 func (s *Service) markUnknown(ctx context.Context, tx pgx.Tx, dead []uuid.UUID) ([]uuid.UUID, error) {
-	rows, err := tx.Query(ctx, `UPDATE calls SET status = 'unknown', code = $2, effect = $3, message = $4,
+	lost, err := readIDs(ctx, tx, `UPDATE calls SET status = 'unknown', code = $2, effect = $3, message = $4,
 			finished_at = holdpoint_now()
 		WHERE claimed_by = ANY($1) AND status = 'executing' RETURNING id`,
 		dead, CodeOutcomeUnknown, tool.EffectPossible, lostMessage)
-	if err != nil {
-		return nil, fmt.Errorf("mark calls unknown: %w", err)
-	}
-	lost, err := pgx.CollectRows(rows, pgx.RowTo[uuid.UUID])
 	if err != nil {
 		return nil, fmt.Errorf("mark calls unknown: %w", err)
 	}
@@ -146,11 +138,7 @@ func (s *Service) reconcile(ctx context.Context) (err error) {
 			s.doubtful.Store(true)
 		}
 	}()
-	rows, err := s.Pool.Query(ctx, `SELECT id FROM calls WHERE claimed_by = $1 AND status = 'executing'`, s.Instance)
-	if err != nil {
-		return fmt.Errorf("find claims of instance %s: %w", s.Instance, err)
-	}
-	claimed, err := pgx.CollectRows(rows, pgx.RowTo[uuid.UUID])
+	claimed, err := readIDs(ctx, s.Pool, `SELECT id FROM calls WHERE claimed_by = $1 AND status = 'executing'`, s.Instance)
 	if err != nil {
 		return fmt.Errorf("find claims of instance %s: %w", s.Instance, err)
 	}
@@ -207,13 +195,9 @@ func (s *Service) giveBack(ctx context.Context, id uuid.UUID) error {
 func (s *Service) sweep(ctx context.Context) error {
 	var lost []uuid.UUID
 	err := postgres.InTx(ctx, s.Pool, func(tx pgx.Tx) error {
-		rows, err := tx.Query(ctx, `SELECT DISTINCT claimed_by FROM calls
+		gone, err := readIDs(ctx, tx, `SELECT DISTINCT claimed_by FROM calls
 			WHERE status = 'executing' AND claimed_at < holdpoint_now() - $1 * interval '1 second'
 				AND NOT EXISTS (SELECT FROM instances WHERE instances.id = calls.claimed_by)`, silence.Seconds())
-		if err != nil {
-			return fmt.Errorf("find claims of nobody: %w", err)
-		}
-		gone, err := pgx.CollectRows(rows, pgx.RowTo[uuid.UUID])
 		if err != nil {
 			return fmt.Errorf("find claims of nobody: %w", err)
 		}
@@ -236,11 +220,7 @@ func (s *Service) sweep(ctx context.Context) error {
 // enqueueApproved gives every call that was approved that long ago and that
 // nobody claimed a job. Jobs beyond the first find the call claimed.
 func (s *Service) enqueueApproved(ctx context.Context, tx pgx.Tx, age time.Duration) error {
-	rows, err := tx.Query(ctx, `SELECT id FROM calls WHERE status = 'approved'`)
-	if err != nil {
-		return fmt.Errorf("find approved calls: %w", err)
-	}
-	ids, err := pgx.CollectRows(rows, pgx.RowTo[uuid.UUID])
+	ids, err := readIDs(ctx, tx, `SELECT id FROM calls WHERE status = 'approved'`)
 	if err != nil {
 		return fmt.Errorf("find approved calls: %w", err)
 	}
@@ -264,4 +244,12 @@ func (s *Service) enqueue(ctx context.Context, tx pgx.Tx, ids []uuid.UUID) error
 		return fmt.Errorf("insert execute jobs: %w", err)
 	}
 	return nil
+}
+
+func readIDs(ctx context.Context, db approval.Querier, sql string, args ...any) ([]uuid.UUID, error) {
+	rows, err := db.Query(ctx, sql, args...)
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, pgx.RowTo[uuid.UUID])
 }

@@ -235,9 +235,9 @@ const insertCallSQL = `INSERT INTO calls (id, agent_id, principal_id, conversati
 func (item *intakeItem) columns() []any {
 	c := item.call
 	return []any{
-		c.ID, c.AgentID, nullable(c.PrincipalID), nullable(c.ConversationID), c.SkillID, c.SkillRevision,
+		c.ID, c.AgentID, postgres.OrNull(c.PrincipalID), postgres.OrNull(c.ConversationID), c.SkillID, c.SkillRevision,
 		c.Gated, string(c.Status), c.Tool, c.ExposedName, c.Pin[:], []byte(c.Arguments), item.attachKey,
-		nullableText(c.Code), nullableText(c.Message), nullable(c.claimedBy),
+		nullableText(c.Code), nullableText(c.Message), postgres.OrNull(c.claimedBy),
 	}
 }
 
@@ -291,7 +291,7 @@ func callColumns(items []*intakeItem) []any {
 	for i, item := range items {
 		c := item.call
 		ids[i], agents[i], skills[i] = c.ID, c.AgentID, c.SkillID
-		principals[i], conversations[i], claimants[i] = nullable(c.PrincipalID), nullable(c.ConversationID), nullable(c.claimedBy)
+		principals[i], conversations[i], claimants[i] = postgres.OrNull(c.PrincipalID), postgres.OrNull(c.ConversationID), postgres.OrNull(c.claimedBy)
 		revisions[i], gated[i] = c.SkillRevision, c.Gated
 		statuses[i], tools[i], names[i] = string(c.Status), c.Tool, c.ExposedName
 		pins[i], arguments[i], keys[i] = c.Pin[:], c.Arguments, item.attachKey
@@ -309,13 +309,6 @@ func events(items []*intakeItem) []audit.Event {
 		list[i] = item.event
 	}
 	return list
-}
-
-func nullable(id uuid.UUID) *uuid.UUID {
-	if id == uuid.Nil {
-		return nil
-	}
-	return &id
 }
 
 // nullableText makes a text column's value of words that may come from

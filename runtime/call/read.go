@@ -145,8 +145,8 @@ func (s *Service) List(ctx context.Context, f Filter) ([]Call, uuid.UUID, error)
 		WHERE ($1::uuid IS NULL OR agent_id = $1) AND ($2 = '' OR status = $2) AND ($3::uuid IS NULL OR id < $3)
 			AND (NOT $4 OR principal_id IS NOT DISTINCT FROM $5::uuid)
 		ORDER BY id DESC LIMIT $6`,
-		nullable(f.AgentID), string(f.Status), nullable(f.Before),
-		f.Viewer.AgentID != uuid.Nil, nullable(f.Viewer.PrincipalID), limit+1)
+		postgres.OrNull(f.AgentID), string(f.Status), postgres.OrNull(f.Before),
+		f.Viewer.AgentID != uuid.Nil, postgres.OrNull(f.Viewer.PrincipalID), limit+1)
 	if err != nil {
 		return nil, uuid.Nil, fmt.Errorf("list calls: %w", err)
 	}
