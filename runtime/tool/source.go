@@ -31,6 +31,21 @@ type Server struct {
 	Headers   map[string]string // HTTP: sent with every request; values are secret
 	Command   []string          // Stdio: program and arguments
 	Env       map[string]string // Stdio: all the child gets besides PATH, LANG and HOME; values are secret
+
+	// Authorization is how its tokens are got (HTTP).
+	Authorization Authorization
+	// PerUser: each person has a connection of their own, and is Principal here;
+	// otherwise the skill has one that all share, and Principal is of no account.
+	PerUser   bool
+	Principal uuid.UUID // on whose behalf; uuid.Nil: nobody's
+}
+
+// For is the server as one person reaches it.
+func (s Server) For(principal uuid.UUID) Server {
+	if s.PerUser {
+		s.Principal = principal
+	}
+	return s
 }
 
 // Source is the one seam to skill servers. Implementations keep sessions open
@@ -142,8 +157,19 @@ type Failure struct {
 	// is the WWW-Authenticate header.
 	Unauthorized bool
 	Challenge    string
+	// Connect is set when somebody has to connect the skill before it can be
+	// used: nothing was executed, and the same request may succeed afterwards.
+	Connect *Connect
 	// Err is the cause, for the log.
 	Err error
+}
+
+// Connect says what is missing before a server lets Holdpoint in.
+type Connect struct {
+	// Reason says in plain words what somebody has to do; it holds nothing secret.
+	Reason string
+	// Scopes that the server asks for, if it named any.
+	Scopes []string
 }
 
 func (f *Failure) Error() string {

@@ -1,0 +1,44 @@
+package tool
+
+// Grant names how Holdpoint gets tokens for a skill's server.
+type Grant string
+
+// The grants. The empty one is [AuthorizationCode].
+const (
+	// AuthorizationCode asks a person once, in the browser (RFC 6749 section 4.1, with PKCE).
+	AuthorizationCode Grant = "authorization_code"
+	// ClientCredentials needs no person (RFC 6749 section 4.4).
+	ClientCredentials Grant = "client_credentials"
+	// EnterpriseManaged exchanges what an identity provider says of a person for a token
+	// (RFC 8693, then RFC 7523 with an ID-JAG).
+	EnterpriseManaged Grant = "enterprise_managed"
+	// WorkloadIdentity presents the server's own workload token (RFC 7523 section 2.1).
+	WorkloadIdentity Grant = "workload_identity"
+)
+
+// The methods by which a client authenticates itself at a token endpoint, by their
+// registered names (RFC 7591 section 2). Empty: by the authorization server's metadata.
+const (
+	AuthBasic      = "client_secret_basic"
+	AuthPost       = "client_secret_post"
+	AuthPrivateKey = "private_key_jwt"
+	AuthNone       = "none"
+)
+
+// Authorization is what an operator says of how a skill's server is authorized
+// to. The zero value suffices where a person may be asked: everything else is discovered.
+// It holds secrets.
+type Authorization struct {
+	Grant        Grant
+	Issuer       string   // the authorization server; empty: the one that the server names
+	ClientID     string   // of a client registered beforehand; empty: registered when needed
+	ClientSecret string   // secret
+	AuthMethod   string   // empty: by the authorization server's metadata
+	PrivateKey   string   // secret: PEM (PKCS #8), for private_key_jwt; empty: Holdpoint's own key
+	Scopes       []string // empty: those that the server asks for
+
+	// Of the enterprise's identity provider (grant enterprise_managed).
+	IDPIssuer       string
+	IDPClientID     string
+	IDPClientSecret string // secret
+}
