@@ -193,8 +193,6 @@ func TestSpecIsValidated(t *testing.T) {
 		"short approval":    {`{"skills":[` + skill + `,"approval_timeout":"10ms"}]}`, "skills[0].approval_timeout"},
 		"long call":         {`{"skills":[` + skill + `,"call_timeout":"24h"}]}`, "skills[0].call_timeout"},
 		"risk":              {`{"skills":[` + skill + `,"tools":{"x":{"risk":"low"}}}]}`, "skills[0].tools.x.risk"},
-		"oauth":             {`{"skills":[` + skill + `,"oauth":{"grant":"client_credentials"}}]}`, "skills[0].oauth"},
-		"per user":          {`{"skills":[` + skill + `,"connection":"per_user"}]}`, "skills[0].connection"},
 		"agent name":        {`{"agents":[{"name":""}]}`, "agents[0].name"},
 		"agent twice":       {`{"agents":[{"name":"a"},{"name":"a"}]}`, "agents[1].name"},
 		"wait budget":       {`{"agents":[{"name":"a","wait_budget":"-1s"}]}`, "agents[0].wait_budget"},

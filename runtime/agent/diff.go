@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
 // field is one field of a skill, an agent or an assignment, as text.
@@ -79,6 +81,10 @@ func (s *skillState) fields() []field {
 	}
 	list = append(list, secretFields("headers.", s.Headers)...)
 	list = append(list, secretFields("env.", s.Env)...)
+	list = append(list, s.OAuth.fields()...)
+	if s.Transport == tool.HTTP {
+		list = append(list, field{name: "connection", value: s.connection()})
+	}
 	list = append(list,
 		field{name: "auto_approve", value: strconv.FormatBool(s.AutoApprove)},
 		field{name: "trust_new_tools", value: strconv.FormatBool(s.TrustNewTools)},
@@ -89,6 +95,13 @@ func (s *skillState) fields() []field {
 		list = append(list, field{name: "tools." + name, value: s.Tools[name].String()})
 	}
 	return list
+}
+
+func (s *skillState) connection() string {
+	if s.PerUser {
+		return ConnectionPerUser
+	}
+	return ConnectionShared
 }
 
 func secretFields(prefix string, values map[string]string) []field {

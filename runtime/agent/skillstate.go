@@ -22,6 +22,8 @@ type skillState struct {
 	Command         []string
 	Headers         map[string]string // names in canonical form
 	Env             map[string]string
+	OAuth           *OAuthSpec
+	PerUser         bool
 	AutoApprove     bool
 	TrustNewTools   bool
 	ApprovalTimeout time.Duration
@@ -35,18 +37,28 @@ type skillSettings struct {
 	Command     []string `json:"command,omitempty"`
 	HeaderNames []string `json:"header_names,omitempty"`
 	EnvNames    []string `json:"env_names,omitempty"`
+	OAuth       *OAuth   `json:"oauth,omitempty"`
+	PerUser     bool     `json:"per_user,omitempty"`
 }
 
 // skillSecrets is what is stored encrypted.
 type skillSecrets struct {
 	Headers map[string]string `json:"headers,omitempty"`
 	Env     map[string]string `json:"env,omitempty"`
+	OAuth   map[string]string `json:"oauth,omitempty"` // by their paths below oauth
 }
+
+func (s *skillState) secrets() skillSecrets {
+	return skillSecrets{Headers: s.Headers, Env: s.Env, OAuth: s.OAuth.secrets()}
+}
+
+func (s skillSecrets) none() bool { return len(s.Headers)+len(s.Env)+len(s.OAuth) == 0 }
 
 func (s *skillState) settings() skillSettings {
 	return skillSettings{
 		URL: s.URL, Command: s.Command,
 		HeaderNames: slices.Sorted(maps.Keys(s.Headers)), EnvNames: slices.Sorted(maps.Keys(s.Env)),
+		OAuth: s.OAuth.open(), PerUser: s.PerUser,
 	}
 }
 
@@ -83,17 +95,10 @@ func unseal(box *secret.Box, purpose string, id uuid.UUID, sealed []byte, secret
 // state is what a spec declares, with its defaults filled in.
 func (spec SkillSpec) state(r report) *skillState {
 	r.name("name", spec.Name)
-	r.check(len(spec.OAuth) == 0 || string(spec.OAuth) == "null", "oauth", "is not available yet")
-	switch spec.Connection {
-	case "", "shared":
-	case "per_user":
-		r.add("connection", "per_user is not available yet")
-	default:
-		r.add("connection", "must be shared or per_user")
-	}
 	return &skillState{
 		Transport: spec.Transport, URL: spec.URL, Command: spec.Command,
 		Headers: canonicalHeaders(r, spec.Headers), Env: maps.Clone(spec.Env),
+		OAuth: spec.OAuth.normal(), PerUser: perUser(r, spec.Connection),
 		AutoApprove: spec.AutoApprove, TrustNewTools: spec.TrustNewTools,
 		ApprovalTimeout: orDefault(spec.ApprovalTimeout, DefaultApprovalTimeout),
 		CallTimeout:     orDefault(spec.CallTimeout, DefaultCallTimeout),
@@ -152,19 +157,28 @@ func (patch SkillPatch) apply(r report, s *skillState) *skillState {
 	if patch.Tools != nil {
 		changed.Tools = normalTools(*patch.Tools)
 	}
+	if patch.Connection != nil {
+		changed.PerUser = perUser(r, *patch.Connection)
+	}
+	changed.OAuth = patch.OAuth.apply(s.OAuth)
 	headers := make(map[string]*string, len(patch.Headers))
 	for name, value := range patch.Headers {
 		headers[textproto.CanonicalMIMEHeaderKey(name)] = value
 	}
 	changed.Headers, changed.Env = merge(s.Headers, headers), merge(s.Env, patch.Env)
 	if !sameOrigin(s.URL, changed.URL) {
-		for name := range s.Headers {
-			_, kept := changed.Headers[name]
-			_, given := headers[name]
-			r.check(!kept || given, "headers."+name, "was given for another host: give its value again, or remove it")
-		}
+		stale(r.below("headers"), changed.Headers, headers)
+		stale(r.below("oauth"), changed.OAuth.secrets(), patch.OAuth.secrets())
 	}
 	return &changed
+}
+
+// stale refuses secrets that nobody gave again.
+func stale[V any](r report, kept map[string]string, given map[string]V) {
+	for _, name := range slices.Sorted(maps.Keys(kept)) {
+		_, again := given[name]
+		r.check(again, name, "was given for another host: give its value again, or remove it")
+	}
 }
 
 func set[T any](target *T, value *T) {

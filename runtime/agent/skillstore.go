@@ -42,6 +42,7 @@ func (r *skillRow) targets() []any {
 func (r *skillRow) complete() {
 	r.URL, r.Command = r.settings.URL, r.settings.Command
 	r.HeaderNames, r.EnvNames = r.settings.HeaderNames, r.settings.EnvNames
+	r.OAuth, r.PerUser = r.settings.OAuth, r.settings.PerUser
 	r.ApprovalTimeout = time.Duration(r.approvalMS) * time.Millisecond
 	r.CallTimeout = time.Duration(r.callMS) * time.Millisecond
 }
@@ -70,6 +71,7 @@ func (r *skillRow) server(box *secret.Box) (tool.Server, error) {
 	return tool.Server{
 		SkillID: r.ID, Skill: r.Name, Revision: r.Revision, Transport: r.Transport,
 		URL: r.URL, Headers: secrets.Headers, Command: r.Command, Env: secrets.Env,
+		Authorization: r.OAuth.with(secrets.OAuth).authorization(), PerUser: r.PerUser,
 	}, nil
 }
 
@@ -80,6 +82,7 @@ func (r *skillRow) state(box *secret.Box) (*skillState, error) {
 	}
 	return &skillState{
 		Transport: r.Transport, URL: r.URL, Command: r.Command, Headers: secrets.Headers, Env: secrets.Env,
+		OAuth: r.OAuth.with(secrets.OAuth), PerUser: r.PerUser,
 		AutoApprove: r.AutoApprove, TrustNewTools: r.TrustNewTools,
 		ApprovalTimeout: r.ApprovalTimeout, CallTimeout: r.CallTimeout, Tools: r.Tools,
 	}, nil
@@ -142,5 +145,6 @@ func (e *edit) updateSkill(ctx context.Context, row *skillRow, s *skillState, ch
 }
 
 func (e *edit) sealSkill(id uuid.UUID, s *skillState) ([]byte, error) {
-	return seal(e.box, skillPurpose, id, skillSecrets{s.Headers, s.Env}, len(s.Headers)+len(s.Env) == 0)
+	secrets := s.secrets()
+	return seal(e.box, skillPurpose, id, secrets, secrets.none())
 }

@@ -1,7 +1,6 @@
 package agent
 
 import (
-	"encoding/json"
 	"fmt"
 	"strings"
 	"time"
@@ -56,8 +55,8 @@ type SkillSpec struct {
 	ApprovalTimeout *Duration               `json:"approval_timeout,omitempty"` // default 5m
 	CallTimeout     *Duration               `json:"call_timeout,omitempty"`     // default 60s
 	Tools           map[string]ToolSettings `json:"tools,omitempty"`
-	OAuth           json.RawMessage         `json:"oauth,omitempty"`      // not available yet
-	Connection      string                  `json:"connection,omitempty"` // shared; per_user is not available yet
+	OAuth           *OAuthSpec              `json:"oauth,omitempty"`      // nil: discovered when the server asks for it
+	Connection      string                  `json:"connection,omitempty"` // shared, the default, or per_user
 }
 
 // SkillPatch changes a skill. A nil field stays as it is.
@@ -72,6 +71,8 @@ type SkillPatch struct {
 	ApprovalTimeout *Duration                `json:"approval_timeout,omitempty"`
 	CallTimeout     *Duration                `json:"call_timeout,omitempty"`
 	Tools           *map[string]ToolSettings `json:"tools,omitempty"` // replaces all of them
+	OAuth           OAuthPatch               `json:"oauth,omitzero"`  // replaces all of it; null removes it
+	Connection      *string                  `json:"connection,omitempty"`
 }
 
 // AgentSpec declares one agent. A field that is left out has its default, but

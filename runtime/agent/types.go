@@ -39,6 +39,8 @@ type Skill struct {
 	Command         []string
 	HeaderNames     []string // their values are secret
 	EnvNames        []string // likewise
+	OAuth           *OAuth   // nil: nothing was said of it
+	PerUser         bool     // each person has a connection of their own
 	AutoApprove     bool
 	TrustNewTools   bool
 	ApprovalTimeout time.Duration // default 5 m
@@ -48,6 +50,18 @@ type Skill struct {
 	Health          Health
 	CreatedAt       time.Time
 	UpdatedAt       time.Time
+}
+
+// OAuth is how a skill's server is authorized to, without the secrets; see [OAuthSpec].
+type OAuth struct {
+	Grant       tool.Grant `json:"grant"`
+	Issuer      string     `json:"issuer,omitempty"`
+	ClientID    string     `json:"client_id,omitempty"`
+	AuthMethod  string     `json:"auth_method,omitempty"`
+	Scopes      []string   `json:"scopes,omitempty"`
+	IDPIssuer   string     `json:"idp_issuer,omitempty"`
+	IDPClientID string     `json:"idp_client_id,omitempty"`
+	Secrets     []string   `json:"secrets,omitempty"` // names of those that are set: client_secret, private_key, idp.client_secret
 }
 
 // RiskHigh marks a tool whose calls are always parked.

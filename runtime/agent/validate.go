@@ -98,10 +98,13 @@ func (s *skillState) validate(r report, limits limits) {
 		r.check(len(s.Command) == 0, "command", "belongs to transport stdio")
 		r.check(len(s.Env) == 0, "env", "belongs to transport stdio")
 		r.headers(s.Headers)
+		s.validateOAuth(r)
 	case tool.Stdio:
 		r.check(!limits.stdioOff, "transport", "stdio is switched off on this server")
 		r.check(s.URL == "", "url", "belongs to transport http")
 		r.check(len(s.Headers) == 0, "headers", "belong to transport http")
+		r.check(s.OAuth == nil, "oauth", "belongs to transport http")
+		r.check(!s.PerUser, "connection", "per_user belongs to transport http")
 		r.command(s.Command)
 		r.env(s.Env)
 	case "openapi":

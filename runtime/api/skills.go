@@ -19,6 +19,8 @@ type Skill struct {
 	Command         []string                      `json:"command" doc:"Of stdio: program and arguments."`
 	Headers         []string                      `json:"headers" nullable:"false" doc:"Names only: values are secret."`
 	Env             []string                      `json:"env" nullable:"false" doc:"Names only: values are secret."`
+	OAuth           *OAuth                        `json:"oauth" doc:"How the server is authorized to; null: discovered when it asks for it."`
+	Connection      string                        `json:"connection" enum:"shared,per_user" doc:"One for all, or one for each person."`
 	AutoApprove     bool                          `json:"auto_approve"`
 	TrustNewTools   bool                          `json:"trust_new_tools"`
 	ApprovalTimeout agent.Duration                `json:"approval_timeout" doc:"5m"`
@@ -28,6 +30,39 @@ type Skill struct {
 	Health          Health                        `json:"health"`
 	CreatedAt       time.Time                     `json:"created_at"`
 	UpdatedAt       time.Time                     `json:"updated_at"`
+}
+
+// OAuth is how a skill's server is authorized to. What is null is discovered.
+type OAuth struct {
+	_          struct{}   `nullable:"true"`
+	Grant      tool.Grant `json:"grant" enum:"authorization_code,client_credentials,enterprise_managed,workload_identity"`
+	Issuer     *string    `json:"issuer" doc:"The authorization server."`
+	ClientID   *string    `json:"client_id"`
+	AuthMethod *string    `json:"auth_method" enum:"client_secret_basic,client_secret_post,private_key_jwt,none"`
+	Scopes     []string   `json:"scopes" nullable:"false" doc:"Empty: those that the server asks for."`
+	IDP        *IDP       `json:"idp" doc:"Of grant enterprise_managed."`
+	Secrets    []string   `json:"secrets" nullable:"false" doc:"Names only, of those that are set: client_secret, private_key, idp.client_secret."`
+}
+
+// IDP is the enterprise's identity provider.
+type IDP struct {
+	_        struct{} `nullable:"true"`
+	Issuer   string   `json:"issuer"`
+	ClientID string   `json:"client_id"`
+}
+
+func newOAuth(o *agent.OAuth) *OAuth {
+	if o == nil {
+		return nil
+	}
+	view := &OAuth{
+		Grant: o.Grant, Issuer: orNull(o.Issuer), ClientID: orNull(o.ClientID), AuthMethod: orNull(o.AuthMethod),
+		Scopes: orEmpty(o.Scopes), Secrets: orEmpty(o.Secrets),
+	}
+	if o.IDPIssuer != "" {
+		view.IDP = &IDP{Issuer: o.IDPIssuer, ClientID: o.IDPClientID}
+	}
+	return view
 }
 
 // Health is how the last listing of a skill's tools went.
@@ -43,6 +78,7 @@ func newSkill(s agent.Skill) Skill {
 	view := Skill{
 		ID: s.ID, Name: s.Name, Transport: s.Transport, URL: orNull(s.URL), Command: s.Command,
 		Headers: orEmpty(s.HeaderNames), Env: orEmpty(s.EnvNames),
+		OAuth: newOAuth(s.OAuth), Connection: agent.ConnectionShared,
 		AutoApprove: s.AutoApprove, TrustNewTools: s.TrustNewTools,
 		ApprovalTimeout: agent.Duration(s.ApprovalTimeout), CallTimeout: agent.Duration(s.CallTimeout),
 		Tools: s.Tools, Revision: s.Revision, CreatedAt: s.CreatedAt.UTC(), UpdatedAt: s.UpdatedAt.UTC(),
@@ -50,6 +86,9 @@ func newSkill(s agent.Skill) Skill {
 			Status: "ok", DiscoveredAt: utcOrNull(s.Health.DiscoveredAt), ListedAt: utcOrNull(s.Health.ListedAt),
 			Kind: orNull(s.Health.ErrorKind), Error: orNull(s.Health.Error),
 		},
+	}
+	if s.PerUser {
+		view.Connection = agent.ConnectionPerUser
 	}
 	switch {
 	case view.Health.Kind != nil:

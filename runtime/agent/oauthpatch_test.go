@@ -1,0 +1,148 @@
+package agent_test
+
+import (
+	"crypto/elliptic"
+	"encoding/json"
+	"errors"
+	"reflect"
+	"slices"
+	"testing"
+
+	"github.com/holdpoint/holdpoint/runtime/agent"
+	"github.com/holdpoint/holdpoint/runtime/tool"
+)
+
+// patched changes the skill ledger as a JSON patch says.
+func (w *world) patched(text string) error {
+	w.t.Helper()
+	var patch agent.SkillPatch
+	check(w.t, json.Unmarshal([]byte(text), &patch))
+	skill, err := w.SkillByName(w.t.Context(), "ledger")
+	check(w.t, err)
+	_, err = w.UpdateSkill(w.t.Context(), operator, skill.ID, patch)
+	return err
+}
+
+// secrets are those that the server of the skill ledger is told.
+func (w *world) secrets() [3]string {
+	w.t.Helper()
+	_, server := w.skill("ledger")
+	return [3]string{server.Authorization.ClientSecret, server.Authorization.PrivateKey, server.Authorization.IDPClientSecret}
+}
+
+// A secret stays with the client that it was given for.
+func TestPatchKeepsSecrets(t *testing.T) {
+	t.Parallel()
+	key := ecKey(t, elliptic.P256())
+	quoted, err := json.Marshal(key)
+	check(t, err)
+	const rest = `"grant":"enterprise_managed","issuer":"https://as.example","client_id":"c"`
+	const idp = `"idp":{"issuer":"https://idp.example","client_id":"i"}`
+	all := [3]string{"s1", key, "s2"}
+	for name, tc := range map[string]struct {
+		patch string
+		want  [3]string
+	}{
+		"nothing of it":         {`{"auto_approve":true}`, all},
+		"the same":              {`{"oauth":{` + rest + `,` + idp + `}}`, all},
+		"a scope":               {`{"oauth":{` + rest + `,` + idp + `,"scopes":["a"]}}`, all},
+		"another secret":        {`{"oauth":{` + rest + `,` + idp + `,"client_secret":"n3u"}}`, [3]string{"n3u", key, "s2"}},
+		"another issuer":        {`{"oauth":{"grant":"enterprise_managed","issuer":"https://evil.example","client_id":"c",` + idp + `}}`, [3]string{"", "", "s2"}},
+		"another client":        {`{"oauth":{"grant":"enterprise_managed","issuer":"https://as.example","client_id":"d",` + idp + `}}`, [3]string{"", "", "s2"}},
+		"another idp":           {`{"oauth":{` + rest + `,"idp":{"issuer":"https://evil.example","client_id":"i"}}}`, [3]string{"s1", key, ""}},
+		"another client there":  {`{"oauth":{` + rest + `,"idp":{"issuer":"https://idp.example","client_id":"j"}}}`, [3]string{"s1", key, ""}},
+		"another grant":         {`{"oauth":{"issuer":"https://as.example","client_id":"c"}}`, [3]string{"s1", key, ""}},
+		"a method for a key":    {`{"oauth":{` + rest + `,` + idp + `,"auth_method":"private_key_jwt"}}`, [3]string{"", key, "s2"}},
+		"a method for a secret": {`{"oauth":{` + rest + `,` + idp + `,"auth_method":"client_secret_basic"}}`, [3]string{"s1", "", "s2"}},
+		"a method for neither":  {`{"oauth":{` + rest + `,` + idp + `,"auth_method":"none"}}`, [3]string{"", "", "s2"}},
+		"all gone":              {`{"oauth":null}`, [3]string{}},
+		"all discovered":        {`{"oauth":{}}`, [3]string{}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			w.apply(skillWith(`"oauth":{` + rest + `,"client_secret":"s1","private_key":` + string(quoted) +
+				`,"idp":{"issuer":"https://idp.example","client_id":"i","client_secret":"s2"}}`))
+			check(t, w.patched(tc.patch))
+			if got := w.secrets(); got != tc.want {
+				t.Errorf("secrets %q, want %q", got, tc.want)
+			}
+			if skill, _ := w.skill("ledger"); (skill.OAuth == nil) != (name == "all gone") {
+				t.Errorf("skill %+v", skill.OAuth)
+			}
+		})
+	}
+}
+
+func TestPatchOfOAuth(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.apply(skillWith(`"auto_approve":false`))
+	check(t, w.patched(`{"oauth":{"grant":"client_credentials","client_id":"c","client_secret":"s"}}`))
+	skill, server := w.skill("ledger")
+	want := tool.Authorization{Grant: tool.ClientCredentials, ClientID: "c", ClientSecret: "s"}
+	if !reflect.DeepEqual(server.Authorization, want) || skill.Revision != 2 || !slices.Equal(skill.OAuth.Secrets, []string{"client_secret"}) {
+		t.Errorf("%+v, %+v", skill, server)
+	}
+	check(t, w.patched(`{"oauth":{"grant":"client_credentials","client_id":"c"}}`))
+	if skill, _ = w.skill("ledger"); skill.Revision != 2 {
+		t.Errorf("nothing changed, and revision %d", skill.Revision)
+	}
+	var invalid *agent.InvalidError
+	if err := w.patched(`{"connection":"per_user"}`); !errors.As(err, &invalid) || invalid.Problems[0].Path != "connection" {
+		t.Errorf("per user: %v", err)
+	}
+	if err := w.patched(`{"headers":{"Authorization":"x"}}`); !errors.As(err, &invalid) || invalid.Problems[0].Path != "headers.Authorization" {
+		t.Errorf("header: %v", err)
+	}
+	check(t, w.patched(`{"oauth":{},"connection":"per_user"}`))
+	if skill, server = w.skill("ledger"); !skill.PerUser || !server.PerUser || server.Authorization.ClientSecret != "" {
+		t.Errorf("%+v, %+v", skill, server)
+	}
+	check(t, w.patched(`{"connection":"shared","oauth":null}`))
+	if skill, server = w.skill("ledger"); skill.PerUser || server.PerUser || skill.OAuth != nil {
+		t.Errorf("%+v, %+v", skill, server)
+	}
+	if n := w.count(`skills WHERE secrets IS NOT NULL`); n != 0 {
+		t.Error("a secret outlived what it was for")
+	}
+}
+
+// A client's secret is one of the host that it was given for, as headers are.
+func TestOAuthSecretsDoNotFollowToAnotherHost(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.apply(skillWith(`"oauth":{"grant":"client_credentials","client_id":"c","client_secret":"s"}`))
+	check(t, w.patched(`{"url":"https://mcp.example/other"}`))
+	var invalid *agent.InvalidError
+	for _, patch := range []string{
+		`{"url":"https://evil.example/mcp"}`,
+		`{"url":"http://mcp.example/mcp"}`,
+		`{"url":"https://evil.example/mcp","oauth":{"grant":"client_credentials","client_id":"c"}}`,
+	} {
+		err := w.patched(patch)
+		if !errors.As(err, &invalid) || len(invalid.Problems) != 1 || invalid.Problems[0].Path != "oauth.client_secret" {
+			t.Errorf("%s: %v", patch, err)
+		}
+	}
+	if got := w.secrets(); got[0] != "s" {
+		t.Errorf("secrets %q", got)
+	}
+	check(t, w.patched(`{"url":"https://new.example/mcp","oauth":{"grant":"client_credentials","client_id":"c","client_secret":"s"}}`))
+	check(t, w.patched(`{"url":"https://third.example/mcp","oauth":{"client_id":"d"}}`))
+	check(t, w.patched(`{"url":"https://fourth.example/mcp","oauth":null}`))
+}
+
+func TestOAuthPatchSurvivesJSON(t *testing.T) {
+	t.Parallel()
+	for _, text := range []string{
+		`{}`, `{"oauth":null}`, `{"oauth":{}}`,
+		`{"oauth":{"grant":"enterprise_managed","client_secret":"s","scopes":["a"],"idp":{"issuer":"https://i"}},"connection":"per_user"}`,
+	} {
+		var patch agent.SkillPatch
+		check(t, json.Unmarshal([]byte(text), &patch))
+		if again, err := json.Marshal(patch); err != nil || string(again) != text {
+			t.Errorf("%s became %s, %v", text, again, err)
+		}
+	}
+}
