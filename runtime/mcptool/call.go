@@ -25,9 +25,10 @@ func callRequest(call tool.CallRequest, limit int64) *request {
 	}
 }
 
-// readResult judges a result of tools/call. All of it is kept as it came.
-func readResult(raw json.RawMessage) (tool.Result, *tool.Failure) {
-	result := tool.Result{Raw: raw}
+// readResult judges a result of tools/call. All of it is kept as it came. asks:
+// it is none yet, the server wants input first.
+func readResult(raw json.RawMessage) (result tool.Result, asks bool, failure *tool.Failure) {
+	result.Raw = raw
 	resultType := "complete"
 	err := eachMember(raw, func(name string, value json.RawMessage) error {
 		switch name {
@@ -44,13 +45,13 @@ func readResult(raw json.RawMessage) (tool.Result, *tool.Failure) {
 	})
 	switch {
 	case err != nil:
-		return tool.Result{}, protocolFailure(raw, err, "the result is not a tool result: %s", plain(err.Error(), 200))
+		return tool.Result{}, false, protocolFailure(raw, err, "the result is not a tool result: %s", plain(err.Error(), 200))
 	case resultType == "complete":
-		return result, nil
-	case resultType == "task":
-		return tool.Result{}, protocolFailure(raw, nil, "the server answered with a task, which it was not offered; what becomes of it is not known")
+		return result, false, nil
 	case resultType == "input_required":
-		return tool.Result{}, protocolFailure(raw, nil, "the server asks for more input before it goes on, which it was not offered")
+		return tool.Result{}, true, nil
+	case resultType == "task":
+		return tool.Result{}, false, protocolFailure(raw, nil, "the server answered with a task, which it was not offered; what becomes of it is not known")
 	}
-	return tool.Result{}, protocolFailure(raw, nil, "the server answered with a result of unknown type %q", plain(resultType, 100))
+	return tool.Result{}, false, protocolFailure(raw, nil, "the server answered with a result of unknown type %q", plain(resultType, 100))
 }

@@ -1,6 +1,7 @@
 package mcptool
 
 import (
+	"context"
 	"crypto/tls"
 	"log/slog"
 	"time"
@@ -20,6 +21,14 @@ type Config struct {
 	// for a skill, when the skill's server announced that its tools changed.
 	// Default: announcements are ignored and no stream is kept open for them.
 	ListChanged func(skillID uuid.UUID)
+	// Elicit answers what a skill's server asks while it works on a call (MCP's
+	// elicitation, forms only). It is called for each question, for several at
+	// once, and must return when its context ends: with the call, or, where the
+	// server does not say which call it asks about, with the last on its way.
+	// Its error leaves the question without an answer, which a server before
+	// 2026-07-28 is told, and which since then fails the call.
+	// Default: servers are told that they may not ask, and refused if they do.
+	Elicit func(ctx context.Context, skillID uuid.UUID, question Elicitation) (ElicitationAnswer, error)
 	// Now is the clock of durations and backoff. Default time.Now.
 	Now func() time.Time
 

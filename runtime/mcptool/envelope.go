@@ -151,6 +151,9 @@ type request struct {
 	limit int64
 	// what names the request in messages: "tools/call echo".
 	what string
+	// continues: the request goes on with a call that the server has begun; a
+	// server of a revision that knows no such thing would begin it anew.
+	continues bool
 }
 
 // encode writes the request as it goes over the wire. meta is what the
@@ -184,23 +187,29 @@ func quoted(dst []byte, s string) []byte {
 
 // methodNotFound is the answer to a server that asks for what was not offered.
 func methodNotFound(id json.RawMessage, method string) []byte {
+	return refusal(id, -32601, "not offered by this client: "+plain(method, 64))
+}
+
+// refusal is a JSON-RPC error in answer to a server's request.
+func refusal(id json.RawMessage, code int64, message string) []byte {
 	body := append([]byte(`{"jsonrpc":"2.0","id":`), id...)
-	body = append(body, `,"error":{"code":-32601,"message":`...)
-	body = quoted(body, "not offered by this client: "+plain(method, 64))
+	body = strconv.AppendInt(append(body, `,"error":{"code":`...), code, 10)
+	body = quoted(append(body, `,"message":`...), message)
 	return append(body, "}}"...)
 }
 
-// pong is the answer to a server's ping.
-func pong(id json.RawMessage) []byte {
+// respond is the answer to a server's request.
+func respond(id, result json.RawMessage) []byte {
 	body := append([]byte(`{"jsonrpc":"2.0","id":`), id...)
-	return append(body, `,"result":{}}`...)
+	body = append(append(body, `,"result":`...), result...)
+	return append(body, '}')
 }
 
 // answerTo is what a server's request deserves: an answer to ping, a refusal
-// of everything else, for no capability is advertised.
+// of everything else. Questions that may be asked do not come here; see asked.
 func answerTo(e envelope) []byte {
 	if e.method == "ping" {
-		return pong(e.id)
+		return respond(e.id, json.RawMessage("{}"))
 	}
 	return methodNotFound(e.id, e.method)
 }

@@ -32,11 +32,15 @@ type httpPeer struct {
 	ctx    context.Context // ends with the peer
 	cancel context.CancelCauseFunc
 	tasks  tasks
+	asked  *asked // what the server asks during calls
 	lastID atomic.Int64
 	// answers bounds the answers to a server's requests that are being sent.
 	answers chan struct{}
 	readers sync.Pool // of *bufio.Reader
 	headers sync.Map  // tool.Pin → []binding
+	// heard is closed when the server's own stream was opened, or refused.
+	heard     chan struct{}
+	listening sync.Once
 }
 
 // connectHTTP connects and negotiates. ctx bounds that only.
@@ -47,19 +51,18 @@ func connectHTTP(ctx context.Context, config Config, server tool.Server, e era, 
 	}
 	p := &httpPeer{
 		config: config, server: server, endpoint: endpoint, changed: changed,
-		transport: newTransport(config), answers: make(chan struct{}, 4),
+		transport: newTransport(config), answers: make(chan struct{}, 4), heard: make(chan struct{}),
 	}
 	p.readers.New = func() any { return bufio.NewReaderSize(nil, 4096) }
 	p.lastID.Store(firstID)
+	p.asked = newAsked(config, server, &p.tasks, p.sendAnswer, p.sendLater)
 	p.ctx, p.cancel = context.WithCancelCause(context.Background())
 	if failure := p.negotiate(ctx, e, h); failure != nil {
 		p.cancel(errPeerClosed)
 		p.transport.CloseIdleConnections()
 		return nil, failure
 	}
-	if p.agreed.listChanged && config.ListChanged != nil {
-		p.tasks.run(p.listen)
-	}
+	p.startListening(ctx)
 	return p, nil
 }
 
@@ -81,7 +84,7 @@ func newTransport(config Config) *http.Transport {
 // is one.
 func (p *httpPeer) negotiate(ctx context.Context, e era, h *handshake) *tool.Failure {
 	watch := &connectWatch{peer: p, handshake: h}
-	session, err := newClient(p.config.Version).Connect(ctx, &mcp.StreamableClientTransport{
+	session, err := newClient(p.config).Connect(ctx, &mcp.StreamableClientTransport{
 		Endpoint:             p.server.URL,
 		HTTPClient:           &http.Client{Transport: watch, CheckRedirect: noRedirect},
 		DisableStandaloneSSE: true, // ours: see listen
@@ -89,7 +92,7 @@ func (p *httpPeer) negotiate(ctx context.Context, e era, h *handshake) *tool.Fai
 		MaxEventSize:         maxHandshake,
 	}, e.options())
 	if err == nil {
-		p.agreed, err = newNegotiated(session, p.config.Version)
+		p.agreed, err = newNegotiated(session, p.config)
 	}
 	if err != nil {
 		return watch.failure(ctx, err)

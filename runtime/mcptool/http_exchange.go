@@ -33,6 +33,7 @@ type httpExchange struct {
 
 // exchange sends one request, as a POST of its own.
 func (p *httpPeer) exchange(ctx context.Context, r *request) outcome {
+	defer p.asked.begin(r, p.agreed)()
 	x := &httpExchange{peer: p, request: r, id: p.lastID.Add(1), caller: ctx}
 	x.ctx, x.cancel = context.WithCancelCause(p.ctx)
 	x.release = context.AfterFunc(ctx, func() { x.cancel(context.Cause(ctx)) })
@@ -238,21 +239,32 @@ func (p *httpPeer) sendLater(message []byte) {
 	}
 	started := p.tasks.run(func() {
 		defer func() { <-p.answers }()
-		ctx, cancel := context.WithTimeout(p.ctx, 2*time.Second)
-		defer cancel()
-		r, err := http.NewRequestWithContext(ctx, http.MethodPost, p.server.URL, bytes.NewReader(message))
-		if err != nil {
-			return
-		}
-		r.Header, r.Host = maps.Clone(p.header), p.host
-		response, err := p.transport.RoundTrip(r)
-		if err != nil {
-			return
-		}
-		_, _ = io.CopyN(io.Discard, response.Body, 4096)
-		_ = response.Body.Close()
+		p.sendNow(message, 2*time.Second)
 	})
 	if !started {
 		<-p.answers
 	}
+}
+
+// sendNow posts a message that gets no answer.
+func (p *httpPeer) sendNow(message []byte, limit time.Duration) {
+	ctx, cancel := context.WithTimeout(p.ctx, limit)
+	defer cancel()
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, p.server.URL, bytes.NewReader(message))
+	if err != nil {
+		return
+	}
+	r.Header, r.Host = maps.Clone(p.header), p.host
+	response, err := p.transport.RoundTrip(r)
+	if err != nil {
+		return
+	}
+	_, _ = io.CopyN(io.Discard, response.Body, 4096)
+	_ = response.Body.Close()
+}
+
+// sendAnswer posts the answer to a question. It does not end with the call,
+// which may be answered before this request is.
+func (p *httpPeer) sendAnswer(_ context.Context, message []byte) {
+	p.sendNow(message, p.config.Limits.Connect)
 }

@@ -2,6 +2,7 @@ package mcptool
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"net/http"
 	"time"
@@ -16,8 +17,33 @@ const (
 // maxAnnouncement bounds one event of a stream that nobody asked for.
 const maxAnnouncement = 1 << 20
 
-// listen keeps a stream open on which the server announces changes, for as
-// long as the peer lives and the server offers one. That it does not, or
+// listenPatience is how long connecting waits for the server's own stream.
+const listenPatience = time.Second
+
+// startListening opens the server's own stream if anything is wanted of it.
+// Where the server may ask questions on it, the first call waits until it is
+// open, for what comes before that is lost. But not for long: some servers
+// send not even a header before they have something to say.
+func (p *httpPeer) startListening(ctx context.Context) {
+	asks := p.asked != nil && !p.agreed.modern()
+	if !asks && (!p.agreed.listChanged || p.config.ListChanged == nil) {
+		return
+	}
+	p.tasks.run(p.listen)
+	if !asks {
+		return
+	}
+	timer := time.NewTimer(listenPatience)
+	defer timer.Stop()
+	select {
+	case <-p.heard:
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}
+
+// listen keeps a stream open on which the server announces changes and asks
+// questions, for as long as the peer lives and the server offers one. That it does not, or
 // breaks it, is of no consequence to requests.
 func (p *httpPeer) listen() {
 	pause, lastID := listenPause, ""
@@ -47,6 +73,7 @@ func (p *httpPeer) listen() {
 // listenOnce reads one stream to its end.
 func (p *httpPeer) listenOnce(after string) (lastID string, wish time.Duration, err error) {
 	response, err := p.openListen(after)
+	p.listening.Do(func() { close(p.heard) })
 	if err != nil {
 		return after, 0, err
 	}

@@ -84,7 +84,7 @@ func (x *httpExchange) readStream(response *http.Response, lastID string) (event
 			x.drain(response, giveBack, events)
 			return events, x.answered(e), true
 		}
-		x.peer.received(e)
+		x.received(e)
 	}
 }
 
@@ -163,12 +163,25 @@ func (e *streamRefused) Error() string {
 	return strings.TrimSpace("the server offered no stream: " + http.StatusText(e.status) + " " + plain(e.media, 100))
 }
 
+// received acts on what a server sends before it answers. What it asks on a
+// call's own stream it asks about that call.
+func (x *httpExchange) received(e envelope) {
+	if p := x.peer; x.request.method == "tools/call" && !p.agreed.modern() && p.asked.takes(e) {
+		p.asked.received(x.ctx, e)
+		return
+	}
+	x.peer.received(e)
+}
+
 // received acts on what a server sends besides answers.
 func (p *httpPeer) received(e envelope) {
 	switch {
 	case e.method == "notifications/tools/list_changed":
 		p.changed()
-	case e.isCall() && !p.agreed.modern():
+	case p.agreed.modern():
+	case p.asked.takes(e):
+		p.asked.received(p.ctx, e)
+	case e.isCall():
 		p.sendLater(answerTo(e))
 	}
 }

@@ -46,7 +46,7 @@ type negotiated struct {
 func (n negotiated) modern() bool { return n.version >= modernVersion }
 
 // newNegotiated reads what the SDK's session agreed on.
-func newNegotiated(session *mcp.ClientSession, version string) (negotiated, error) {
+func newNegotiated(session *mcp.ClientSession, config Config) (negotiated, error) {
 	result := session.InitializeResult()
 	if result == nil {
 		return negotiated{}, errors.New("the session has no initialize result")
@@ -63,20 +63,34 @@ func newNegotiated(session *mcp.ClientSession, version string) (negotiated, erro
 	}
 	meta, err := json.Marshal(map[string]any{
 		mcp.MetaKeyProtocolVersion:    n.version,
-		mcp.MetaKeyClientInfo:         implementation(version),
-		mcp.MetaKeyClientCapabilities: struct{}{},
+		mcp.MetaKeyClientInfo:         implementation(config.Version),
+		mcp.MetaKeyClientCapabilities: metaCapabilities(config),
 	})
 	n.meta = meta
 	return n, err
 }
 
-// newClient makes the SDK's client that negotiates, advertising nothing: no
-// roots, sampling, elicitation or tasks.
-func newClient(version string) *mcp.Client {
-	return mcp.NewClient(implementation(version), &mcp.ClientOptions{
-		Capabilities:   &mcp.ClientCapabilities{},
+// newClient makes the SDK's client that negotiates. It advertises elicitation
+// where somebody answers, and nothing else: no roots, sampling or tasks.
+func newClient(config Config) *mcp.Client {
+	capabilities := &mcp.ClientCapabilities{}
+	if config.Elicit != nil {
+		capabilities.Elicitation = &mcp.ElicitationCapabilities{Form: &mcp.FormElicitationCapabilities{}}
+	}
+	return mcp.NewClient(implementation(config.Version), &mcp.ClientOptions{
+		Capabilities:   capabilities,
 		MultiRoundTrip: &mcp.MultiRoundTripOptions{Disabled: true},
 	})
+}
+
+// metaCapabilities are the same capabilities as they go with every request
+// since 2026-07-28.
+func metaCapabilities(config Config) map[string]any {
+	capabilities := map[string]any{}
+	if config.Elicit != nil {
+		capabilities["elicitation"] = map[string]any{"form": struct{}{}}
+	}
+	return capabilities
 }
 
 func implementation(version string) *mcp.Implementation {

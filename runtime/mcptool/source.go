@@ -58,17 +58,30 @@ func (s *Source) List(ctx context.Context, server tool.Server) (tool.Listing, er
 }
 
 // Call implements [tool.Source]. The arguments must be one JSON object, which
-// is not checked here; without any, an empty object is sent.
+// is not checked here; without any, an empty object is sent. A server that
+// answers with questions is asked on with their answers; see [Config.Elicit].
 func (s *Source) Call(ctx context.Context, server tool.Server, call tool.CallRequest) (tool.Result, error) {
-	raw, _, failure := s.send(ctx, server, callRequest(call, s.config.Limits.ResultBytes))
-	if failure != nil {
-		return tool.Result{}, failure
+	first := callRequest(call, s.config.Limits.ResultBytes)
+	r := first
+	for round := 1; ; round++ {
+		raw, agreed, failure := s.send(ctx, server, r)
+		switch {
+		case failure != nil && r.continues:
+			return tool.Result{}, continued(failure)
+		case failure != nil:
+			return tool.Result{}, failure
+		}
+		result, asks, failure := readResult(raw)
+		switch {
+		case failure != nil:
+			return tool.Result{}, failure
+		case !asks:
+			return result, nil
+		}
+		if r, failure = s.next(ctx, server, first, raw, agreed, round); failure != nil {
+			return tool.Result{}, failure
+		}
 	}
-	result, failure := readResult(raw)
-	if failure != nil {
-		return tool.Result{}, failure
-	}
-	return result, nil
 }
 
 // Forget implements [tool.Source]. Calls that are on their way still get their
@@ -133,6 +146,10 @@ func (s *Source) send(ctx context.Context, server tool.Server, r *request) (json
 		h, failure := s.acquire(ctx, server)
 		if failure != nil {
 			return nil, negotiated{}, failure
+		}
+		if r.continues && !h.peer.negotiated().modern() {
+			h.release(false)
+			return nil, negotiated{}, transportFailure(tool.EffectPossible, nil, "%s: the server asked for input, and is now one that could not go on with it", r.what)
 		}
 		out := h.peer.exchange(ctx, r)
 		h.release(out.sessionGone || out.renew)

@@ -30,6 +30,7 @@ type stdioPeer struct {
 	end     sync.Once
 	closing atomic.Bool // it was this side that ended it
 	tasks   tasks
+	asked   *asked // what the server asks during calls
 	lastID  atomic.Int64
 
 	mu      sync.Mutex
@@ -96,6 +97,7 @@ func connectStdio(ctx context.Context, config Config, server tool.Server, e era,
 		waiting: map[int64]chan reply{},
 	}
 	p.lastID.Store(firstID)
+	p.asked = newAsked(config, server, &p.tasks, p.postNow, p.post)
 	p.sdk = newSDKConn(p, h)
 	p.tasks.run(p.write)
 	p.tasks.run(p.read)
@@ -165,6 +167,15 @@ func (p *stdioPeer) post(data []byte) {
 	}
 }
 
+// postNow queues a message that gets no answer, waiting for its turn.
+func (p *stdioPeer) postNow(ctx context.Context, data []byte) {
+	select {
+	case p.queue <- newMessage(data):
+	case <-p.gone:
+	case <-ctx.Done():
+	}
+}
+
 // read is the goroutine that reads from the child.
 func (p *stdioPeer) read() {
 	defer p.finish()
@@ -195,6 +206,8 @@ func (p *stdioPeer) dispatch(f frame) {
 		p.noted(f.data)
 	case e.method == "notifications/tools/list_changed":
 		p.changed()
+	case p.asked.takes(e):
+		p.asked.received(context.Background(), e)
 	case e.isCall():
 		p.post(answerTo(e))
 	case e.method != "":

@@ -8,6 +8,7 @@ import (
 
 // exchange sends one request, as a line of its own.
 func (p *stdioPeer) exchange(ctx context.Context, r *request) outcome {
+	defer p.asked.begin(r, p.agreed)()
 	id := p.lastID.Add(1)
 	answer := make(chan reply, 1)
 	p.mu.Lock()
