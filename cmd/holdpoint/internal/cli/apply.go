@@ -23,9 +23,10 @@ func newApplyCmd(e *Env) *cobra.Command {
 them, and print what changes. What the file does not name stays; the skills of an agent that it
 names are all that the agent has. Applied again it changes nothing.
 
-Values of headers, variables and keys may stand in variables or files of this machine, as
-{env: NAME} and {file: PATH}, or with the suffixes _env and _file (api_key_env: NAME). They are
-sent to the server, which stores them encrypted. The file's part "server:" is ignored.`,
+Values of headers, variables, keys and clients' secrets may stand in variables or files of this
+machine, as {env: NAME} and {file: PATH}, or with the suffixes _env and _file (api_key_env: NAME,
+client_secret_file: PATH). They are sent to the server, which stores them encrypted. The file's
+part "server:" is ignored.`,
 		Example: `  holdpoint apply -f holdpoint.yaml --dry-run
   holdpoint apply -f holdpoint.yaml`,
 		Args: usage(cobra.NoArgs),

@@ -47,6 +47,28 @@ func TestApply(t *testing.T) {
 	contains(t, "JSON", run(t, env, "", "apply", "-f", file, "--json").want(t, 0).stdout, `{"items":[`)
 }
 
+// What apply reads of an OAuth client's secrets goes to the server as values, and
+// complaints about them come back to the line of the form that was written.
+func TestApplyOAuth(t *testing.T) {
+	t.Parallel()
+	key := writeFile(t, "key.pem", "a\nkey\n")
+	text := "skills:\n- name: ledger\n  oauth:\n    client_secret_env: LEDGER\n    private_key_file: " + key + "\n"
+	f := newFake(t).answer("POST /api/v1/apply", `{"items":[{"kind":"skill","name":"ledger","action":"update",
+		"fields":[{"field":"oauth.client_secret","new":"(secret) changed"}]}],"next_cursor":null}`)
+	env := f.env()
+	env["LEDGER"] = "t0p"
+	got := run(t, env, text, "apply", "-f", "-").want(t, 0)
+	contains(t, "stdout", got.stdout, "~ skill ledger\n    oauth.client_secret: (secret) changed\n")
+	const sent = `{"dry_run":false,"spec":{"skills":[{"name":"ledger","oauth":{"client_secret":"t0p","private_key":"a\nkey"}}]}}`
+	if f.sent() != sent {
+		t.Errorf("sent %s", f.sent())
+	}
+	f.refuse("POST /api/v1/apply", 422, `{"status":422,"code":"invalid_request","detail":"much",
+		"errors":[{"location":"body.spec.skills[0].oauth.private_key","message":"must be PEM"}]}`)
+	got = run(t, env, text, "apply", "-f", "-").want(t, 1)
+	contains(t, "stderr", got.stderr, "standard input:5:5: skills[0].oauth.private_key: must be PEM\n")
+}
+
 func TestApplyErrors(t *testing.T) {
 	t.Parallel()
 	f := newFake(t).refuse("POST /api/v1/apply", 422, `{"status":422,"code":"invalid_request","detail":"much",

@@ -22,12 +22,28 @@ type skillRow struct {
 	URL         *string  `json:"url"`
 	Command     []string `json:"command"`
 	AutoApprove bool     `json:"auto_approve"`
-	Health      struct {
+	Connection  string   `json:"connection"`
+	OAuth       *struct {
+		Grant string `json:"grant"`
+	} `json:"oauth"`
+	Health struct {
 		Status   string     `json:"status"`
 		ListedAt *time.Time `json:"listed_at"`
 		Kind     *string    `json:"kind"`
 		Error    *string    `json:"error"`
 	} `json:"health"`
+}
+
+// authorization says in short how its server is authorized to, where anything was said of it.
+func (s *skillRow) authorization() string {
+	var parts []string
+	if s.OAuth != nil {
+		parts = append(parts, s.OAuth.Grant)
+	}
+	if s.Connection == "per_user" {
+		parts = append(parts, "per user")
+	}
+	return strings.Join(parts, ", ")
 }
 
 func newSkillListCmd(e *Env) *cobra.Command {
@@ -39,7 +55,7 @@ func newSkillListCmd(e *Env) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return printList(e, text, []string{"NAME", "CALLS", "HEALTH", "LISTED", "SERVER"}, func(s skillRow) []string {
+			return printList(e, text, []string{"NAME", "CALLS", "HEALTH", "LISTED", "OAUTH", "SERVER"}, func(s skillRow) []string {
 				calls, server := "parked", strings.Join(s.Command, " ")
 				if s.AutoApprove {
 					calls = "auto-approved"
@@ -51,7 +67,7 @@ func newSkillListCmd(e *Env) *cobra.Command {
 				if s.Health.Kind != nil {
 					health = clipped(fmt.Sprintf("%s: %s: %s", health, *s.Health.Kind, value(s.Health.Error)), 60)
 				}
-				return []string{s.Name, calls, health, moment(s.Health.ListedAt), clipped(server, 60)}
+				return []string{s.Name, calls, health, moment(s.Health.ListedAt), s.authorization(), clipped(server, 60)}
 			})
 		},
 	}

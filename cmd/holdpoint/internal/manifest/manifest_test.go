@@ -66,11 +66,14 @@ const exampleSpec = `{
 func options() manifest.Options {
 	return manifest.Options{
 		Getenv: func(name string) string {
-			return map[string]string{"TEAM_TOKEN": "t0ken", "LEDGER_SECRET": "s3cret", "OPENAI_API_KEY": "sk-1"}[name]
+			return map[string]string{"TEAM_TOKEN": "t0ken", "LEDGER_SECRET": "s3cret", "OPENAI_API_KEY": "sk-1", "KEY": "k3y"}[name]
 		},
 		ReadFile: func(name string) ([]byte, error) {
-			if name == "conf/secret.txt" {
+			switch name {
+			case "conf/secret.txt":
 				return []byte("from a file\n"), nil
+			case "conf/key.pem":
+				return []byte("a\nkey\r\n"), nil
 			}
 			return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrNotExist}
 		},
@@ -85,6 +88,53 @@ func TestParse(t *testing.T) {
 	}
 	if got, want := decode(t, parsed.Spec), decode(t, []byte(exampleSpec)); !reflect.DeepEqual(got, want) {
 		t.Errorf("got\n%s\nwant\n%s", parsed.Spec, exampleSpec)
+	}
+}
+
+func TestParseOAuth(t *testing.T) {
+	t.Parallel()
+	const text = `skills:
+  - name: files
+    connection: per_user
+    oauth:
+      grant: enterprise_managed
+      issuer: https://as.example
+      client_id: c
+      client_secret: plain
+      auth_method: private_key_jwt
+      private_key: |
+        -----BEGIN PRIVATE KEY-----
+        AAAA
+        -----END PRIVATE KEY-----
+      scopes: [a, b]
+      idp: {issuer: "https://idp.example", client_id: i, client_secret_env: LEDGER_SECRET}
+  - oauth: {client_secret_file: secret.txt, private_key_file: key.pem, idp: {client_secret_file: secret.txt}}
+  - oauth: {private_key_env: KEY, client_secret: {env: TEAM_TOKEN}, idp: {client_secret: plain}}
+  - oauth: {}
+`
+	const want = `{"skills":[
+		{"name":"files","connection":"per_user","oauth":{"grant":"enterprise_managed","issuer":"https://as.example","client_id":"c",
+			"client_secret":"plain","auth_method":"private_key_jwt",
+			"private_key":"-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n","scopes":["a","b"],
+			"idp":{"issuer":"https://idp.example","client_id":"i","client_secret":"s3cret"}}},
+		{"oauth":{"client_secret":"from a file","private_key":"a\nkey","idp":{"client_secret":"from a file"}}},
+		{"oauth":{"private_key":"k3y","client_secret":"t0ken","idp":{"client_secret":"plain"}}},
+		{"oauth":{}}]}`
+	parsed, err := manifest.Parse("conf/holdpoint.yaml", []byte(text), options())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := decode(t, parsed.Spec), decode(t, []byte(want)); !reflect.DeepEqual(got, want) {
+		t.Errorf("got\n%s\nwant\n%s", parsed.Spec, want)
+	}
+	for path, want := range map[string]string{
+		"skills[0].oauth.idp.client_secret": "conf/holdpoint.yaml:15:58: skills[0].oauth.idp.client_secret: no",
+		"skills[1].oauth.private_key":       "conf/holdpoint.yaml:16:45: skills[1].oauth.private_key: no",
+		"skills[2].oauth.issuer":            "conf/holdpoint.yaml:17:5: skills[2].oauth.issuer: no", // not in the file
+	} {
+		if got := parsed.Locate(path, "no").Error(); got != want {
+			t.Errorf("got  %s\nwant %s", got, want)
+		}
 	}
 }
 
@@ -130,6 +180,14 @@ func TestParseErrors(t *testing.T) {
 		{"strange secret", "skills:\n  - env:\n      A: {vault: x}\n", []string{"f.yaml:3:10: skills[0].env.A: want a value, {env: VARIABLE} or {file: PATH}"}},
 		{"env form for what is no secret", "skills:\n  - url: {env: TEAM_TOKEN}\n", []string{"f.yaml:2:10: skills[0].url: want a single value"}},
 		{"suffix for what is no secret", "skills:\n  - url_env: TEAM_TOKEN\n", []string{`f.yaml:2:5: skills[0]: unknown key "url_env"`}},
+		{"unknown key of oauth", "skills:\n  - oauth:\n      secret: x\n", []string{`f.yaml:3:7: skills[0].oauth: unknown key "secret"`}},
+		{"unknown key of idp", "skills:\n  - oauth:\n      idp:\n        url: x\n", []string{`f.yaml:4:9: skills[0].oauth.idp: unknown key "url"`}},
+		{"no secret in a variable", "skills:\n  - oauth: {client_id_env: KEY}\n", []string{`f.yaml:2:13: skills[0].oauth: unknown key "client_id_env"`}},
+		{"client secret twice", "skills:\n  - oauth: {client_secret: x, client_secret_file: secret.txt}\n", []string{`f.yaml:2:31: skills[0].oauth: "client_secret" is given twice`}},
+		{"client secret not set", "skills:\n  - oauth:\n      client_secret_env: NOPE\n", []string{"f.yaml:3:26: skills[0].oauth.client_secret_env: the variable NOPE is not set on this machine"}},
+		{"secret at the idp not set", "skills:\n  - oauth: {idp: {client_secret_env: NOPE}}\n", []string{"f.yaml:2:38: skills[0].oauth.idp.client_secret_env: the variable NOPE is not set on this machine"}},
+		{"no such key", "skills:\n  - oauth:\n      private_key_file: nope.pem\n", []string{"f.yaml:3:25: skills[0].oauth.private_key_file: open nope.pem: file does not exist"}},
+		{"scopes in one", "skills:\n  - oauth: {scopes: a b}\n", []string{"f.yaml:2:21: skills[0].oauth.scopes: want a list"}},
 		{"not a list", "agents: {name: a}\n", []string{"f.yaml:1:9: agents: want a list"}},
 		{"not a mapping", "agents:\n  - 5\n", []string{"f.yaml:2:5: agents[0]: want a mapping"}},
 		{"nothing", "agents:\n  - name:\n", []string{"f.yaml:2:11: agents[0].name: want a value"}},

@@ -47,10 +47,17 @@ func skill() shape {
 		"tools": dictionaryOf(shape{kind: object, fields: map[string]shape{
 			"risk": {}, "idempotent": {kind: boolean}, "enabled": {kind: boolean},
 		}}),
-		"oauth": {kind: object, fields: map[string]shape{
-			"grant": {}, "client_id": {}, "client_secret": secret, "scopes": listOf(shape{}),
-		}},
+		"oauth":      oauth(),
 		"connection": {},
+	}}
+}
+
+func oauth() shape {
+	secret := shape{secret: true}
+	return shape{kind: object, fields: map[string]shape{
+		"grant": {}, "issuer": {}, "client_id": {}, "client_secret": secret,
+		"auth_method": {}, "private_key": secret, "scopes": listOf(shape{}),
+		"idp": {kind: object, fields: map[string]shape{"issuer": {}, "client_id": {}, "client_secret": secret}},
 	}}
 }
 
