@@ -5,28 +5,27 @@ package secret
 
 import (
 	"bytes"
-	"encoding/base64"
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
 
 	"github.com/google/uuid"
 	"github.com/tink-crypto/tink-go/v2/aead"
-	"github.com/tink-crypto/tink-go/v2/insecurecleartextkeyset"
-	"github.com/tink-crypto/tink-go/v2/keyset"
 	"github.com/tink-crypto/tink-go/v2/tink"
 )
 
 // Config says where the key comes from.
 type Config struct {
-	// Keyset is a Tink AEAD keyset in clear: base64 of its JSON. When it is
-	// empty, File is used.
+	// Keyset is a Tink AEAD keyset: base64 of its JSON. When it is empty, File is used.
 	Keyset string
 	// KeysetName is what Keyset was given by, for errors: the name of a
 	// variable. Empty: "the given keyset".
 	KeysetName string
 	// File holds the keyset, readable by its owner only. It is made when there is none.
 	File string
+	// KMS is what the keyset is encrypted with, wherever it comes from. Zero: it is in clear.
+	KMS KMS
 }
 
 // ErrDecrypt is wrapped by the error of [Box.Open]: the value was sealed with
@@ -55,67 +54,54 @@ func (e *DecryptError) Unwrap() error { return ErrDecrypt }
 type Box struct {
 	primitive tink.AEAD
 	keyIDs    map[uint32]bool
+	prefix    []byte // what values begin with that the primary key sealed
 	source    string
 }
 
 // Open gets the key and returns a Box that uses it.
-func Open(cfg Config) (*Box, error) {
+func Open(cfg Config) (*Box, error) { return OpenContext(context.Background(), cfg) }
+
+// OpenContext is [Open] for a key that may have to be decrypted by a KMS.
+func OpenContext(ctx context.Context, cfg Config) (*Box, error) {
 	if cfg.Keyset == "" {
 		if cfg.File == "" {
 			return nil, errors.New("open secret key: neither a keyset nor a file is configured")
 		}
-		return openFile(cfg.File)
+		return openFile(ctx, cfg.File, cfg.KMS)
 	}
 	source := cfg.KeysetName
 	if source == "" {
 		source = "the given keyset"
 	}
-	text, err := base64.StdEncoding.DecodeString(cfg.Keyset)
+	text, err := fromBase64(cfg.Keyset, source)
 	if err != nil {
-		// The cause may quote the secret.
-		return nil, fmt.Errorf("open secret key of %s: not base64", source)
+		return nil, err
 	}
-	return parse(text, source)
+	return parse(ctx, text, source, cfg.KMS)
 }
 
-// NewKeyset makes a keyset with one new key, in the form of [Config.Keyset].
-func NewKeyset() (string, error) {
-	text, err := generate()
+func parse(ctx context.Context, text []byte, source string, kms KMS) (*Box, error) {
+	keys, err := decode(ctx, text, source, kms)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
-	return base64.StdEncoding.EncodeToString(text), nil
-}
-
-func generate() ([]byte, error) {
-	handle, err := keyset.NewHandle(aead.AES256GCMKeyTemplate())
-	if err != nil {
-		return nil, fmt.Errorf("make secret key: %w", err)
-	}
-	var text bytes.Buffer
-	if err := insecurecleartextkeyset.Write(handle, keyset.NewJSONWriter(&text)); err != nil {
-		return nil, fmt.Errorf("encode secret key: %w", err)
-	}
-	return text.Bytes(), nil
-}
-
-func parse(text []byte, source string) (*Box, error) {
-	handle, err := insecurecleartextkeyset.Read(keyset.NewJSONReader(bytes.NewReader(text)))
-	if err != nil {
-		// The cause may quote the secret.
-		return nil, fmt.Errorf("open secret key of %s: not a Tink keyset in JSON", source)
-	}
-	primitive, err := aead.New(handle)
+	primitive, err := aead.New(keys.handle)
 	if err != nil {
 		return nil, fmt.Errorf("open secret key of %s: %w", source, err)
 	}
 	box := &Box{primitive: primitive, keyIDs: map[uint32]bool{}, source: source}
-	for i := range handle.Len() {
-		entry, err := handle.Entry(i)
-		if err != nil {
-			return nil, fmt.Errorf("open secret key of %s: %w", source, err)
-		}
-		box.keyIDs[entry.KeyID()] = true
+	if kms.URI != "" {
+		box.source += ", encrypted by " + kms.URI
+	}
+	for _, id := range keys.IDs() {
+		box.keyIDs[id] = true
+	}
+	primary, err := keys.handle.Primary()
+	if err != nil {
+		return nil, fmt.Errorf("open secret key of %s: %w", source, err)
+	}
+	if key, ok := primary.Key().(interface{ OutputPrefix() []byte }); ok {
+		box.prefix = key.OutputPrefix()
 	}
 	return box, nil
 }
@@ -147,11 +133,27 @@ func (b *Box) Open(sealed, associated []byte) ([]byte, error) {
 	return plaintext, nil
 }
 
-// holds reads the key id that Tink writes before a ciphertext.
+// Stale reports whether a value was sealed by another key than the one that
+// seals now. Nothing at all is not stale.
+func (b *Box) Stale(sealed []byte) bool {
+	if len(b.prefix) > 0 {
+		return len(sealed) > 0 && !bytes.HasPrefix(sealed, b.prefix)
+	}
+	id, ok := keyID(sealed) // the primary key leaves no mark; others do
+	return ok && b.keyIDs[id]
+}
+
+// holds is false for a value that names a key that the keyset does not hold.
 func (b *Box) holds(sealed []byte) bool {
+	id, ok := keyID(sealed)
+	return !ok || b.keyIDs[id]
+}
+
+// keyID reads the key id that Tink writes before a ciphertext.
+func keyID(sealed []byte) (id uint32, ok bool) {
 	const version, prefix = 1, 5
 	if len(sealed) < prefix || sealed[0] != version {
-		return true
+		return 0, false
 	}
-	return b.keyIDs[binary.BigEndian.Uint32(sealed[1:prefix])]
+	return binary.BigEndian.Uint32(sealed[1:prefix]), true
 }

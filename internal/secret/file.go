@@ -1,6 +1,7 @@
 package secret
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -8,14 +9,17 @@ import (
 	"path/filepath"
 )
 
-// forbidden are the permissions a key file may not give: anything to
-// strangers, writing to the group.
-const forbidden fs.FileMode = 0o027
+// The permissions that a key file may not give: anything to strangers, writing
+// to the group. What only a KMS can decrypt may be read.
+const (
+	forbidden          fs.FileMode = 0o027
+	forbiddenEncrypted fs.FileMode = 0o022
+)
 
-func openFile(path string) (*Box, error) {
+func openFile(ctx context.Context, path string, kms KMS) (*Box, error) {
 	text, err := readKey(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		if err := createKey(path); err != nil {
+		if err := CreateFile(ctx, path, kms); err != nil && !errors.Is(err, fs.ErrExist) {
 			return nil, err
 		}
 		text, err = readKey(path)
@@ -23,24 +27,42 @@ func openFile(path string) (*Box, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open secret key: %w", err)
 	}
-	return parse(text, "file "+path)
+	return parse(ctx, text, fileSource(path), kms)
 }
+
+func fileSource(path string) string { return "file " + path }
 
 func readKey(path string) ([]byte, error) {
 	info, err := os.Stat(path)
 	if err != nil {
 		return nil, err
 	}
-	if mode := info.Mode().Perm(); mode&forbidden != 0 {
-		return nil, fmt.Errorf("%s has permissions %04o: others may not read it; chmod 600 it", path, mode)
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
 	}
-	return os.ReadFile(path)
+	denied, advice := forbidden, "others may not read it; chmod 600 it"
+	if isEncrypted(text) {
+		denied, advice = forbiddenEncrypted, "others may not write it; chmod 644 it"
+	}
+	if mode := info.Mode().Perm(); mode&denied != 0 {
+		return nil, fmt.Errorf("%s has permissions %04o: %s", path, mode, advice)
+	}
+	return text, nil
 }
 
-// createKey makes the file complete or not at all. Of several processes that
-// do so at once one succeeds, and all read the same key afterwards.
-func createKey(path string) error {
-	text, err := generate()
+// CreateFile makes a file with a keyset of one new key, complete or not at all.
+// Of several processes that do so at once one succeeds, and all read the
+// same key afterwards; to the others the error is fs.ErrExist.
+func CreateFile(ctx context.Context, path string, kms KMS) error {
+	if _, err := os.Lstat(path); err == nil {
+		return fmt.Errorf("make secret key %s: %w", path, fs.ErrExist)
+	}
+	keys, err := newKeys()
+	if err != nil {
+		return err
+	}
+	text, err := keys.encode(ctx, kms)
 	if err != nil {
 		return err
 	}
@@ -55,8 +77,60 @@ func createKey(path string) error {
 	if err != nil {
 		return fmt.Errorf("make secret key %s: %w", path, err)
 	}
-	if err := os.Link(name, path); err != nil && !errors.Is(err, fs.ErrExist) {
+	if err := os.Link(name, path); err != nil {
 		return fmt.Errorf("make secret key %s: %w", path, err)
+	}
+	return syncDir(dir)
+}
+
+// ChangeFile changes the keyset of a file. Whoever reads it meanwhile sees the old keyset
+// or the new one; changes by several processes come one after the other. Owner and
+// permissions stay.
+func ChangeFile(ctx context.Context, path string, c Change) (*Keys, error) {
+	path, err := filepath.EvalSymlinks(path)
+	if err != nil {
+		return nil, fmt.Errorf("change secret key: %w", err)
+	}
+	unlock, err := lockDir(ctx, filepath.Dir(path))
+	if err != nil {
+		return nil, fmt.Errorf("change secret key %s: %w", path, err)
+	}
+	defer unlock()
+	text, err := readKey(path)
+	if err != nil {
+		return nil, fmt.Errorf("change secret key: %w", err)
+	}
+	keys, text, err := c.apply(ctx, text, fileSource(path))
+	if err != nil {
+		return nil, err
+	}
+	if err := replaceFile(path, text); err != nil {
+		return nil, fmt.Errorf("change secret key %s: %w", path, err)
+	}
+	return keys, nil
+}
+
+func replaceFile(path string, text []byte) error {
+	info, err := os.Stat(path)
+	if err != nil {
+		return err
+	}
+	dir := filepath.Dir(path)
+	name, err := writeTemporary(dir, text)
+	if name != "" {
+		defer os.Remove(name) // is gone when it became the key file
+	}
+	if err != nil {
+		return err
+	}
+	if err := keepOwner(name, info); err != nil {
+		return err
+	}
+	if err := os.Chmod(name, info.Mode().Perm()); err != nil {
+		return err
+	}
+	if err := os.Rename(name, path); err != nil {
+		return err
 	}
 	return syncDir(dir)
 }
