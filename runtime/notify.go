@@ -3,11 +3,15 @@ package runtime
 import (
 	"context"
 	"encoding/json"
+	"errors"
 
 	"github.com/google/uuid"
 
 	"github.com/holdpoint/holdpoint/internal/registry"
+	"github.com/holdpoint/holdpoint/oauthclient"
+	"github.com/holdpoint/holdpoint/runtime/agent"
 	"github.com/holdpoint/holdpoint/runtime/call"
+	"github.com/holdpoint/holdpoint/runtime/mcptool"
 )
 
 // dropChannel carries clients' notifications/cancelled to the process that
@@ -37,6 +41,8 @@ func (rt *Runtime) notified(channel, payload string) {
 	switch channel {
 	case call.Channel:
 		rt.Calls.HandleNotification(payload)
+	case oauthclient.Channel:
+		rt.connectionChanged(payload)
 	case registry.Channel:
 		rt.forget()
 	case dropChannel:
@@ -52,7 +58,37 @@ func (rt *Runtime) notified(channel, payload string) {
 // caughtUp makes good for notifications that were missed.
 func (rt *Runtime) caughtUp() {
 	rt.forget()
+	rt.OAuth.Invalidate()
 	rt.Calls.CatchUp()
+}
+
+// connectionChanged forgets what was known of a skill under another connection.
+func (rt *Runtime) connectionChanged(skill string) {
+	rt.OAuth.Invalidate()
+	id, err := uuid.Parse(skill)
+	if err != nil {
+		rt.Logger.Warn("notification is not a skill's id", "channel", oauthclient.Channel, "error", err)
+		return
+	}
+	rt.Discovery.Reconnected(id)
+}
+
+// target finds a skill's server for package oauthclient, which does not know skills.
+func (rt *Runtime) target(ctx context.Context, key oauthclient.Key) (oauthclient.Target, error) {
+	_, server, err := rt.Agents.FreshSkill(ctx, key.SkillID)
+	if errors.Is(err, agent.ErrNotFound) {
+		return oauthclient.Target{}, oauthclient.ErrNotFound
+	}
+	if err != nil {
+		return oauthclient.Target{}, err
+	}
+	return mcptool.Target(server.For(key.Principal)), nil
+}
+
+// reconnected makes a skill's tools be listed anew for the agents that have it.
+func (rt *Runtime) reconnected(ctx context.Context, skillID uuid.UUID) error {
+	rt.connectionChanged(skillID.String())
+	return rt.Agents.Reconnected(ctx, skillID)
 }
 
 func (rt *Runtime) forget() {

@@ -20,6 +20,7 @@ import (
 	"github.com/holdpoint/holdpoint/internal/postgres"
 	"github.com/holdpoint/holdpoint/internal/registry"
 	"github.com/holdpoint/holdpoint/internal/secret"
+	"github.com/holdpoint/holdpoint/oauthclient"
 	"github.com/holdpoint/holdpoint/runtime/agent"
 	"github.com/holdpoint/holdpoint/runtime/api"
 	"github.com/holdpoint/holdpoint/runtime/call"
@@ -46,6 +47,10 @@ type Config struct {
 	AllowSelfApproval bool
 	// StdioOff refuses skills of transport stdio.
 	StdioOff bool
+	// TrustedHosts may be on private addresses and without https although a skill's server names them.
+	TrustedHosts []string
+	// WorkloadToken returns this server's own identity token. Nil: it has none.
+	WorkloadToken func(ctx context.Context) (string, error)
 }
 
 // Runtime is all services of one process.
@@ -56,6 +61,7 @@ type Runtime struct {
 	Discovery *tool.Discovery
 	Agents    *agent.Service
 	Calls     *call.Service
+	OAuth     *oauthclient.Service
 
 	source *mcptool.Source
 	mcp    *mcpserver.Server
@@ -91,8 +97,19 @@ func (rt *Runtime) makeRegistry() error {
 	if err != nil {
 		return err
 	}
+	rt.OAuth, err = oauthclient.New(oauthclient.Config{
+		Pool: pool, Box: rt.Box, Identity: rt.Identity, Logger: log, Now: rt.Now, PublicURL: rt.PublicURL,
+		TrustedHosts: rt.TrustedHosts, WorkloadToken: rt.WorkloadToken,
+		Target: rt.target,
+		Connected: func(ctx context.Context, tx pgx.Tx, key oauthclient.Key) error {
+			return rt.Calls.Connected(ctx, tx, key.SkillID)
+		},
+	})
+	if err != nil {
+		return err
+	}
 	rt.source = mcptool.New(mcptool.Config{
-		Logger: log, Version: rt.Version, DataDir: rt.DataDir, StdioOff: rt.StdioOff, Now: rt.Now,
+		OAuth: rt.OAuth, Logger: log, Version: rt.Version, DataDir: rt.DataDir, StdioOff: rt.StdioOff, Now: rt.Now,
 		Path: rt.Path,
 		ListChanged: func(skill uuid.UUID) {
 			rt.Discovery.ListChanged(skill)
@@ -107,6 +124,7 @@ func (rt *Runtime) makeRegistry() error {
 	}
 	rt.Agents, err = agent.New(agent.Config{
 		Pool: pool, Discovery: rt.Discovery, Box: rt.Box, Logger: log, Now: rt.Now, StdioOff: rt.StdioOff,
+		SkillDeleted: rt.OAuth.Removed,
 	})
 	return err
 }
@@ -115,13 +133,14 @@ func (rt *Runtime) makeCalls() error {
 	var err error
 	rt.Calls, err = call.New(call.Config{
 		Pool: rt.DB.Pool(), Agents: rt.Agents, Discovery: rt.Discovery, Logger: rt.Logger, Now: rt.Now,
-		Instance: rt.Instance, AllowSelfApproval: rt.AllowSelfApproval,
+		Instance: rt.Instance, AllowSelfApproval: rt.AllowSelfApproval, Reconnected: rt.reconnected,
 	})
 	if err != nil {
 		return err
 	}
 	workers := river.NewWorkers()
 	rt.Calls.AddWorkers(workers)
+	rt.OAuth.AddWorkers(workers)
 	rt.river, err = river.NewClient(riverpgxv5.New(rt.DB.Pool()), &river.Config{
 		ID:      rt.Instance.String(),
 		Logger:  quiet(rt.Logger),
@@ -155,6 +174,7 @@ func (rt *Runtime) makeEdges() error {
 func (rt *Runtime) Mount(mux *http.ServeMux) {
 	rt.mcp.Mount(mux)
 	rt.api.Mount(mux)
+	rt.OAuth.Mount(mux)
 	rt.mountHealth(mux)
 }
 
@@ -162,12 +182,13 @@ func (rt *Runtime) Mount(mux *http.ServeMux) {
 func (rt *Runtime) Start(ctx context.Context) error {
 	background, stop := context.WithCancel(context.WithoutCancel(ctx))
 	rt.stop = stop
+	rt.OAuth.Start(rt.river)
 	if err := rt.Calls.Start(ctx, rt.river); err != nil {
 		stop()
 		return err
 	}
 	rt.background.Go(func() {
-		rt.DB.Listen(background, []string{call.Channel, registry.Channel, dropChannel}, rt.notified, rt.caughtUp)
+		rt.DB.Listen(background, []string{call.Channel, oauthclient.Channel, registry.Channel, dropChannel}, rt.notified, rt.caughtUp)
 	})
 	if err := rt.river.Start(background); err != nil {
 		stop()
@@ -192,6 +213,7 @@ func (rt *Runtime) Stop(ctx context.Context) error {
 	rt.source.Close(ctx)
 	rt.Agents.Close()
 	rt.Discovery.Close()
+	rt.OAuth.Close()
 	rt.Identity.Close()
 	return err
 }

@@ -17,6 +17,9 @@ const (
 	FinishBeforeCommit = "finish.before_commit"
 	FinishAfterCommit  = "finish.after_commit"
 	DeliverBefore      = "deliver.before_commit"
+
+	// RefreshBeforeCommit is passed with new tokens at hand that are not stored yet.
+	RefreshBeforeCommit = "refresh.before_commit"
 )
 
 // All lists every failpoint, in the order a call passes them.

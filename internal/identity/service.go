@@ -1,6 +1,6 @@
 // Package identity owns people: who they are, their roles, their personal
 // tokens and their one-time ways into the dashboard (the tables people,
-// person_tokens, sign_in_links). It does not own agents and their keys, nor the
+// person_tokens, sign_in_links, person_links). It does not own agents and their keys, nor the
 // browser's sessions.
 package identity
 
@@ -38,6 +38,7 @@ type Service struct {
 	log       *slog.Logger
 	bootstrap *secret.Hash // nil: no bootstrap token
 	access    *registry.Memory[secret.Hash, Access]
+	links     *registry.Memory[struct{}, map[uuid.UUID]uuid.UUID]
 }
 
 // New makes a Service.
@@ -47,6 +48,7 @@ func New(cfg Config) (*Service, error) {
 	}
 	s := &Service{pool: cfg.Pool, log: cfg.Logger}
 	s.access = registry.NewMemory[secret.Hash](registry.Config[Access]{TTL: registry.SafetyNet, Now: cfg.Now})
+	s.links = registry.NewMemory[struct{}](registry.Config[map[uuid.UUID]uuid.UUID]{TTL: registry.SafetyNet, Now: cfg.Now})
 	if cfg.BootstrapToken != "" {
 		hash := secret.HashOf(cfg.BootstrapToken)
 		s.bootstrap = &hash
@@ -57,10 +59,16 @@ func New(cfg Config) (*Service, error) {
 
 // Invalidate drops what is remembered of credentials. It is called on every
 // notice of [registry.Channel].
-func (s *Service) Invalidate() { s.access.Drop() }
+func (s *Service) Invalidate() {
+	s.access.Drop()
+	s.links.Drop()
+}
 
 // Close ends what runs in the background.
-func (s *Service) Close() { s.access.Close() }
+func (s *Service) Close() {
+	s.access.Close()
+	s.links.Close()
+}
 
 // Authenticate validates a person's bearer token: a personal token, or the configured
 // bootstrap token. ErrUnauthenticated when it is none.

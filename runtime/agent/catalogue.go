@@ -145,6 +145,11 @@ const (
 	ProblemTooManyTools = "too_many_tools" // more than a conversation may have
 	ProblemToolMissing  = "tool_missing"   // assigned by name, and not offered
 	ProblemToolSkipped  = "tool_skipped"   // offered, and not usable
+
+	// ProblemNeedsConnection: somebody has to connect the skill; until then its tools are those that were accepted last.
+	ProblemNeedsConnection = "needs_connection"
+	// ProblemNoPrincipal: each person has a connection of their own, and nobody is acted for.
+	ProblemNoPrincipal = "no_principal"
 )
 
 const (
@@ -166,7 +171,9 @@ func compose(offers []offer) (*Catalogue, []Problem) {
 	for _, o := range offers {
 		if o.problem != nil {
 			problems = append(problems, *o.problem)
-			continue
+			if len(o.listing.Tools) == 0 {
+				continue
+			}
 		}
 		found, missing := o.candidates()
 		problems = append(problems, missing...)

@@ -44,7 +44,7 @@ func scanConversation(row pgx.CollectableRow) (*conversationRow, error) {
 // start lists and stores. ErrExists when the agent and principal have an open
 // conversation of that name.
 func (s *Service) start(ctx context.Context, o opening) (*Conversation, error) {
-	revision, catalogue, problems, err := s.gather(ctx, o.agentID)
+	revision, catalogue, problems, err := s.gather(ctx, o.agentID, o.principalID)
 	if err != nil {
 		return nil, err
 	}
@@ -138,7 +138,7 @@ func (s *Service) complete(ctx context.Context, row *conversationRow, revision i
 	outdated := row.revision != revision || len(row.digest) != len(CatalogueDigest{})
 	if !outdated {
 		var err error
-		if outdated, err = s.recovered(ctx, row.AgentID, row.Problems); err != nil {
+		if outdated, err = s.recovered(ctx, row.AgentID, row.PrincipalID, row.Problems); err != nil {
 			return nil, err
 		}
 	}
@@ -156,7 +156,7 @@ func (s *Service) complete(ctx context.Context, row *conversationRow, revision i
 // remake lists anew. Of two who do so at once, the one who saw the agent's later
 // revision prevails.
 func (s *Service) remake(ctx context.Context, row *conversationRow) (*Conversation, error) {
-	revision, catalogue, problems, err := s.gather(ctx, row.AgentID)
+	revision, catalogue, problems, err := s.gather(ctx, row.AgentID, row.PrincipalID)
 	if err != nil {
 		return nil, err
 	}

@@ -18,6 +18,8 @@ type assignedSkill struct {
 	*skillRow
 	only   []string // nil: all its tools
 	prefix string
+	// principal is on whose behalf the agent has it; uuid.Nil: nobody's.
+	principal uuid.UUID
 }
 
 func (a assignedSkill) allows(toolName string) bool {
@@ -63,7 +65,7 @@ const maxSideBySide = 32
 
 // gather asks the servers of all skills that an agent has, side by side, and returns
 // the agent's revision, the catalogue and what is missing from it.
-func (s *Service) gather(ctx context.Context, agentID uuid.UUID) (int64, *Catalogue, []Problem, error) {
+func (s *Service) gather(ctx context.Context, agentID, principal uuid.UUID) (int64, *Catalogue, []Problem, error) {
 	revision, skills, err := s.assignedSkills(ctx, agentID)
 	if err != nil {
 		return 0, nil, nil, err
@@ -71,6 +73,9 @@ func (s *Service) gather(ctx context.Context, agentID uuid.UUID) (int64, *Catalo
 	bounded, cancel := context.WithTimeout(ctx, s.listTimeout)
 	defer cancel()
 	offers := make([]offer, len(skills))
+	for i := range skills {
+		skills[i].principal = principal
+	}
 	var group sync.WaitGroup
 	slots := make(chan struct{}, maxSideBySide)
 	for i := range skills {
@@ -113,7 +118,21 @@ func (s *Service) list(ctx context.Context, skill assignedSkill) (tool.Listing, 
 	if err != nil {
 		return tool.Listing{}, err
 	}
+	if server = server.For(skill.principal); server.PerUser && server.Principal == uuid.Nil {
+		return tool.Listing{}, errNoPrincipal
+	}
 	return s.discovery.List(ctx, server, skill.TrustNewTools)
+}
+
+// errNoPrincipal: each person has a connection of their own to the skill, and nobody is acted for.
+var errNoPrincipal = errors.New("each person has a connection of their own to this skill, and the agent acts on nobody's behalf")
+
+// problemKind is the kind of problem that a failure is.
+func problemKind(failure *tool.Failure) string {
+	if failure.Connect != nil {
+		return ProblemNeedsConnection
+	}
+	return string(failure.Kind)
 }
 
 // ProblemInternal is the kind of a problem on our own side.
@@ -126,23 +145,34 @@ func (s *Service) unlisted(ctx context.Context, skill assignedSkill, err error) 
 	problem := Problem{Skill: skill.Name, Kind: ProblemInternal, Error: "its tools could not be listed"}
 	switch {
 	case errors.As(err, &failure):
-		problem.Kind, problem.Error = string(failure.Kind), plain(failure.Message)
+		problem.Kind, problem.Error = problemKind(failure), plain(failure.Message)
+	case errors.Is(err, errNoPrincipal):
+		problem.Kind, problem.Error = ProblemNoPrincipal, errNoPrincipal.Error()
 	case errors.Is(err, context.DeadlineExceeded):
 		problem.Kind = string(tool.TransportFailure)
 		problem.Error = fmt.Sprintf("no answer to tools/list within %s", s.listTimeout)
 	}
 	s.log.WarnContext(ctx, "skill is missing from a conversation",
 		"skill", skill.Name, "skill_id", skill.ID, "kind", problem.Kind, "error", err)
-	return offer{assigned: skill, problem: &problem}
+	o := offer{assigned: skill, problem: &problem}
+	if problem.Kind != ProblemNeedsConnection && problem.Kind != ProblemNoPrincipal {
+		return o
+	}
+	accepted, err := s.discovery.Accepted(ctx, skill.ID)
+	if err != nil {
+		s.log.WarnContext(ctx, "reading accepted definitions", "skill", skill.Name, "error", err)
+	}
+	o.listing.Tools = accepted
+	return o
 }
 
 // recovered reports whether a skill that could not be listed has been listed since. Where that is not known,
 // the server is asked again in the background, which costs the caller nothing.
-func (s *Service) recovered(ctx context.Context, agentID uuid.UUID, problems []Problem) (bool, error) {
+func (s *Service) recovered(ctx context.Context, agentID, principal uuid.UUID, problems []Problem) (bool, error) {
 	unlisted := map[string]bool{}
 	for _, p := range problems {
 		switch p.Kind {
-		case ProblemCollision, ProblemTooManyTools, ProblemToolMissing, ProblemToolSkipped:
+		case ProblemCollision, ProblemTooManyTools, ProblemToolMissing, ProblemToolSkipped, ProblemNoPrincipal:
 		default:
 			unlisted[p.Skill] = true
 		}
@@ -159,7 +189,7 @@ func (s *Service) recovered(ctx context.Context, agentID uuid.UUID, problems []P
 		if !unlisted[skill.Name] {
 			continue
 		}
-		if server, err := skill.server(s.box); err == nil && s.discovery.Fresh(ctx, server, skill.TrustNewTools) {
+		if server, err := skill.server(s.box); err == nil && s.discovery.Fresh(ctx, server.For(principal), skill.TrustNewTools) {
 			found = true
 		}
 	}

@@ -74,6 +74,7 @@ func (*source) Call(context.Context, tool.Server, tool.CallRequest) (tool.Result
 	panic("nobody calls here")
 }
 func (*source) Probe(context.Context, tool.Server, func(tool.Step)) error { return nil }
+func (*source) Ready(context.Context, tool.Server) (*tool.Connect, error) { return nil, nil }
 func (*source) Forget(uuid.UUID)                                          {}
 
 // clock is moved by hand.

@@ -40,7 +40,7 @@ func recordListing(ctx context.Context, tx pgx.Tx, attempt tool.Attempt) (tool.S
 	}
 	if attempt.Failure != nil {
 		_, err := tx.Exec(ctx, `UPDATE skills SET listed_at = $2, list_error_kind = $3, list_error = $4 WHERE id = $1`,
-			attempt.SkillID, attempt.Began, string(attempt.Failure.Kind), plain(attempt.Failure.Message))
+			attempt.SkillID, attempt.Began, problemKind(attempt.Failure), plain(attempt.Failure.Message))
 		return tool.Later, err
 	}
 	_, err = tx.Exec(ctx, `UPDATE skills SET listed_at = $2, list_error_kind = NULL, list_error = NULL,

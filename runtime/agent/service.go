@@ -8,11 +8,13 @@
 package agent
 
 import (
+	"context"
 	"errors"
 	"log/slog"
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/holdpoint/holdpoint/internal/registry"
@@ -27,6 +29,8 @@ type Config struct {
 	Box       *secret.Box // seals the secrets of skills and agents
 	Logger    *slog.Logger
 	Now       func() time.Time // times what is remembered, nothing else
+	// SkillDeleted is told, in its transaction, that a skill is deleted. Nil: nobody wants to know.
+	SkillDeleted func(ctx context.Context, tx pgx.Tx, skillID uuid.UUID) error
 	// StdioOff refuses skills that run a command on this server.
 	StdioOff bool
 	// ListTimeout is how long the start of a conversation waits for a skill's tools.
@@ -42,12 +46,13 @@ const (
 // Service is the registry. It is safe for concurrent use. What it returns is shared
 // between callers, which do not change it.
 type Service struct {
-	pool        *pgxpool.Pool
-	discovery   *tool.Discovery
-	box         *secret.Box
-	log         *slog.Logger
-	limits      limits
-	listTimeout time.Duration
+	pool         *pgxpool.Pool
+	discovery    *tool.Discovery
+	box          *secret.Box
+	log          *slog.Logger
+	limits       limits
+	skillDeleted func(ctx context.Context, tx pgx.Tx, skillID uuid.UUID) error
+	listTimeout  time.Duration
 
 	byKey         *registry.Memory[secret.Hash, *Agent]
 	byName        *registry.Memory[string, *Agent]
@@ -79,7 +84,8 @@ func New(cfg Config) (*Service, error) {
 	}
 	return &Service{
 		pool: cfg.Pool, discovery: cfg.Discovery, box: cfg.Box, log: cfg.Logger,
-		limits: limits{stdioOff: cfg.StdioOff}, listTimeout: cfg.ListTimeout,
+		skillDeleted: cfg.SkillDeleted,
+		limits:       limits{stdioOff: cfg.StdioOff}, listTimeout: cfg.ListTimeout,
 		byKey:         memory[secret.Hash, *Agent](cfg),
 		byName:        memory[string, *Agent](cfg),
 		byID:          memory[uuid.UUID, *Agent](cfg),

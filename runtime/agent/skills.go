@@ -146,8 +146,14 @@ func (s *Service) DeleteSkill(ctx context.Context, by audit.Actor, id uuid.UUID)
 		}
 		_, err = e.tx.Exec(ctx, `UPDATE skills SET deleted_at = holdpoint_now(), secrets = NULL,
 			revision = revision + 1, updated_at = holdpoint_now() WHERE id = $1`, id)
+		if err != nil {
+			return err
+		}
 		e.did("skill.deleted", id, auditData(row.Name, nil))
-		return err
+		if s.skillDeleted == nil {
+			return nil
+		}
+		return s.skillDeleted(ctx, e.tx, id)
 	})
 	if err != nil {
 		return fmt.Errorf("delete skill %s: %w", id, err)
@@ -164,6 +170,14 @@ func (e *edit) skill(ctx context.Context, id uuid.UUID) (*Skill, error) {
 		return nil, err
 	}
 	return &row.Skill, nil
+}
+
+// Reconnected is told that somebody connected a skill: agents that have it get a new catalogue.
+func (s *Service) Reconnected(ctx context.Context, id uuid.UUID) error {
+	return s.edit(ctx, audit.System(), false, func(e *edit) error {
+		e.changed = true
+		return e.touchUsers(ctx, id)
+	})
 }
 
 // AcceptTool makes a tool's present definition the accepted one. The pin is

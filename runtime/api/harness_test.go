@@ -82,6 +82,8 @@ func (*fakeSource) Probe(_ context.Context, _ tool.Server, step func(tool.Step))
 	return nil
 }
 
+func (*fakeSource) Ready(context.Context, tool.Server) (*tool.Connect, error) { return nil, nil }
+
 func (*fakeSource) Forget(uuid.UUID) {}
 
 func (f *fakeSource) offer(definitions ...string) {

@@ -176,6 +176,9 @@ func (s *Service) Expire(ctx context.Context, id uuid.UUID) error {
 
 // expire also tells how long a pending approval still has.
 func (s *Service) expire(ctx context.Context, id uuid.UUID) (left time.Duration, err error) {
+	if left, err = s.expireWait(ctx, id); err != nil || left > 0 {
+		return left, err
+	}
 	expired := false
 	err = postgres.InTx(ctx, s.Pool, func(tx pgx.Tx) error {
 		a, now, err := approval.Lock(ctx, tx, id)
@@ -214,6 +217,12 @@ func (s *Service) Cancel(ctx context.Context, viewer Viewer, by, id uuid.UUID) (
 	if by != uuid.Nil {
 		actor = audit.Person(by)
 	}
+	if c.Status == NeedsConnection {
+		if _, err := s.giveUp(ctx, id, cancellation(), actor, false); err != nil {
+			return Call{}, err
+		}
+		return s.cancelled(ctx, viewer, id)
+	}
 	err = postgres.InTx(ctx, s.Pool, func(tx pgx.Tx) error {
 		a, now, err := approval.Lock(ctx, tx, id)
 		if errors.Is(err, approval.ErrNotFound) {
@@ -233,6 +242,15 @@ func (s *Service) Cancel(ctx context.Context, viewer Viewer, by, id uuid.UUID) (
 	}
 	s.hub.wake(id, nil)
 	return s.Get(ctx, viewer, id)
+}
+
+// cancelled returns a call that was to be cancelled while it waited for a connection.
+func (s *Service) cancelled(ctx context.Context, viewer Viewer, id uuid.UUID) (Call, error) {
+	c, err := s.Get(ctx, viewer, id)
+	if err == nil && c.Status != Cancelled {
+		return Call{}, fmt.Errorf("cancel call %s: %w: it is %s", id, ErrState, c.Status)
+	}
+	return c, err
 }
 
 // expireArgs is the job that expires an approval when nobody waits for it any more.

@@ -82,6 +82,11 @@ func (s *Service) execute(ctx context.Context, c *Call, claimed bool) error {
 		return fmt.Errorf("check call %s again: %w", c.ID, err)
 	}
 	if refusal != nil {
+		if refusal.connect != nil {
+			if suspended, err := s.suspend(ctx, c, *refusal.connect); suspended || err != nil {
+				return err
+			}
+		}
 		return s.deny(ctx, c, refusal)
 	}
 	failpoint.Hit(failpoint.ExecuteBeforeClaim)
@@ -101,6 +106,7 @@ type refusal struct {
 	code    string
 	failure tool.FailureKind
 	message string
+	connect *connectWait // not yet, rather than not at all
 }
 
 // recheck compares what was approved with what is: the envelope, the tool's
@@ -126,7 +132,7 @@ func (s *Service) recheck(ctx context.Context, c *Call) (*agent.Skill, tool.Serv
 	if err != nil {
 		return none(nil, err)
 	}
-	if r, err := s.recheckPin(ctx, c, listed, known.TrustNewTools); r != nil || err != nil {
+	if r, err := s.recheckPin(ctx, c, listed.For(c.PrincipalID), known); r != nil || err != nil {
 		return none(r, err)
 	}
 	definition, err := s.Discovery.Definition(ctx, c.Pin)
@@ -137,17 +143,21 @@ func (s *Service) recheck(ctx context.Context, c *Call) (*agent.Skill, tool.Serv
 	if r != nil || err != nil {
 		return none(r, err)
 	}
-	return skill, server, definition, nil, nil
+	return skill, server.For(c.PrincipalID), definition, nil, nil
 }
 
 // recheckPin asks the server when what is known of it is too old.
-func (s *Service) recheckPin(ctx context.Context, c *Call, server tool.Server, trustNewTools bool) (*refusal, error) {
-	pins, err := s.Discovery.Recheck(ctx, server, trustNewTools, c.Tool)
+func (s *Service) recheckPin(ctx context.Context, c *Call, server tool.Server, skill *agent.Skill) (*refusal, error) {
+	pins, err := s.Discovery.Recheck(ctx, server, skill.TrustNewTools, c.Tool)
 	if failure, ok := errors.AsType[*tool.Failure](err); ok {
-		return &refusal{
+		r := &refusal{
 			status: Failed, code: string(failure.Kind), failure: failure.Kind,
 			message: "the tool's definition could not be checked before sending: " + failure.Message,
-		}, nil
+		}
+		if failure.Connect != nil {
+			r.connect = &connectWait{failure.Connect.Reason, skill.ApprovalTimeout}
+		}
+		return r, nil
 	}
 	if err != nil {
 		return nil, err

@@ -62,6 +62,7 @@ func (f *fakeSource) Call(_ context.Context, _ tool.Server, r tool.CallRequest) 
 }
 
 func (*fakeSource) Probe(context.Context, tool.Server, func(tool.Step)) error { return nil }
+func (*fakeSource) Ready(context.Context, tool.Server) (*tool.Connect, error) { return nil, nil }
 func (*fakeSource) Forget(uuid.UUID)                                          {}
 
 func (f *fakeSource) setTools(definitions ...string) {

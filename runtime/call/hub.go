@@ -112,7 +112,9 @@ func (s *Service) pollOnce(ctx context.Context) error {
 	}
 	rows, err := s.Pool.Query(ctx, `SELECT id FROM calls WHERE id = ANY($1) AND finished_at IS NOT NULL
 		UNION ALL
-		SELECT call_id FROM approvals WHERE call_id = ANY($1) AND status = 'pending' AND deadline <= (SELECT holdpoint_now())`, ids)
+		SELECT call_id FROM approvals WHERE call_id = ANY($1) AND status = 'pending' AND deadline <= (SELECT holdpoint_now())
+		UNION ALL
+		SELECT call_id FROM call_connections WHERE call_id = ANY($1) AND ended_at IS NULL AND deadline <= (SELECT holdpoint_now())`, ids)
 	if err != nil {
 		return fmt.Errorf("poll calls: %w", err)
 	}
@@ -172,8 +174,8 @@ func (s *Service) await(ctx context.Context, w *waiter, c *Call) (*Call, error) 
 		t := time.NewTimer(retryDelay)
 		defer t.Stop()
 		timer = t.C
-	case c.Status == Parked:
-		left, err := approval.TimeLeft(ctx, s.Pool, c.ID)
+	case c.waitsForPeople():
+		left, err := s.timeLeft(ctx, c)
 		if err == nil {
 			t := time.NewTimer(max(left, 0) + time.Millisecond)
 			defer t.Stop()
@@ -184,7 +186,7 @@ func (s *Service) await(ctx context.Context, w *waiter, c *Call) (*Call, error) 
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	case done := <-w.ch:
-		if done == nil && c != nil && c.Status == Parked {
+		if done == nil && c != nil && c.waitsForPeople() {
 			return nil, s.expireIfDue(ctx, c.ID)
 		}
 		return done, nil
@@ -194,6 +196,17 @@ func (s *Service) await(ctx context.Context, w *waiter, c *Call) (*Call, error) 
 		}
 		return nil, s.expireIfDue(ctx, c.ID)
 	}
+}
+
+// waitsForPeople reports whether the call has a deadline.
+func (c *Call) waitsForPeople() bool { return c.Status == Parked || c.Status == NeedsConnection }
+
+// timeLeft is how long a call may still wait for people.
+func (s *Service) timeLeft(ctx context.Context, c *Call) (time.Duration, error) {
+	if c.Status == NeedsConnection {
+		return s.waitLeft(ctx, c.ID)
+	}
+	return approval.TimeLeft(ctx, s.Pool, c.ID)
 }
 
 // expireIfDue lets errors of the database pass: the next look will try again.

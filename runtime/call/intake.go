@@ -6,8 +6,10 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -25,6 +27,7 @@ type intakeItem struct {
 	call      *Call
 	attachKey []byte            // nil: nothing attaches to it
 	request   *approval.Request // nil: it is not parked
+	wait      *connectWait      // nil: it does not wait for a connection
 	event     audit.Event
 
 	ticket Ticket
@@ -44,10 +47,16 @@ const attachKeySize = 16
 
 // attachKey is what two submissions of the same call have in common.
 func attachKey(sub *Submission) []byte {
+	return callKey(&Call{
+		AgentID: sub.Agent.ID, PrincipalID: sub.PrincipalID, SkillID: sub.Entry.SkillID,
+		Tool: sub.Entry.Tool.Name, Arguments: sub.Arguments,
+	}, sub.IdempotencyKey)
+}
+
+func callKey(c *Call, idempotencyKey string) []byte {
 	h := sha256.New()
 	for _, part := range [][]byte{
-		sub.Agent.ID[:], sub.PrincipalID[:], sub.Entry.SkillID[:],
-		[]byte(sub.Entry.Tool.Name), []byte(sub.IdempotencyKey), sub.Arguments,
+		c.AgentID[:], c.PrincipalID[:], c.SkillID[:], []byte(c.Tool), []byte(idempotencyKey), c.Arguments,
 	} {
 		fmt.Fprintf(h, "%d:", len(part))
 		h.Write(part)
@@ -85,7 +94,7 @@ func (s *Service) tryIntake(ctx context.Context, items []*intakeItem) error {
 	plain := true
 	for _, item := range items {
 		item.err, item.ticket = nil, Ticket{ID: item.call.ID, Status: item.call.Status, Gated: item.call.Gated}
-		plain = plain && item.attachKey == nil && item.request == nil
+		plain = plain && item.attachKey == nil && item.request == nil && item.wait == nil
 	}
 	if plain {
 		return s.intakeInOneTrip(ctx, items)
@@ -153,22 +162,15 @@ func (s *Service) park(ctx context.Context, tx pgx.Tx, items []*intakeItem) erro
 	if err := audit.Write(ctx, tx, events(items)...); err != nil {
 		return err
 	}
-	var requests []approval.Request
-	for _, item := range items {
-		if item.request != nil {
-			requests = append(requests, *item.request)
-		}
-	}
-	if len(requests) == 0 {
-		return nil
-	}
-	deadlines, err := approval.Insert(ctx, tx, requests)
-	if err != nil {
+	deadlines, err := insertWaits(ctx, tx, items)
+	if err != nil || len(deadlines) == 0 {
 		return err
 	}
-	jobs := make([]river.InsertManyParams, 0, len(requests))
-	for _, r := range requests {
-		jobs = append(jobs, expireJob(r.CallID, deadlines[r.CallID]))
+	jobs := make([]river.InsertManyParams, 0, len(deadlines))
+	for _, item := range items {
+		if deadline, waits := deadlines[item.call.ID]; waits {
+			jobs = append(jobs, expireJob(item.call.ID, deadline))
+		}
 	}
 	if _, err := s.river.InsertManyTx(ctx, tx, jobs); err != nil {
 		return fmt.Errorf("insert expiry jobs: %w", err)
@@ -177,6 +179,30 @@ func (s *Service) park(ctx context.Context, tx pgx.Tx, items []*intakeItem) erro
 		item.ticket.Deadline = deadlines[item.call.ID]
 	}
 	return nil
+}
+
+// insertWaits stores what calls wait for, and returns until when they do.
+func insertWaits(ctx context.Context, tx pgx.Tx, items []*intakeItem) (map[uuid.UUID]time.Time, error) {
+	var requests []approval.Request
+	deadlines := map[uuid.UUID]time.Time{}
+	for _, item := range items {
+		if item.request != nil {
+			requests = append(requests, *item.request)
+		}
+		if item.wait != nil {
+			deadline, err := item.wait.insert(ctx, tx, item.call)
+			if err != nil {
+				return nil, err
+			}
+			deadlines[item.call.ID] = deadline
+		}
+	}
+	if len(requests) == 0 {
+		return deadlines, nil
+	}
+	parked, err := approval.Insert(ctx, tx, requests)
+	maps.Copy(deadlines, parked)
+	return deadlines, err
 }
 
 // attach finds, for items that were not inserted, the call that was there

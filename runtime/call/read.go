@@ -106,7 +106,7 @@ func (s *Service) Get(ctx context.Context, viewer Viewer, id uuid.UUID) (Call, e
 	if !viewer.sees(c) {
 		return Call{}, ErrNotFound
 	}
-	if c.Status == Parked {
+	if c.Status == Parked || c.Status == NeedsConnection {
 		if err := s.Expire(ctx, id); err != nil {
 			return Call{}, err
 		}

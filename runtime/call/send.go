@@ -26,6 +26,7 @@ type outcome struct {
 	effect  tool.Effect
 	message string
 	result  json.RawMessage
+	connect *tool.Connect // set when nothing was executed and somebody has to connect the skill first
 }
 
 // send sends a claimed call and writes its outcome. It depends on no caller:
@@ -34,6 +35,11 @@ func (s *Service) send(c *Call, skill *agent.Skill, server tool.Server, definiti
 	s.flights.sending(c.ID)
 	began := s.Now()
 	o := s.attempt(c, skill, server, definition)
+	if o.connect != nil {
+		if s.suspendSent(c, skill, o) {
+			return
+		}
+	}
 	if skill.Tools[c.Tool].Idempotent {
 		for attempt := 1; attempt < idempotentAttempts && o.failure == tool.TransportFailure; attempt++ {
 			s.Logger.Info("sending an idempotent call again", "call", c.ID, "attempt", attempt+1, "error", o.message)
@@ -44,7 +50,20 @@ func (s *Service) send(c *Call, skill *agent.Skill, server tool.Server, definiti
 		}
 	}
 	// Others may wait in another process for what is gated, keyed, or took long enough to be asked for again.
-	s.finish(c, o, c.Gated || c.keyed || s.Now().Sub(began) > announceAfter)
+	s.finish(c, o, c.Gated || c.awaited || s.Now().Sub(began) > announceAfter)
+}
+
+// suspendSent makes a call wait whose server did not let it in. It reports false when it may not.
+func (s *Service) suspendSent(c *Call, skill *agent.Skill, o outcome) bool {
+	suspended, err := s.suspend(s.running, c, connectWait{o.connect.Reason, skill.ApprovalTimeout})
+	if err != nil {
+		s.Logger.Error("a call cannot wait for a connection", "call", c.ID, "error", err)
+	}
+	if suspended {
+		s.flights.done(c.ID)
+		s.hub.wake(c.ID, nil) // whoever relied on the flight looks again
+	}
+	return suspended
 }
 
 // announceAfter is less than the agents' endpoint lets pass before it tells of a call.
@@ -120,6 +139,7 @@ func (s *Service) checkOutput(definition tool.Definition, raw json.RawMessage) s
 
 func failed(f *tool.Failure) outcome {
 	o := outcome{status: Failed, code: string(f.Kind), failure: f.Kind, effect: f.Effect, message: f.Message, result: f.Raw}
+	o.connect = f.Connect
 	if f.Kind == tool.JSONRPCError {
 		o.result = f.RPC
 	}

@@ -1,7 +1,7 @@
 // Package call owns the life of calls: it takes them in, validates and judges
 // them, parks or sends them, moves them on when they are decided about, claims, executes and finishes
-// them, and wakes whoever waits. It owns the tables calls and instances and the River jobs
-// that execute and expire; the queue that reviewers decide on is package
+// them, and wakes whoever waits. It owns the tables calls, call_connections and instances and the River jobs
+// that execute, expire and resume; the queue that reviewers decide on is package
 // approval's, moved here in the same transactions.
 package call
 
@@ -43,6 +43,9 @@ type Config struct {
 
 	// AllowSelfApproval lets a person decide calls made on their own behalf.
 	AllowSelfApproval bool
+
+	// Reconnected is told that a skill was connected, before the calls go on that waited for it.
+	Reconnected func(ctx context.Context, skillID uuid.UUID) error
 
 	// SkillConcurrency bounds the approved calls in flight per skill, so that
 	// one hung server does not take all workers. Zero: [DefaultSkillConcurrency].
@@ -89,6 +92,7 @@ func New(cfg Config) (*Service, error) {
 func (s *Service) AddWorkers(workers *river.Workers) {
 	river.AddWorker(workers, &executeWorker{service: s})
 	river.AddWorker(workers, &expireWorker{service: s})
+	river.AddWorker(workers, &resumeWorker{service: s})
 }
 
 // Start begins the heartbeat and the loops. The River client inserts this

@@ -48,6 +48,16 @@ func (s *Service) submitOnce(ctx context.Context, sub *Submission) (Ticket, erro
 	if problems := schemas.ValidateInput(c.Arguments); len(problems) > 0 {
 		return s.refuse(c, sub, Invalid, CodeInvalidArguments, listProblems(problems))
 	}
+	if server.PerUser && sub.PrincipalID == uuid.Nil {
+		return s.refuse(c, sub, Denied, CodeNoPrincipal,
+			"each person has a connection of their own to this skill, and the agent acts on nobody's behalf")
+	}
+	server = server.For(sub.PrincipalID)
+	if connect, err := s.missing(ctx, server); err != nil {
+		return Ticket{}, fmt.Errorf("submit %s: %w", sub.Entry.Name, err)
+	} else if connect != nil && !connect.Partial && verdict.Action != approval.Deny {
+		return s.submitUnconnected(c, sub, skill, connect, verdict)
+	}
 	switch verdict.Action {
 	case approval.Park:
 		return s.submitParked(c, sub, skill, verdict)
@@ -132,7 +142,7 @@ func (s *Service) submitParked(c *Call, sub *Submission, skill *agent.Skill, ver
 func (s *Service) submitDirect(c *Call, sub *Submission, skill *agent.Skill, server tool.Server, definition tool.Definition) (Ticket, error) {
 	c.Status, c.claimedBy = Executing, s.Instance
 	item := &intakeItem{call: c, event: submitted(c, sub, "call.allowed", nil)}
-	if c.keyed = sub.IdempotencyKey != ""; c.keyed {
+	if c.awaited = sub.IdempotencyKey != ""; c.awaited {
 		item.attachKey = attachKey(sub)
 	}
 	if !s.flights.add(c.ID) {

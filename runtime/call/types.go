@@ -54,6 +54,7 @@ const (
 	CodeSkillChanged      = "skill_changed"
 	CodeToolDisabled      = "tool_disabled"
 	CodeEnvelopeChanged   = "envelope_changed"
+	CodeNoPrincipal       = "no_principal"
 )
 
 // Call is one tools/call and everything that happened to it.
@@ -88,7 +89,7 @@ type Call struct {
 
 	sum       [sha256.Size]byte // of the arguments, when Partial
 	claimedBy uuid.UUID         // the instance that sends it
-	keyed     bool              // with an idempotency key
+	awaited   bool              // others may wait for it in another process, however short it takes
 }
 
 // ArgumentsDigest is the SHA-256 of the argument bytes, also of those that were left out.
@@ -122,7 +123,7 @@ type Submission struct {
 type Ticket struct {
 	ID       uuid.UUID
 	Status   Status    // at the time of submission
-	Deadline time.Time // of the approval; zero when the call is not parked
+	Deadline time.Time // of the approval, or of the wait for a connection; else zero
 	Attached bool      // the call had been made before, and this is it
 	Gated    bool
 }

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+
+	"github.com/holdpoint/holdpoint/oauthclient"
 )
 
 // Config is what a [Source] needs. Every zero field has the default named.
@@ -31,6 +33,9 @@ type Config struct {
 	Elicit func(ctx context.Context, skillID uuid.UUID, question Elicitation) (ElicitationAnswer, error)
 	// Now is the clock of durations and backoff. Default time.Now.
 	Now func() time.Time
+
+	// OAuth gets the tokens of protected servers. Default: there are none.
+	OAuth *oauthclient.Service
 
 	// Limits bound what servers may take and send.
 	Limits Limits

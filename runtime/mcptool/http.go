@@ -23,6 +23,7 @@ type httpPeer struct {
 	endpoint  *url.URL
 	host      string // Host header, when the skill's headers name one
 	transport *http.Transport
+	auth      *authorizer
 	header    http.Header // of every request of ours, before what the request adds
 	agreed    negotiated
 	sessionID string
@@ -51,7 +52,7 @@ func connectHTTP(ctx context.Context, config Config, server tool.Server, e era, 
 	}
 	p := &httpPeer{
 		config: config, server: server, endpoint: endpoint, changed: changed,
-		transport: newTransport(config), answers: make(chan struct{}, 4), heard: make(chan struct{}),
+		transport: newTransport(config), auth: config.authorizer(server), answers: make(chan struct{}, 4), heard: make(chan struct{}),
 	}
 	p.readers.New = func() any { return bufio.NewReaderSize(nil, 4096) }
 	p.lastID.Store(firstID)

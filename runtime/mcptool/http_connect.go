@@ -26,6 +26,8 @@ type connectWatch struct {
 	dialed bool   // a request got a connection
 	first  string // method of the latest request before that
 
+	refused *tool.Failure // what came of the demand for authorization
+
 	err    error // of the last request
 	status int   // of its answer
 	header http.Header
@@ -48,7 +50,7 @@ func (w *connectWatch) RoundTrip(r *http.Request) (*http.Response, error) {
 	if host != "" {
 		r.Host = host
 	}
-	response, err := p.transport.RoundTrip(r)
+	response, err := w.authorized(r)
 	if err != nil {
 		release()
 		w.record(nil, err)
@@ -57,6 +59,64 @@ func (w *connectWatch) RoundTrip(r *http.Request) (*http.Response, error) {
 	w.record(response, nil)
 	response.Body = &watchedBody{source: response.Body, left: maxHandshake, release: release, watch: w}
 	return response, nil
+}
+
+// authorized is httpExchange.authorized for the SDK's requests. What could not be had for
+// one of them is not asked for again for the next.
+func (w *connectWatch) authorized(r *http.Request) (*http.Response, error) {
+	auth := w.peer.auth
+	for round := 1; ; round++ {
+		if w.refused != nil {
+			return nil, w.refused
+		}
+		attempt, err := copyOf(r)
+		if err != nil {
+			return nil, err
+		}
+		signed, failure := auth.sign(r.Context(), attempt)
+		if failure != nil {
+			return nil, w.refuse(failure)
+		}
+		response, err := w.peer.transport.RoundTrip(attempt)
+		if err != nil {
+			return nil, err
+		}
+		if auth != nil && response.StatusCode == http.StatusUnauthorized {
+			w.handshake.begin("authorize", "the server wants a token")
+		}
+		again, failure := auth.answered(r.Context(), attempt, response, signed, round)
+		switch {
+		case failure != nil:
+			finishRefused(response)
+			return nil, w.refuse(failure)
+		case !again:
+			if auth != nil {
+				auth.account = signed.Account
+			}
+			return response, nil
+		}
+		finishRefused(response)
+		w.handshake.beginMethod(methodOf(r))
+	}
+}
+
+// refuse keeps a failure of authorization, which is what connecting fails with.
+func (w *connectWatch) refuse(failure *tool.Failure) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.refused = failure
+	return failure
+}
+
+// copyOf is a request that can be sent although its body was read before.
+func copyOf(r *http.Request) (*http.Request, error) {
+	attempt := r.Clone(r.Context())
+	if r.GetBody == nil {
+		return attempt, nil
+	}
+	body, err := r.GetBody()
+	attempt.Body = body
+	return attempt, err
 }
 
 // begin notes which step a request belongs to. server/discover gets half the
@@ -156,6 +216,8 @@ func (w *connectWatch) failure(ctx context.Context, err error) *tool.Failure {
 	w.done = true
 	p := w.peer
 	switch {
+	case w.refused != nil:
+		return w.refused
 	case w.err != nil && ctx.Err() == nil:
 		return transportFailure(tool.EffectNone, w.err, "connect to %s: %s", p.origin(), plain(w.err.Error(), 300))
 	case w.status >= 300:

@@ -27,7 +27,7 @@ type httpExchange struct {
 	caller  context.Context // the caller's; it decides how long to wait
 	ctx     context.Context // the HTTP request's; it may outlive the caller's, to keep a connection
 	cancel  context.CancelCauseFunc
-	wire    wire
+	wire    *wire
 	release func() bool // unties ctx from caller
 }
 
@@ -41,7 +41,7 @@ func (p *httpPeer) exchange(ctx context.Context, r *request) outcome {
 }
 
 func (x *httpExchange) run() outcome {
-	response, out := x.post()
+	response, out := x.authorized()
 	if response == nil {
 		x.finish(nil)
 		return out
@@ -82,17 +82,53 @@ func (x *httpExchange) finish(response *http.Response) {
 	x.cancel(nil)
 }
 
-// post sends the request. Without a response it says what became of it.
-func (x *httpExchange) post() (*http.Response, outcome) {
+// authorized sends the request with a token where one is needed, and once more with a
+// better one where the server refuses the first: by 401 or 403 it says that it did not act.
+func (x *httpExchange) authorized() (*http.Response, outcome) {
+	for round := 1; ; round++ {
+		r := x.build()
+		signed, failure := x.peer.auth.sign(x.ctx, r)
+		switch {
+		case failure != nil:
+			return nil, failed(failure)
+		case x.peer.auth != nil && x.peer.sessionID != "" && signed.Account != x.peer.auth.account:
+			out := failed(transportFailure(tool.EffectNone, nil, "%s: the skill was connected anew meanwhile", x.request.what))
+			out.unsent = true // the session is another account's
+			return nil, out
+		}
+		response, out := x.post(r)
+		if response == nil {
+			return nil, out
+		}
+		again, failure := x.peer.auth.answered(x.ctx, r, response, signed, round)
+		switch {
+		case failure != nil:
+			finishRefused(response)
+			return nil, failed(failure)
+		case !again:
+			return response, out
+		}
+		finishRefused(response)
+	}
+}
+
+// build makes the HTTP request.
+func (x *httpExchange) build() *http.Request {
 	p := x.peer
 	body := x.request.encode(x.id, p.agreed.meta)
-	r := &http.Request{
+	return &http.Request{
 		Method: http.MethodPost, URL: p.endpoint, Host: p.host,
 		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
 		Header: p.requestHeader(x.request),
 		// No GetBody: with it, net/http sends a request again on its own.
 		Body: io.NopCloser(bytes.NewReader(body)), ContentLength: int64(len(body)),
 	}
+}
+
+// post sends the request. Without a response it says what became of it.
+func (x *httpExchange) post(r *http.Request) (*http.Response, outcome) {
+	p := x.peer
+	x.wire = &wire{} // what an earlier round wrote was refused
 	r = r.WithContext(httptrace.WithClientTrace(x.ctx, x.wire.trace()))
 	response, err := p.transport.RoundTrip(r)
 	if err == nil {
@@ -255,6 +291,9 @@ func (p *httpPeer) sendNow(message []byte, limit time.Duration) {
 		return
 	}
 	r.Header, r.Host = maps.Clone(p.header), p.host
+	if _, failure := p.auth.sign(ctx, r); failure != nil {
+		return
+	}
 	response, err := p.transport.RoundTrip(r)
 	if err != nil {
 		return

@@ -7,7 +7,9 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strings"
 
+	"github.com/holdpoint/holdpoint/oauthclient"
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
@@ -55,6 +57,10 @@ func statusFailure(what string, status int, header http.Header, body []byte, err
 		}
 		return failed(transportFailure(effect, err, "%s: it redirects to %s, and redirects are not followed", message, redirectOrigin(header)))
 	case status == http.StatusUnauthorized, status == http.StatusForbidden:
+		c := oauthclient.ParseChallenge(header.Values("Www-Authenticate"))
+		if c.Error != "" {
+			message += " (" + plain(strings.TrimSuffix(c.Error+": "+c.ErrorDescription, ": "), 300) + ")"
+		}
 		f := transportFailure(effect, err, "%s", message)
 		f.Unauthorized, f.Challenge = true, challenge(header)
 		return failed(f)

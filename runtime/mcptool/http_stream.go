@@ -141,6 +141,9 @@ func (p *httpPeer) openStream(ctx context.Context, lastID string) (*http.Respons
 
 // eventStream sends r and wants a stream of events.
 func (p *httpPeer) eventStream(r *http.Request) (*http.Response, error) {
+	if _, failure := p.auth.sign(r.Context(), r); failure != nil {
+		return nil, failure
+	}
 	response, err := p.transport.RoundTrip(r)
 	if err != nil {
 		return nil, err

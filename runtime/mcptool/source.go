@@ -25,7 +25,7 @@ type Source struct {
 
 	mu      sync.Mutex
 	closed  bool
-	keepers map[uuid.UUID]*keeper
+	keepers map[keeperKey]*keeper
 	live    map[*held]struct{}
 }
 
@@ -35,11 +35,11 @@ var _ tool.Source = (*Source)(nil)
 func New(config Config) *Source {
 	s := &Source{
 		config:  config.withDefaults(),
-		keepers: map[uuid.UUID]*keeper{},
+		keepers: map[keeperKey]*keeper{},
 		live:    map[*held]struct{}{},
 	}
 	s.ctx, s.cancel = context.WithCancelCause(context.Background())
-	s.patient, s.hurry = context.WithCancel(context.Background()) //nolint:gosec // G118: Close calls it, if its time runs out
+	s.patient, s.hurry = context.WithCancel(context.Background())
 	return s
 }
 
@@ -88,10 +88,15 @@ func (s *Source) Call(ctx context.Context, server tool.Server, call tool.CallReq
 // answers; the session ends after the last of them.
 func (s *Source) Forget(skillID uuid.UUID) {
 	s.mu.Lock()
-	k := s.keepers[skillID]
-	delete(s.keepers, skillID)
+	var gone []*keeper
+	for key, k := range s.keepers {
+		if key.skill == skillID {
+			gone = append(gone, k)
+			delete(s.keepers, key)
+		}
+	}
 	s.mu.Unlock()
-	if k != nil {
+	for _, k := range gone {
 		k.retire()
 	}
 }
@@ -103,7 +108,7 @@ func (s *Source) Close(ctx context.Context) error {
 	s.mu.Lock()
 	s.closed = true
 	keepers := s.keepers
-	s.keepers = map[uuid.UUID]*keeper{}
+	s.keepers = map[keeperKey]*keeper{}
 	s.mu.Unlock()
 	s.cancel(errPeerClosed)
 	defer context.AfterFunc(ctx, s.hurry)()
@@ -181,6 +186,19 @@ func (s *Source) acquire(ctx context.Context, server tool.Server) (*held, *tool.
 	}
 }
 
+// keeperKey tells peers apart: a skill to which each person has a connection of their own has one for each.
+type keeperKey struct {
+	skill, principal uuid.UUID
+}
+
+func keyOf(server tool.Server) keeperKey {
+	key := keeperKey{skill: server.SkillID}
+	if server.PerUser {
+		key.principal = server.Principal
+	}
+	return key
+}
+
 // keeper finds what keeps a skill's peer; one of an older revision is retired.
 func (s *Source) keeper(server tool.Server) (*keeper, *tool.Failure) {
 	s.mu.Lock()
@@ -188,7 +206,8 @@ func (s *Source) keeper(server tool.Server) (*keeper, *tool.Failure) {
 	if s.closed {
 		return nil, transportFailure(tool.EffectNone, errPeerClosed, "skill %s: connections are being closed", server.Skill)
 	}
-	k := s.keepers[server.SkillID]
+	key := keyOf(server)
+	k := s.keepers[key]
 	switch {
 	case k != nil && k.server.Revision == server.Revision:
 		return k, nil
@@ -198,7 +217,7 @@ func (s *Source) keeper(server tool.Server) (*keeper, *tool.Failure) {
 		s.tasks.run(k.retire) // not here: it locks what is locked before s.mu
 	}
 	k = &keeper{source: s, server: server}
-	s.keepers[server.SkillID] = k
+	s.keepers[key] = k
 	return k, nil
 }
 

@@ -1,7 +1,7 @@
 package tool
 
 // Grant names how Holdpoint gets tokens for a skill's server.
-type Grant string
+type Grant = string
 
 // The grants. The empty one is [AuthorizationCode].
 const (

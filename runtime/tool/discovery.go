@@ -95,8 +95,9 @@ type Discovery struct {
 }
 
 type listingKey struct {
-	skillID  uuid.UUID
-	revision int64
+	skillID   uuid.UUID
+	revision  int64
+	principal uuid.UUID // of a skill to which each person has a connection of their own
 }
 
 // listed is how a listing went.
@@ -149,6 +150,9 @@ func (d *Discovery) Source(transport Transport) (Source, error) {
 func (d *Discovery) ListChanged(skillID uuid.UUID) {
 	d.listings.DropIf(func(key listingKey) bool { return key.skillID == skillID })
 }
+
+// Reconnected forgets the listings of a skill: somebody connected it, or its connection is gone.
+func (d *Discovery) Reconnected(skillID uuid.UUID) { d.ListChanged(skillID) }
 
 // Invalidate drops what is remembered of pins. It is called on every notice of
 // [registry.Channel]. Listings and definitions stay: they do not depend on the registry.

@@ -89,6 +89,7 @@ func (*server) Call(context.Context, tool.Server, tool.CallRequest) (tool.Result
 	panic("nobody calls here")
 }
 func (*server) Probe(context.Context, tool.Server, func(tool.Step)) error { return nil }
+func (*server) Ready(context.Context, tool.Server) (*tool.Connect, error) { return nil, nil }
 func (*server) Forget(uuid.UUID)                                          {}
 
 // definition is a tool with a description.

@@ -41,18 +41,27 @@ func (d *Discovery) Recheck(ctx context.Context, server Server, trustNewTools bo
 		return l.failure == nil && age < recheckAge && l.current(age)
 	}
 	l, err := d.listings.GetIf(ctx, keyOf(server), young, d.lister(server, trustNewTools))
-	if _, err := l.result(server, err); err != nil {
+	listing, err := l.result(server, err)
+	if err != nil {
 		return PinStatus{}, err
 	}
 	pins, err := readPins(ctx, d.pool, server.SkillID)
 	if err != nil {
 		return PinStatus{}, err
 	}
-	return pins[toolName], nil
+	status := pins[toolName]
+	if server.PerUser { // what others are offered is of no account
+		status.Known = slices.ContainsFunc(listing.Tools, func(t Definition) bool { return t.Name == toolName })
+	}
+	return status, nil
 }
 
 func keyOf(server Server) listingKey {
-	return listingKey{skillID: server.SkillID, revision: server.Revision}
+	key := listingKey{skillID: server.SkillID, revision: server.Revision}
+	if server.PerUser {
+		key.principal = server.Principal
+	}
+	return key
 }
 
 func (l listed) result(server Server, err error) (Listing, error) {
@@ -80,7 +89,7 @@ func (d *Discovery) list(ctx context.Context, server Server, trustNewTools bool)
 	listing, attempt.Failure = d.ask(ctx, server)
 	var found changes
 	err := postgres.InTx(ctx, d.pool, func(tx pgx.Tx) (err error) {
-		found, err = d.record(ctx, tx, attempt, listing.Tools, trustNewTools)
+		found, err = d.record(ctx, tx, attempt, listing.Tools, server.PerUser, trustNewTools)
 		return err
 	})
 	if err != nil {

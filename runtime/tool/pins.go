@@ -44,8 +44,9 @@ func (c changes) empty() bool {
 	return len(c.accepted)+len(c.added)+len(c.changed)+len(c.restored)+len(c.removed) == 0
 }
 
-// compare tells what a listing changes in the pins of a skill.
-func compare(known map[string]PinStatus, tools []Definition, acceptNew bool) changes {
+// compare tells what a listing changes in the pins of a skill. What one person is not offered (partial) may be
+// offered to others.
+func compare(known map[string]PinStatus, tools []Definition, partial, acceptNew bool) changes {
 	var c changes
 	offered := make(map[string]bool, len(tools))
 	for _, tool := range tools {
@@ -64,6 +65,9 @@ func compare(known map[string]PinStatus, tools []Definition, acceptNew bool) cha
 			c.added = append(c.added, found)
 		}
 	}
+	if partial {
+		return c
+	}
 	for _, name := range slices.Sorted(maps.Keys(known)) {
 		if was := known[name]; was.Known && !offered[name] {
 			c.removed = append(c.removed, change{name, was.Current, Pin{}})
@@ -74,7 +78,7 @@ func compare(known map[string]PinStatus, tools []Definition, acceptNew bool) cha
 
 // record stores how a listing went. The definitions of a successful one are stored
 // in any case; the pins move only if no later listing was recorded.
-func (d *Discovery) record(ctx context.Context, tx pgx.Tx, attempt Attempt, tools []Definition, trustNewTools bool) (changes, error) {
+func (d *Discovery) record(ctx context.Context, tx pgx.Tx, attempt Attempt, tools []Definition, partial, trustNewTools bool) (changes, error) {
 	standing, err := d.listed(ctx, tx, attempt)
 	if err != nil {
 		return changes{}, err
@@ -92,10 +96,10 @@ func (d *Discovery) record(ctx context.Context, tx pgx.Tx, attempt Attempt, tool
 	if err := storeDefinitions(ctx, tx, known, tools); err != nil {
 		return changes{}, err
 	}
-	if standing == Overtaken {
+	if standing == Overtaken && !partial {
 		return changes{}, nil
 	}
-	c := compare(known, tools, standing == First || trustNewTools)
+	c := compare(known, tools, partial, standing == First || trustNewTools)
 	if c.empty() {
 		return c, nil
 	}

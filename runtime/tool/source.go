@@ -66,6 +66,10 @@ type Source interface {
 	// It changes nothing that List and Call use.
 	Probe(ctx context.Context, server Server, step func(Step)) error
 
+	// Ready reports, without asking the server, what somebody has to do before it
+	// can be used. Nil: nothing is known to be missing.
+	Ready(ctx context.Context, server Server) (*Connect, error)
+
 	// Forget closes what is kept open for a skill (it was deleted, or changed).
 	Forget(skillID uuid.UUID)
 }
@@ -170,6 +174,8 @@ type Connect struct {
 	Reason string
 	// Scopes that the server asks for, if it named any.
 	Scopes []string
+	// Partial: it is missing for some of the server's tools only.
+	Partial bool
 }
 
 func (f *Failure) Error() string {

@@ -3,6 +3,8 @@ package tool
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -31,6 +33,30 @@ func (d *Discovery) Statuses(ctx context.Context, skillID uuid.UUID) (map[string
 	return d.statuses.Get(ctx, skillID, func(ctx context.Context) (map[string]PinStatus, error) {
 		return readPins(ctx, d.pool, skillID)
 	})
+}
+
+// Accepted returns the definitions of a skill's tools as they were accepted last, by name: what may be
+// offered while its server cannot be asked.
+func (d *Discovery) Accepted(ctx context.Context, skillID uuid.UUID) ([]Definition, error) {
+	statuses, err := d.Statuses(ctx, skillID)
+	if err != nil {
+		return nil, err
+	}
+	var pins []Pin
+	for _, name := range slices.Sorted(maps.Keys(statuses)) {
+		if status := statuses[name]; status.Known && !status.Accepted.IsZero() {
+			pins = append(pins, status.Accepted)
+		}
+	}
+	found, err := d.Definitions(ctx, pins)
+	if err != nil {
+		return nil, err
+	}
+	accepted := make([]Definition, len(pins))
+	for i, pin := range pins {
+		accepted[i] = found[pin]
+	}
+	return accepted, nil
 }
 
 // Accept makes a tool's present definition the accepted one, in tx. The pin

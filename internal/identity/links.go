@@ -1,0 +1,108 @@
+package identity
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/holdpoint/holdpoint/internal/audit"
+	"github.com/holdpoint/holdpoint/internal/postgres"
+	"github.com/holdpoint/holdpoint/internal/registry"
+)
+
+// SameAs is the person whom an operator declared to be the same as this one, or the
+// person themself. Their connections to skills are one person's. From memory.
+func (s *Service) SameAs(ctx context.Context, person uuid.UUID) (uuid.UUID, error) {
+	if person == uuid.Nil {
+		return uuid.Nil, nil
+	}
+	links, err := s.links.Get(ctx, struct{}{}, s.readLinks)
+	if err != nil {
+		return uuid.Nil, err
+	}
+	if same, ok := links[person]; ok {
+		return same, nil
+	}
+	return person, nil
+}
+
+func (s *Service) readLinks(ctx context.Context) (map[uuid.UUID]uuid.UUID, error) {
+	rows, err := s.pool.Query(ctx, `SELECT person_id, same_as FROM person_links`)
+	if err != nil {
+		return nil, fmt.Errorf("read links of people: %w", err)
+	}
+	links := map[uuid.UUID]uuid.UUID{}
+	var person, same uuid.UUID
+	_, err = pgx.ForEachRow(rows, []any{&person, &same}, func() error { links[person] = same; return nil })
+	if err != nil {
+		return nil, fmt.Errorf("read links of people: %w", err)
+	}
+	return links, nil
+}
+
+// Link declares, as an operator's act, that a person is the same as another, whose connections
+// they use from then on. Errors: ErrNotFound, *InvalidError.
+func (s *Service) Link(ctx context.Context, by audit.Actor, person, same uuid.UUID) error {
+	if person == same {
+		return &InvalidError{"same_as", "must be another person"}
+	}
+	return s.relink(ctx, func(tx pgx.Tx) error {
+		people, err := collectPeople(ctx, tx, `SELECT `+personColumns+` FROM people p WHERE p.id = ANY($1)`, []uuid.UUID{person, same})
+		if err != nil {
+			return err
+		}
+		if len(people) != 2 {
+			return ErrNotFound
+		}
+		var chained bool
+		err = tx.QueryRow(ctx, `SELECT EXISTS (SELECT FROM person_links WHERE person_id = $2 OR same_as = $1)`, person, same).Scan(&chained)
+		if err != nil {
+			return err
+		}
+		if chained {
+			return &InvalidError{"same_as", "must be a person who is linked to nobody, as must the person nobody is linked to"}
+		}
+		_, err = tx.Exec(ctx, `INSERT INTO person_links (person_id, same_as, linked_by) VALUES ($1, $2, $3)
+			ON CONFLICT (person_id) DO UPDATE SET same_as = excluded.same_as, linked_by = excluded.linked_by, linked_at = holdpoint_now()`,
+			person, same, postgres.OrNull(by.ID))
+		if err != nil {
+			return err
+		}
+		return audit.Write(ctx, tx, audit.Event{Actor: by, Action: "person.linked", Subject: person, Data: map[string]any{"same_as": same}})
+	})
+}
+
+// Unlink takes a link back. ErrNotFound when there is none.
+func (s *Service) Unlink(ctx context.Context, by audit.Actor, person uuid.UUID) error {
+	return s.relink(ctx, func(tx pgx.Tx) error {
+		var same uuid.UUID
+		err := tx.QueryRow(ctx, `DELETE FROM person_links WHERE person_id = $1 RETURNING same_as`, person).Scan(&same)
+		if errors.Is(err, pgx.ErrNoRows) {
+			return ErrNotFound
+		}
+		if err != nil {
+			return err
+		}
+		return audit.Write(ctx, tx, audit.Event{Actor: by, Action: "person.unlinked", Subject: person, Data: map[string]any{"same_as": same}})
+	})
+}
+
+func (s *Service) relink(ctx context.Context, f func(tx pgx.Tx) error) error {
+	err := postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock(hashtextextended('holdpoint_links', 0))`); err != nil {
+			return err
+		}
+		if err := f(tx); err != nil {
+			return err
+		}
+		return registry.Notify(ctx, tx)
+	})
+	if err != nil {
+		return fmt.Errorf("link people: %w", err)
+	}
+	s.links.Drop()
+	return nil
+}

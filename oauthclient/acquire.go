@@ -1,0 +1,309 @@
+package oauthclient
+
+import (
+	"context"
+	"errors"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/holdpoint/holdpoint/internal/failpoint"
+)
+
+// refusal is why a token is needed.
+type refusal struct {
+	challenge  Challenge
+	header     string // the challenge as it came
+	generation int64  // of the token that was refused; 0: none was sent
+	// insufficient: the token was good, but not for this (RFC 6750 section 3.1).
+	insufficient bool
+	// early: nobody refused anything; the token is about to run out.
+	early bool
+}
+
+// authorize gets a token that may be accepted after a refusal: a nil error means, try again. Of those who
+// need one for the same connection at once, one attempt serves all.
+func (s *Service) authorize(ctx context.Context, t Target, r refusal) error {
+	if t.PerUser && t.Principal == (Key{}).Principal {
+		return fail(StepChallenge, nil, "each person has a connection of their own to this skill, and this is done on nobody's behalf")
+	}
+	name := t.SkillID.String() + t.Principal.String()
+	if r.insufficient {
+		name += " " + strings.Join(r.challenge.Scopes, " ")
+	}
+	return s.attempts.run(ctx, s.base, name, func(ctx context.Context) error {
+		err := s.attempt(ctx, t, r)
+		if err != nil {
+			return s.failed(ctx, t, err)
+		}
+		return nil
+	})
+}
+
+func (s *Service) attempt(ctx context.Context, t Target, r refusal) error {
+	c, err := s.read(ctx, s.Pool, byKey, t.args()...)
+	if err != nil {
+		return err
+	}
+	if c == nil {
+		c = &connection{}
+	}
+	if c.sealed != nil && c.generation > r.generation && !r.insufficient && c.fits(t) {
+		s.forget(t.Key)
+		return nil // another renewed it meanwhile
+	}
+	f, err := s.lookAt(ctx, t, r)
+	if err != nil {
+		return err
+	}
+	issuer, err := f.choose(t.Settings.Issuer)
+	if err != nil {
+		return err
+	}
+	if issuer == "" {
+		return s.need(ctx, t, &NeedsConnectionError{
+			Need: NeedIssuer, Scopes: r.challenge.Scopes,
+			Reason: "the skill's server takes tokens of several authorization servers: choose one, or set oauth.issuer",
+		}, f.issuers, r.header)
+	}
+	server := f.servers[issuer]
+	if server == nil {
+		return fail(StepServer, nil, "%s has no metadata", plain(issuer, 200))
+	}
+	return s.getToken(ctx, t, r, c, f, server)
+}
+
+// fits reports whether a connection's tokens are for the server as it is set now.
+func (c *connection) fits(t Target) bool { return covers(c.Resource, t.URL) }
+
+// lookAt is discover, from memory unless the server just refused a token.
+func (s *Service) lookAt(ctx context.Context, t Target, r refusal) (*found, error) {
+	key := foundKey{t.URL, r.challenge.ResourceMetadata, t.Settings.Issuer}
+	began := s.Now()
+	load := func(ctx context.Context) (*found, error) {
+		f, err := s.discover(ctx, t, r.challenge)
+		if err == nil {
+			f.read = began
+		}
+		return f, err
+	}
+	if r.early {
+		return s.found.Get(ctx, key, load)
+	}
+	return s.found.GetIf(ctx, key, func(f *found, _ timeAge) bool { return began.Sub(f.read) < metadataMinimumIn }, load)
+}
+
+// getToken gets a token from an authorization server by what the settings and the connection allow.
+func (s *Service) getToken(ctx context.Context, t Target, r refusal, c *connection, f *found, server *Server) error {
+	scopes, missing := wantedScopes(t, r, c, f, server)
+	if r.insufficient && len(missing) == 0 && r.generation == c.generation {
+		return fail(StepToken, nil, "the skill's server wants the scopes %q, which were asked for before: asking again would not help",
+			strings.Join(r.challenge.Scopes, " "))
+	}
+	same := c.sealed != nil && c.Issuer == server.Issuer && c.Resource == f.resource
+	switch t.Settings.grant() {
+	case grantClient, grantWorkload:
+		return s.renew(ctx, t, r, f, server, scopes)
+	case grantEnterprise:
+		if same || c.tokens.Identity != "" {
+			return s.renew(ctx, t, r, f, server, scopes)
+		}
+	default:
+		if same && c.tokens.Refresh != "" && !r.insufficient {
+			return s.renew(ctx, t, r, f, server, c.ScopesAsked)
+		}
+	}
+	return s.needConsent(ctx, t, r, c, f, server, scopes, missing)
+}
+
+// needConsent says that a person has to connect, unless no client can be had even then.
+func (s *Service) needConsent(ctx context.Context, t Target, r refusal, c *connection, f *found, server *Server, scopes, missing []string) error {
+	n := &NeedsConnectionError{Need: NeedConsent, Scopes: scopes, Reason: "nobody has connected this skill yet"}
+	switch {
+	case r.insufficient && c.sealed != nil:
+		n.Need, n.Reason = NeedScope, "the skill's server wants more than was granted: "+strings.Join(missing, " ")
+	case c.sealed != nil && c.Issuer != server.Issuer:
+		n.Need, n.Reason = NeedAgain, "the skill's server has another authorization server now: "+plain(server.Issuer, 200)
+	case c.sealed != nil || c.Need == NeedAgain:
+		n.Need, n.Reason = NeedAgain, "the skill's server does not accept what was granted any more"
+	}
+	if err := checkCodeGrant(server); err != nil && t.Settings.grant() == grantCode {
+		return err
+	}
+	if _, err := s.clientOf(ctx, t, f.own(t), server); err != nil {
+		var needs *NeedsConnectionError
+		if !errors.As(err, &needs) {
+			return err
+		}
+		n.Need, n.Reason = needs.Need, needs.Reason
+	}
+	return s.need(ctx, t, n, f.issuers, r.header)
+}
+
+// checkCodeGrant refuses authorization servers without PKCE by S256.
+func checkCodeGrant(server *Server) error {
+	switch {
+	case server.AuthorizationEndpoint == "":
+		return fail(StepServer, nil, "%s has no authorization_endpoint", plain(server.Issuer, 200))
+	case !slices.Contains(server.CodeChallengeMethodsSupported, "S256"):
+		return fail(StepServer, nil, "%s does not say that it supports PKCE with S256 (code_challenge_methods_supported), which is required",
+			plain(server.Issuer, 200))
+	}
+	return nil
+}
+
+// own is the host that may be reached on a private address besides the trusted ones.
+func (f *found) own(t Target) string {
+	u, err := url.Parse(t.URL)
+	if err != nil {
+		return ""
+	}
+	return u.Host
+}
+
+// wantedScopes are those to ask for: those of the settings, else those of the challenge, else
+// those that the resource supports (none: left out), and always those that were asked for before when the server wants more. missing are those
+// that the server wants now and that were never asked for.
+func wantedScopes(t Target, r refusal, c *connection, f *found, server *Server) (scopes, missing []string) {
+	switch {
+	case len(t.Settings.Scopes) > 0:
+		scopes = slices.Clone(t.Settings.Scopes)
+	case len(r.challenge.Scopes) > 0:
+		scopes = slices.Clone(r.challenge.Scopes)
+	case f.metadata != nil:
+		scopes = slices.Clone(f.metadata.ScopesSupported)
+	}
+	if r.insufficient {
+		scopes = union(union(c.ScopesAsked, c.ScopesGranted), union(scopes, r.challenge.Scopes))
+	}
+	if t.Settings.grant() == grantCode && slices.Contains(server.ScopesSupported, scopeOffline) {
+		scopes = union(scopes, []string{scopeOffline})
+	}
+	for _, scope := range r.challenge.Scopes {
+		if !slices.Contains(c.ScopesAsked, scope) {
+			missing = append(missing, scope)
+		}
+	}
+	return scopes, missing
+}
+
+// scopeOffline asks for a refresh token (OpenID Connect Core section 11).
+const scopeOffline = "offline_access"
+
+func union(a, b []string) []string {
+	out := slices.Clone(a)
+	for _, scope := range b {
+		if !slices.Contains(out, scope) && len(out) < maxScopes {
+			out = append(out, scope)
+		}
+	}
+	return out
+}
+
+// renew gets a new token without a person, under the lock of the connection's row.
+func (s *Service) renew(ctx context.Context, t Target, r refusal, f *found, server *Server, scopes []string) error {
+	cl, err := s.clientOf(ctx, t, f.own(t), server)
+	if err != nil {
+		return s.asNeed(ctx, t, err, f, r)
+	}
+	var spent bool // what the renewal was to be made with is no good
+	var kept *grant
+	err = s.inRow(ctx, t, func(tx pgx.Tx, c *connection) error {
+		if c.sealed != nil && c.generation > r.generation && !r.insufficient && c.fits(t) {
+			return nil // another was faster
+		}
+		g, err := s.regrant(ctx, t, f, server, cl, c, scopes, r)
+		if refusedAs(err, "invalid_grant") {
+			spent = true
+			return s.dropSpent(ctx, tx, c, r.early)
+		}
+		if err != nil {
+			return err
+		}
+		kept = g
+		failpoint.Hit(failpoint.RefreshBeforeCommit)
+		return s.store(ctx, tx, t, c, g)
+	})
+	switch {
+	case spent && r.early:
+		return nil // what is left of the token serves on
+	case spent:
+		return s.spent(ctx, t, r, f)
+	case err != nil && kept != nil:
+		return s.keep(ctx, t, kept, err)
+	case cl.registered && refusedAs(err, "invalid_client", "unauthorized_client"):
+		return s.forgotten(ctx, t, r, f, server, cl, err)
+	}
+	return asTokenError(err)
+}
+
+// asTokenError names the step of a refusal.
+func asTokenError(err error) error {
+	var refused *refusedError
+	if errors.As(err, &refused) {
+		return fail(StepToken, nil, "%s", refused.Error())
+	}
+	return err
+}
+
+// asNeed stores what an operator has to do before there can be a client.
+func (s *Service) asNeed(ctx context.Context, t Target, err error, f *found, r refusal) error {
+	var needs *NeedsConnectionError
+	if errors.As(err, &needs) {
+		return s.need(ctx, t, needs, f.issuers, r.header)
+	}
+	return err
+}
+
+// dropSpent forgets a refresh token that its server does not take, and after the time of the access token that too.
+func (s *Service) dropSpent(ctx context.Context, tx pgx.Tx, c *connection, early bool) error {
+	left := c.tokens
+	left.Refresh, left.Identity, left.IdentityRefresh = "", "", ""
+	if !early {
+		left = tokens{}
+	}
+	sealed, err := s.seal(connectionPurpose, c.ID, left)
+	if err != nil {
+		return err
+	}
+	_, err = tx.Exec(ctx, `UPDATE oauth_connections SET sealed = CASE WHEN $2 THEN $3::bytea END, updated_at = holdpoint_now()
+		WHERE id = $1`, c.ID, early, sealed)
+	return err
+}
+
+// spent says that a person has to connect again.
+func (s *Service) spent(ctx context.Context, t Target, r refusal, f *found) error {
+	if t.Settings.unattended() {
+		return fail(StepToken, nil, "the authorization server refuses: invalid_grant")
+	}
+	return s.need(ctx, t, &NeedsConnectionError{
+		Need: NeedAgain, Scopes: r.challenge.Scopes, Reason: "the authorization server does not renew what was granted: connect again",
+	}, f.issuers, r.header)
+}
+
+// forgotten is for a client that its authorization server does not know any more: the next
+// connection registers anew.
+func (s *Service) forgotten(ctx context.Context, t Target, r refusal, f *found, server *Server, c *client, cause error) error {
+	if err := s.unregister(ctx, server.Issuer, c); err != nil {
+		return errors.Join(cause, err)
+	}
+	return s.need(ctx, t, &NeedsConnectionError{
+		Need: NeedAgain, Scopes: r.challenge.Scopes, Reason: "the authorization server does not know Holdpoint any more: connect again",
+	}, f.issuers, r.header)
+}
+
+// keep stores tokens whose first storing failed: what they were got with may be used up.
+func (s *Service) keep(ctx context.Context, t Target, g *grant, cause error) error {
+	for try := 1; ; try++ {
+		err := s.inRow(ctx, t, func(tx pgx.Tx, c *connection) error { return s.store(ctx, tx, t, c, g) })
+		if err == nil {
+			return nil
+		}
+		s.Logger.Warn("storing new tokens: trying again", "skill", t.Skill, "attempt", try, "error", err)
+		if !pause(ctx, storePause) {
+			return errors.Join(cause, err)
+		}
+	}
+}

@@ -1,0 +1,101 @@
+package oauthclient
+
+import (
+	"context"
+	"net/url"
+	"strings"
+
+	"github.com/google/uuid"
+	"github.com/holdpoint/holdpoint/internal/audit"
+	"github.com/jackc/pgx/v5"
+)
+
+// identityServer is the enterprise's identity provider. Its URL is the operator's, and must be https like all.
+func (s *Service) identityServer(ctx context.Context, t Target) (*Server, error) {
+	server, err := s.serverMetadata(ctx, "", t.Settings.IDPIssuer)
+	if err != nil {
+		return nil, fail(StepIdentity, err, "%s", err)
+	}
+	if server == nil {
+		return nil, fail(StepIdentity, nil, "%s has no metadata", plain(t.Settings.IDPIssuer, 200))
+	}
+	return server, nil
+}
+
+func identityClient(settings Settings, server *Server) *client {
+	c := &client{id: settings.IDPClientID, secret: settings.IDPClientSecret, method: authNone}
+	if c.secret != "" {
+		c.method = methodFor(Settings{ClientSecret: c.secret}, server)
+	}
+	return c
+}
+
+// enterpriseToken exchanges what the identity provider says of a person for an authorization grant (ID-JAG, RFC 8693),
+// and that for a token (RFC 7523).
+func (s *Service) enterpriseToken(ctx context.Context, t Target, a ask, c *connection, resource string, scopes []string) (*grant, error) {
+	provider, err := s.identityServer(ctx, t)
+	if err != nil {
+		return nil, err
+	}
+	left := c.tokens
+	if err := s.freshIdentity(ctx, t, provider, &left); err != nil {
+		return nil, err
+	}
+	exchange := ask{server: provider, client: identityClient(t.Settings, provider), params: url.Values{
+		"grant_type": {grantTypeExchange}, "requested_token_type": {tokenTypeIDJAG}, "audience": {a.server.Issuer},
+		"resource": {resource}, "scope": {strings.Join(scopes, " ")}, "subject_token": {left.Identity}, "subject_token_type": {tokenTypeIDToken},
+	}}
+	jag, err := s.token(ctx, exchange)
+	if err != nil {
+		return nil, err
+	}
+	if kind, _ := jag.Extra("issued_token_type").(string); kind != tokenTypeIDJAG {
+		return nil, fail(StepIdentity, nil, "%s issued a %q, not an ID-JAG", plain(provider.Issuer, 200), plain(kind, 100))
+	}
+	a.params.Set("grant_type", grantTypeJWT)
+	a.params.Set("assertion", jag.AccessToken)
+	token, err := s.token(ctx, a)
+	if err != nil {
+		return nil, err
+	}
+	g, err := a.granted(token, resource, scopes)
+	if err != nil {
+		return nil, err
+	}
+	g.tokens.Refresh = "" // the identity provider stays in charge
+	g.tokens.Identity, g.tokens.IdentityRefresh = left.Identity, left.IdentityRefresh
+	return g, nil
+}
+
+// freshIdentity renews the ID token where that is possible: it may have run out.
+func (s *Service) freshIdentity(ctx context.Context, t Target, provider *Server, left *tokens) error {
+	if left.IdentityRefresh == "" {
+		return nil
+	}
+	token, err := s.token(ctx, ask{server: provider, client: identityClient(t.Settings, provider), params: url.Values{
+		"grant_type": {grantTypeRefresh}, "refresh_token": {left.IdentityRefresh},
+	}})
+	if err != nil {
+		return err
+	}
+	if fresh, ok := token.Extra("id_token").(string); ok && fresh != "" {
+		left.Identity = fresh
+	}
+	if token.RefreshToken != "" {
+		left.IdentityRefresh = token.RefreshToken
+	}
+	return nil
+}
+
+// audit writes what happened to a connection. by is who did it; uuid.Nil: nobody in particular.
+func (s *Service) audit(ctx context.Context, tx pgx.Tx, c *connection, action string, by uuid.UUID, data map[string]any) error {
+	actor := audit.System()
+	if by != uuid.Nil {
+		actor = audit.Person(by)
+	}
+	data["skill"] = c.SkillID
+	if c.Principal != uuid.Nil {
+		data["person"] = c.Principal
+	}
+	return audit.Write(ctx, tx, audit.Event{Actor: actor, Action: action, Subject: c.ID, Data: data})
+}

@@ -1,0 +1,149 @@
+package oauthclient
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+)
+
+const (
+	maxDocument  = 256 << 10 // of a metadata document
+	maxURL       = 2048
+	maxRedirects = 5
+)
+
+// rootMessage is an error without the request and its URL.
+func rootMessage(err error) string {
+	var inURL *url.Error
+	if errors.As(err, &inURL) {
+		err = inURL.Err
+	}
+	return err.Error()
+}
+
+// trusts reports whether a host may be reached without https: it is the skill's own, or the
+// operator of this server trusts it.
+func (s *Service) trusts(own string, u *url.URL) bool {
+	return own != "" && strings.EqualFold(u.Host, own) || slices.ContainsFunc(s.TrustedHosts, func(trusted string) bool {
+		return strings.EqualFold(trusted, u.Host) || strings.EqualFold(trusted, u.Hostname())
+	})
+}
+
+// checkURL judges a URL that a server named. Where it leads is judged again when it is dialled.
+func (s *Service) checkURL(own, text string) (*url.URL, error) {
+	u, err := url.Parse(text)
+	switch {
+	case text == "":
+		return nil, errors.New("there is none")
+	case len(text) > maxURL:
+		return nil, fmt.Errorf("it is longer than %d bytes", maxURL)
+	case err != nil:
+		return nil, errors.New("it cannot be read")
+	case u.Scheme != "https" && u.Scheme != "http" || u.Opaque != "" || u.Hostname() == "":
+		return nil, fmt.Errorf("%q is no https URL", plain(text, 100))
+	case u.User != nil:
+		return nil, errors.New("it has a user name in it")
+	case u.Fragment != "" || strings.Contains(text, "#"):
+		return nil, errors.New("it has a fragment")
+	case u.Scheme == "http" && !s.trusts(own, u):
+		return nil, fmt.Errorf("%s://%s is not https", u.Scheme, plain(u.Host, 100))
+	}
+	return u, nil
+}
+
+// statusError is an answer other than 200.
+type statusError struct{ status int }
+
+func (e *statusError) Error() string {
+	return strings.TrimSpace(fmt.Sprintf("HTTP %d %s", e.status, http.StatusText(e.status)))
+}
+
+// typeError is an answer that is no JSON: a page, say, that a site gives for every path.
+type typeError struct{ media string }
+
+func (e *typeError) Error() string {
+	return fmt.Sprintf("its type is %q, not application/json", e.media)
+}
+
+// missing reports whether the next place may be tried: the document is not at this one.
+func missing(err error) bool {
+	var status *statusError
+	var media *typeError
+	return errors.As(err, &media) || errors.As(err, &status) && status.status >= 400 && status.status < 500
+}
+
+// getJSON reads a document into v. Redirects are followed where checkURL lets them lead. The
+// error is fit to be shown.
+func (s *Service) getJSON(ctx context.Context, own, address string, v any) error {
+	for range maxRedirects + 1 {
+		u, err := s.checkURL(own, address)
+		if err != nil {
+			return err
+		}
+		next, err := s.getOnce(ctx, own, u, v)
+		if err != nil || next == "" {
+			return err
+		}
+		address = next
+	}
+	return fmt.Errorf("more than %d redirects", maxRedirects)
+}
+
+func (s *Service) getOnce(ctx context.Context, own string, u *url.URL, v any) (redirect string, err error) {
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), nil)
+	if err != nil {
+		return "", errors.New("it is no URL")
+	}
+	r.Header.Set("Accept", "application/json")
+	r.Header.Set("User-Agent", "holdpoint")
+	response, err := s.client(own).Do(r)
+	if err != nil {
+		return "", &requestError{err}
+	}
+	defer func() { _ = response.Body.Close() }()
+	switch code := response.StatusCode; {
+	case code == http.StatusOK:
+	case code >= 300 && code < 400:
+		target, err := response.Location()
+		if err != nil {
+			return "", fmt.Errorf("HTTP %d without a place to go", code)
+		}
+		return target.String(), nil
+	default:
+		return "", &statusError{code}
+	}
+	media, _, err := mime.ParseMediaType(response.Header.Get("Content-Type"))
+	if err != nil || media != "application/json" && !strings.HasSuffix(media, "+json") {
+		return "", &typeError{plain(response.Header.Get("Content-Type"), 100)}
+	}
+	return "", readJSON(response.Body, v)
+}
+
+// readJSON reads one bounded JSON object.
+func readJSON(body io.Reader, v any) error {
+	text, err := io.ReadAll(io.LimitReader(body, maxDocument+1))
+	switch {
+	case err != nil:
+		return &requestError{err}
+	case len(text) > maxDocument:
+		return fmt.Errorf("it is larger than %d bytes", maxDocument)
+	}
+	if err := json.Unmarshal(text, v); err != nil {
+		return errors.New("it is not JSON of the expected form")
+	}
+	return nil
+}
+
+// requestError is a request without an answer.
+type requestError struct{ err error }
+
+func (e *requestError) Error() string { return dialMessage(e.err) }
+
+func (e *requestError) Unwrap() error { return e.err }

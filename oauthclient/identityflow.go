@@ -1,0 +1,108 @@
+package oauthclient
+
+import (
+	"context"
+
+	"github.com/coreos/go-oidc/v3/oidc"
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"golang.org/x/oauth2"
+)
+
+// identityFlow asks the enterprise's identity provider who the person is: what it says is exchanged for tokens.
+func (s *Service) identityFlow(ctx context.Context, t Target) (*flow, error) {
+	provider, err := s.identityServer(ctx, t)
+	if err != nil {
+		return nil, err
+	}
+	if err := checkCodeGrant(provider); err != nil {
+		return nil, err
+	}
+	cl := identityClient(t.Settings, provider)
+	return &flow{
+		Target: t, Issuer: provider.Issuer, Server: *provider, Scopes: []string{oidc.ScopeOpenID, scopeOffline},
+		Verifier: oauth2.GenerateVerifier(), Client: flowClient{cl.id, cl.secret, cl.method, false}, Identity: true, Nonce: randomText(),
+	}, nil
+}
+
+// completeIdentity verifies who the person is, and gets the token at once.
+func (s *Service) completeIdentity(ctx context.Context, by uuid.UUID, fl *flow, code string) error {
+	a, err := s.codeRequest(ctx, fl, code)
+	if err != nil {
+		return err
+	}
+	a.own = ""
+	token, err := s.token(ctx, a)
+	if err != nil {
+		return err
+	}
+	idToken, _ := token.Extra("id_token").(string)
+	if err := s.verifyIdentity(ctx, fl, idToken); err != nil {
+		return err
+	}
+	return s.useIdentity(ctx, by, fl.Target, tokens{Identity: idToken, IdentityRefresh: token.RefreshToken})
+}
+
+func (s *Service) verifyIdentity(ctx context.Context, fl *flow, idToken string) error {
+	if _, err := s.checkURL("", fl.Server.JWKSURI); err != nil {
+		return fail(StepIdentity, err, "jwks_uri of %s: %s", plain(fl.Server.Issuer, 200), err)
+	}
+	keys := oidc.NewRemoteKeySet(oidc.ClientContext(ctx, s.client("")), fl.Server.JWKSURI)
+	verified, err := oidc.NewVerifier(fl.Server.Issuer, keys, &oidc.Config{ClientID: fl.Client.ID, Now: s.Now}).Verify(ctx, idToken)
+	if err != nil {
+		return fail(StepIdentity, err, "%s issued an ID token that does not verify", plain(fl.Server.Issuer, 200))
+	}
+	if verified.Nonce != fl.Nonce {
+		return fail(StepIdentity, nil, "%s issued an ID token for another request", plain(fl.Server.Issuer, 200))
+	}
+	return nil
+}
+
+// UseIdentity connects by an ID token that the enterprise's identity provider issued for the
+// person of the key, as their sign-in does (grant enterprise_managed).
+func (s *Service) UseIdentity(ctx context.Context, by uuid.UUID, key Key, idToken string) error {
+	t, err := s.target(ctx, key)
+	if err != nil {
+		return err
+	}
+	return s.useIdentity(ctx, by, t, tokens{Identity: idToken})
+}
+
+func (s *Service) useIdentity(ctx context.Context, by uuid.UUID, t Target, identity tokens) error {
+	c, err := s.read(ctx, s.Pool, byKey, t.args()...)
+	if err != nil {
+		return err
+	}
+	if c == nil {
+		c = &connection{}
+	}
+	r := refusal{challenge: ParseChallenge([]string{c.challenge}), insufficient: c.Need == NeedScope}
+	f, err := s.discover(ctx, t, r.challenge)
+	if err != nil {
+		return err
+	}
+	issuer, err := f.choose(t.Settings.Issuer)
+	if err != nil {
+		return err
+	}
+	server := f.servers[issuer]
+	if server == nil {
+		return fail(StepServer, nil, "the skill's server takes tokens of several authorization servers: set oauth.issuer")
+	}
+	cl, err := s.clientOf(ctx, t, f.own(t), server)
+	if err != nil {
+		return err
+	}
+	scopes, _ := wantedScopes(t, r, c, f, server)
+	c.tokens.Identity, c.tokens.IdentityRefresh = identity.Identity, identity.IdentityRefresh
+	g, err := s.regrant(ctx, t, f, server, cl, c, scopes, r)
+	if err != nil {
+		return asTokenError(err)
+	}
+	g.by = by
+	err = s.inRow(ctx, t, func(tx pgx.Tx, c *connection) error { return s.store(ctx, tx, t, c, g) })
+	if err != nil {
+		return s.keep(ctx, t, g, err)
+	}
+	return nil
+}

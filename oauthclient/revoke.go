@@ -1,0 +1,273 @@
+package oauthclient
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/riverqueue/river"
+
+	"github.com/holdpoint/holdpoint/internal/postgres"
+)
+
+// revocation is what is to be revoked where it was issued (RFC 7009). It is stored encrypted.
+type revocation struct {
+	Issuer   string     `json:"issuer"`
+	Own      string     `json:"own"`
+	Client   flowClient `json:"client"`
+	Settings Settings   `json:"settings"` // for the client's key
+	Tokens   tokens     `json:"tokens"`
+}
+
+type revokeArgs struct {
+	ID uuid.UUID `json:"id"`
+}
+
+func (revokeArgs) Kind() string { return "oauth_revoke" }
+
+// InsertOpts implements [river.JobArgsWithInsertOpts].
+func (revokeArgs) InsertOpts() river.InsertOpts { return river.InsertOpts{MaxAttempts: 8} }
+
+type revokeWorker struct {
+	river.WorkerDefaults[revokeArgs]
+	service *Service
+}
+
+// Work revokes, and forgets the tokens when that is done, or when no more can be done.
+func (w *revokeWorker) Work(ctx context.Context, job *river.Job[revokeArgs]) error {
+	s := w.service
+	err := s.revoke(ctx, job.Args.ID)
+	if err != nil && job.Attempt < job.MaxAttempts {
+		return err
+	}
+	if err != nil {
+		s.Logger.Warn("tokens could not be revoked; they run out by themselves", "error", err)
+	}
+	_, err = s.Pool.Exec(ctx, `DELETE FROM oauth_revocations WHERE id = $1`, job.Args.ID)
+	return err
+}
+
+// AddWorkers registers the worker of this package's job.
+func (s *Service) AddWorkers(workers *river.Workers) {
+	river.AddWorker(workers, &revokeWorker{service: s})
+}
+
+// revokeLater has a connection's tokens revoked after tx commits.
+func (s *Service) revokeLater(ctx context.Context, tx pgx.Tx, c *connection, t *Target) error {
+	if c.tokens.Access == "" && c.tokens.Refresh == "" || s.river == nil {
+		return nil
+	}
+	rv := revocation{Issuer: c.Issuer, Tokens: c.tokens, Client: flowClient{ID: c.ClientID, Method: authNone}}
+	stored, err := s.storedClient(ctx, tx, c.Issuer)
+	if err != nil {
+		return err
+	}
+	if u, err := url.Parse(c.Resource); err == nil {
+		rv.Own = u.Host
+	}
+	switch {
+	case stored != nil && stored.id == c.ClientID:
+		rv.Client = flowClient{stored.id, stored.secret, stored.method, true}
+	case t != nil && t.Settings.ClientID == c.ClientID:
+		rv.Client.Secret, rv.Client.Method, rv.Settings = t.Settings.ClientSecret, t.Settings.AuthMethod, t.Settings
+	}
+	id, err := uuid.NewV7()
+	if err != nil {
+		return err
+	}
+	sealed, err := s.seal(revokePurpose, id, rv)
+	if err != nil {
+		return err
+	}
+	if _, err := tx.Exec(ctx, `INSERT INTO oauth_revocations (id, sealed) VALUES ($1, $2)`, id, sealed); err != nil {
+		return err
+	}
+	_, err = s.river.InsertTx(ctx, tx, revokeArgs{id}, nil)
+	return err
+}
+
+func (s *Service) revoke(ctx context.Context, id uuid.UUID) error {
+	var sealed []byte
+	err := s.Pool.QueryRow(ctx, `SELECT sealed FROM oauth_revocations WHERE id = $1`, id).Scan(&sealed)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	var rv revocation
+	if err := s.unseal(revokePurpose, id, sealed, &rv); err != nil {
+		return err
+	}
+	server, err := s.serverMetadata(ctx, rv.Own, rv.Issuer)
+	if err != nil {
+		return err
+	}
+	if server == nil || server.RevocationEndpoint == "" {
+		return nil // it does not offer this: they run out
+	}
+	cl := &client{id: rv.Client.ID, secret: rv.Client.Secret, method: rv.Client.Method}
+	if cl.method == "" {
+		cl.method = methodFor(rv.Settings, server)
+	}
+	if err := s.giveKey(ctx, rv.Settings, cl); err != nil {
+		return err
+	}
+	for _, token := range []struct{ value, hint string }{{rv.Tokens.Refresh, "refresh_token"}, {rv.Tokens.Access, "access_token"}} {
+		if token.value == "" {
+			continue
+		}
+		if err := s.revokeOne(ctx, rv.Own, server, cl, token.value, token.hint); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *Service) revokeOne(ctx context.Context, own string, server *Server, cl *client, token, hint string) error {
+	u, err := s.checkURL(own, server.RevocationEndpoint)
+	if err != nil {
+		return err
+	}
+	form, err := s.authenticate(ask{server: server, client: cl, params: url.Values{"token": {token}, "token_type_hint": {hint}}})
+	if err != nil {
+		return err
+	}
+	if cl.method != authBasic {
+		form.Set("client_id", cl.id)
+	}
+	if cl.method == authPost {
+		form.Set("client_secret", cl.secret)
+	}
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, u.String(), strings.NewReader(form.Encode()))
+	if err != nil {
+		return err
+	}
+	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	if cl.method == authBasic {
+		r.SetBasicAuth(url.QueryEscape(cl.id), url.QueryEscape(cl.secret))
+	}
+	response, err := s.client(own).Do(r)
+	if err != nil {
+		return fail(StepToken, err, "revocation_endpoint: %s", dialMessage(err))
+	}
+	_ = response.Body.Close()
+	if response.StatusCode >= 500 {
+		return fail(StepToken, nil, "revocation_endpoint answered HTTP %d", response.StatusCode)
+	}
+	return nil // what it refuses it does not know any more
+}
+
+// Disconnect forgets a connection's tokens and has them revoked. Calls
+// that need it wait for somebody to connect again. [ErrNotFound].
+func (s *Service) Disconnect(ctx context.Context, by uuid.UUID, key Key) error {
+	t, err := s.target(ctx, key)
+	if err != nil {
+		return err
+	}
+	defer s.forget(t.Key)
+	return postgres.InTx(ctx, s.Pool, func(tx pgx.Tx) error {
+		c, err := s.read(ctx, tx, byKey+` FOR UPDATE`, t.args()...)
+		if err == nil && c == nil {
+			err = ErrNotFound
+		}
+		if err != nil {
+			return err
+		}
+		if err := s.revokeLater(ctx, tx, c, &t); err != nil {
+			return err
+		}
+		need, reason := NeedAgain, "it was disconnected"
+		_, err = tx.Exec(ctx, `UPDATE oauth_connections SET sealed = NULL, expires_at = NULL, account = account + 1, connected_at = NULL,
+				connected_by = NULL, refreshed_at = NULL, scopes_asked = '{}', scopes_granted = '{}', need = $2, need_reason = $3,
+				error = NULL, error_at = NULL, updated_at = holdpoint_now() WHERE id = $1`, c.ID, need, reason)
+		if err != nil {
+			return err
+		}
+		if err := s.audit(ctx, tx, c, "connection.disconnected", by, map[string]any{"issuer": c.Issuer}); err != nil {
+			return err
+		}
+		return notify(ctx, tx, t.SkillID)
+	})
+}
+
+// Removed forgets the connections of a skill that is deleted in tx, and has their tokens revoked.
+func (s *Service) Removed(ctx context.Context, tx pgx.Tx, skillID uuid.UUID) error {
+	rows, err := tx.Query(ctx, `SELECT `+connectionColumns+` FROM oauth_connections WHERE skill_id = $1 FOR UPDATE`, skillID)
+	if err != nil {
+		return err
+	}
+	all, err := pgx.CollectRows(rows, s.scan)
+	if err != nil {
+		return err
+	}
+	for _, c := range all {
+		if err := s.revokeLater(ctx, tx, c, nil); err != nil {
+			return err
+		}
+	}
+	if _, err := tx.Exec(ctx, `DELETE FROM oauth_connections WHERE skill_id = $1`, skillID); err != nil {
+		return err
+	}
+	return notify(ctx, tx, skillID)
+}
+
+// Filter selects connections. Zero fields select all.
+type Filter struct {
+	SkillID   uuid.UUID
+	Principal uuid.UUID
+	Before    uuid.UUID // only older ones: the cursor
+	Limit     int       // at most 200; zero: 50
+}
+
+// List returns connections, newest first, and the cursor of the next page (uuid.Nil: none).
+func (s *Service) List(ctx context.Context, f Filter) ([]Connection, uuid.UUID, error) {
+	limit := f.Limit
+	if limit <= 0 {
+		limit = 50
+	}
+	limit = min(limit, 200)
+	rows, err := s.Pool.Query(ctx, `SELECT `+connectionColumns+` FROM oauth_connections
+		WHERE ($1::uuid IS NULL OR skill_id = $1) AND ($2::uuid IS NULL OR principal_id = $2) AND ($3::uuid IS NULL OR id < $3)
+		ORDER BY id DESC LIMIT $4`, postgres.OrNull(f.SkillID), postgres.OrNull(f.Principal), postgres.OrNull(f.Before), limit+1)
+	if err != nil {
+		return nil, uuid.Nil, err
+	}
+	found, err := pgx.CollectRows(rows, s.scan)
+	if err != nil {
+		return nil, uuid.Nil, err
+	}
+	list := make([]Connection, len(found))
+	for i, c := range found {
+		list[i] = c.Connection
+	}
+	if len(list) <= limit {
+		return list, uuid.Nil, nil
+	}
+	return list[:limit], list[limit-1].ID, nil
+}
+
+// Get returns one connection, or ErrNotFound.
+func (s *Service) Get(ctx context.Context, id uuid.UUID) (Connection, error) {
+	c, err := s.read(ctx, s.Pool, `id = $1`, id)
+	if err == nil && c == nil {
+		err = ErrNotFound
+	}
+	if err != nil {
+		return Connection{}, err
+	}
+	return c.Connection, nil
+}
+
+// Connected reports whether there is a token that nothing is known to be missing of.
+func (c Connection) Connected() bool { return c.ConnectedAt != nil && c.Need == NeedNothing }
+
+// Expired reports whether the access token has run out and nothing can renew it.
+func (c Connection) Expired(now time.Time) bool {
+	return c.ExpiresAt != nil && !c.Renewable && !c.ExpiresAt.After(now)
+}

@@ -1,0 +1,293 @@
+package call
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/riverqueue/river"
+
+	"github.com/holdpoint/holdpoint/approval"
+	"github.com/holdpoint/holdpoint/internal/audit"
+	"github.com/holdpoint/holdpoint/internal/postgres"
+	"github.com/holdpoint/holdpoint/runtime/agent"
+	"github.com/holdpoint/holdpoint/runtime/tool"
+)
+
+// connectWait is a call's wait for somebody to connect its skill.
+type connectWait struct {
+	reason  string
+	timeout time.Duration // the deadline, unless it waited before
+}
+
+// Unconnected is a call that waits for somebody to connect its skill.
+type Unconnected struct {
+	Call     Call
+	Reason   string // what has to be done, in plain words
+	Deadline time.Time
+}
+
+// insertWait notes that a call waits. Whoever waited before keeps the deadline of then.
+const insertWait = `INSERT INTO call_connections AS w (call_id, skill_id, principal_id, reason, deadline)
+	VALUES ($1, $2, $3, $4, holdpoint_now() + $5 * interval '1 microsecond')
+	ON CONFLICT (call_id) DO UPDATE SET reason = excluded.reason, ended_at = NULL
+	RETURNING deadline`
+
+func (w *connectWait) insert(ctx context.Context, tx pgx.Tx, c *Call) (deadline time.Time, err error) {
+	err = tx.QueryRow(ctx, insertWait, c.ID, c.SkillID, postgres.OrNull(c.PrincipalID), w.reason, w.timeout.Microseconds()).Scan(&deadline)
+	if err != nil {
+		return deadline, fmt.Errorf("store wait for a connection: %w", err)
+	}
+	return deadline, nil
+}
+
+// submitUnconnected records a call whose skill somebody has to connect first. The verdict comes afterwards.
+func (s *Service) submitUnconnected(c *Call, sub *Submission, skill *agent.Skill, connect *tool.Connect, verdict approval.Verdict) (Ticket, error) {
+	c.Status, c.Message, c.Gated = NeedsConnection, connect.Reason, verdict.Action == approval.Park
+	item := &intakeItem{
+		call: c, attachKey: attachKey(sub), wait: &connectWait{connect.Reason, skill.ApprovalTimeout},
+		event: submitted(c, sub, "call.needs_connection", map[string]any{"reason": connect.Reason}),
+	}
+	s.gated.do(item)
+	return item.ticket, item.err
+}
+
+// missing asks the skill's source whether somebody has to do something first.
+func (s *Service) missing(ctx context.Context, server tool.Server) (*tool.Connect, error) {
+	source, err := s.Discovery.Source(server.Transport)
+	if err != nil {
+		return nil, err
+	}
+	return source.Ready(ctx, server)
+}
+
+// suspend makes a call, approved or claimed by this instance, wait until its skill is connected. Nothing of it was
+// executed. It reports false when the call is not there for it any more, or had waited as long as it may.
+func (s *Service) suspend(ctx context.Context, c *Call, wait connectWait) (suspended bool, err error) {
+	key := callKey(c, "")
+	for {
+		err = postgres.InTx(ctx, s.Pool, func(tx pgx.Tx) error {
+			suspended = false
+			deadline, err := wait.insert(ctx, tx, c)
+			if err != nil {
+				return err
+			}
+			var left time.Duration
+			if left, err = timeUntil(ctx, tx, deadline); err != nil || left <= 0 {
+				return errors.Join(err, errTooLate)
+			}
+			tag, err := tx.Exec(ctx, `UPDATE calls SET status = 'needs_connection', claimed_by = NULL, claimed_at = NULL, message = $3,
+					attach_key = coalesce(attach_key, $4)
+				WHERE id = $1 AND (status = 'approved' OR status = 'executing' AND claimed_by = $2)`,
+				c.ID, s.Instance, nullableText(wait.reason), key)
+			if err != nil || tag.RowsAffected() == 0 {
+				return errors.Join(err, errTooLate)
+			}
+			suspended = true
+			job := expireJob(c.ID, deadline)
+			if _, err := s.river.InsertTx(ctx, tx, job.Args, job.InsertOpts); err != nil {
+				return err
+			}
+			return s.ended(ctx, tx, c.ID, audit.Event{
+				Actor: audit.System(), Action: "call.needs_connection", Subject: c.ID, Data: map[string]any{"reason": wait.reason},
+			})
+		})
+		switch {
+		case errors.Is(err, errTooLate):
+			return false, nil
+		case isUniqueViolation(err) && key != nil:
+			key = nil // a call like it waits already
+		case err != nil && retryable(err) && pause(ctx, retryDelay):
+		case err != nil:
+			return false, fmt.Errorf("suspend call %s: %w", c.ID, err)
+		default:
+			s.hub.wake(c.ID, nil)
+			return suspended, nil
+		}
+	}
+}
+
+// errTooLate rolls a suspension back.
+var errTooLate = errors.New("too late to wait")
+
+func timeUntil(ctx context.Context, tx pgx.Tx, deadline time.Time) (time.Duration, error) {
+	var now time.Time
+	if err := tx.QueryRow(ctx, `SELECT holdpoint_now()`).Scan(&now); err != nil {
+		return 0, fmt.Errorf("read time: %w", err)
+	}
+	return deadline.Sub(now), nil
+}
+
+// lockWait takes the lock of a call's wait and returns how long it still has. waiting is false when it does not wait.
+func lockWait(ctx context.Context, tx pgx.Tx, id uuid.UUID) (waiting bool, left time.Duration, err error) {
+	var deadline time.Time
+	err = tx.QueryRow(ctx, `SELECT deadline FROM call_connections WHERE call_id = $1 AND ended_at IS NULL FOR UPDATE`, id).Scan(&deadline)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return false, 0, nil
+	}
+	if err != nil {
+		return false, 0, fmt.Errorf("lock wait of call %s: %w", id, err)
+	}
+	left, err = timeUntil(ctx, tx, deadline)
+	return true, left, err
+}
+
+func endWait(ctx context.Context, tx pgx.Tx, id uuid.UUID) error {
+	if _, err := tx.Exec(ctx, `UPDATE call_connections SET ended_at = holdpoint_now() WHERE call_id = $1`, id); err != nil {
+		return fmt.Errorf("end wait of call %s: %w", id, err)
+	}
+	return nil
+}
+
+// expireWait ends a call that waited for a connection until its deadline. left is how long it may still
+// wait.
+func (s *Service) expireWait(ctx context.Context, id uuid.UUID) (left time.Duration, err error) {
+	return s.giveUp(ctx, id, expiry(), audit.System(), true)
+}
+
+// giveUp ends a call that waits for a connection; overdue: only if its time is up.
+func (s *Service) giveUp(ctx context.Context, id uuid.UUID, e ending, actor audit.Actor, overdue bool) (left time.Duration, err error) {
+	ended := false
+	err = postgres.InTx(ctx, s.Pool, func(tx pgx.Tx) error {
+		waiting, rest, err := lockWait(ctx, tx, id)
+		if err != nil || !waiting {
+			return err
+		}
+		if left = rest; overdue && left > 0 {
+			return nil
+		}
+		ended = true
+		tag, err := tx.Exec(ctx, `UPDATE calls SET status = $2, code = $3, message = $4, effect = $5, finished_at = holdpoint_now()
+			WHERE id = $1 AND status = 'needs_connection'`, id, e.call, e.code, unconnectedMessage(e), tool.EffectNone)
+		if err != nil || tag.RowsAffected() == 0 {
+			return err
+		}
+		if err := endWait(ctx, tx, id); err != nil {
+			return err
+		}
+		return s.ended(ctx, tx, id, audit.Event{
+			Actor: actor, Action: "call." + string(e.call), Subject: id, Data: map[string]any{"code": e.code},
+		})
+	})
+	if err != nil {
+		return 0, fmt.Errorf("end wait of call %s: %w", id, err)
+	}
+	if ended {
+		s.hub.wake(id, nil)
+		left = 0
+	}
+	return left, nil
+}
+
+func unconnectedMessage(e ending) string {
+	if e.call == Expired {
+		return "nobody connected the skill before the deadline"
+	}
+	return "the call was cancelled before its skill was connected"
+}
+
+// waitLeft is how long a call may still wait for a connection; approval.ErrNotFound when it does not.
+func (s *Service) waitLeft(ctx context.Context, id uuid.UUID) (time.Duration, error) {
+	var seconds float64
+	err := s.Pool.QueryRow(ctx, `SELECT extract(epoch FROM deadline - holdpoint_now())::float8 FROM call_connections
+		WHERE call_id = $1 AND ended_at IS NULL`, id).Scan(&seconds)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return 0, approval.ErrNotFound
+	}
+	if err != nil {
+		return 0, fmt.Errorf("read wait of call %s: %w", id, err)
+	}
+	return time.Duration(seconds * float64(time.Second)), nil
+}
+
+// Unconnected returns the calls that wait for somebody to connect a skill, the most urgent first.
+// skillID uuid.Nil: those of all skills.
+func (s *Service) Unconnected(ctx context.Context, skillID uuid.UUID, limit int) ([]Unconnected, error) {
+	rows, err := s.Pool.Query(ctx, `SELECT call_id, reason, deadline FROM call_connections
+		WHERE ended_at IS NULL AND deadline > holdpoint_now() AND ($1::uuid IS NULL OR skill_id = $1)
+		ORDER BY deadline LIMIT $2`, postgres.OrNull(skillID), clampLimit(limit))
+	if err != nil {
+		return nil, fmt.Errorf("list unconnected calls: %w", err)
+	}
+	var ids []uuid.UUID
+	waits := map[uuid.UUID]Unconnected{}
+	var id uuid.UUID
+	var u Unconnected
+	_, err = pgx.ForEachRow(rows, []any{&id, &u.Reason, &u.Deadline}, func() error {
+		ids, waits[id] = append(ids, id), u
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list unconnected calls: %w", err)
+	}
+	calls, err := s.query(ctx, `SELECT `+listColumns+` FROM calls WHERE id = ANY($1) AND status = 'needs_connection'`, ids)
+	if err != nil {
+		return nil, fmt.Errorf("read unconnected calls: %w", err)
+	}
+	if err := s.name(ctx, calls); err != nil {
+		return nil, err
+	}
+	for _, c := range calls {
+		found := waits[c.ID]
+		found.Call = c
+		waits[c.ID] = found
+	}
+	list := make([]Unconnected, 0, len(ids))
+	for _, id := range ids {
+		if waits[id].Call.ID != uuid.Nil {
+			list = append(list, waits[id])
+		}
+	}
+	return list, nil
+}
+
+// resumeArgs is the job that lets the calls go on that waited for a connection.
+type resumeArgs struct {
+	SkillID uuid.UUID `json:"skill_id"`
+}
+
+func (resumeArgs) Kind() string { return "call_resume" }
+
+type resumeWorker struct {
+	river.WorkerDefaults[resumeArgs]
+	service *Service
+}
+
+// Timeout leaves room for listing the skill's tools.
+func (w *resumeWorker) Timeout(*river.Job[resumeArgs]) time.Duration { return 5 * time.Minute }
+
+func (w *resumeWorker) Work(ctx context.Context, job *river.Job[resumeArgs]) error {
+	if w.service.Reconnected != nil {
+		if err := w.service.Reconnected(ctx, job.Args.SkillID); err != nil {
+			return err
+		}
+	}
+	return w.service.resumeAll(ctx, job.Args.SkillID)
+}
+
+// Connected lets the calls of a skill go on that wait for a connection, when tx commits.
+func (s *Service) Connected(ctx context.Context, tx pgx.Tx, skillID uuid.UUID) error {
+	if _, err := s.river.InsertTx(ctx, tx, resumeArgs{skillID}, nil); err != nil {
+		return fmt.Errorf("insert resume job: %w", err)
+	}
+	return nil
+}
+
+// resumeAll lets those calls of a skill go on whose connection is there. uuid.Nil: of every skill.
+func (s *Service) resumeAll(ctx context.Context, skillID uuid.UUID) error {
+	waiting, err := readIDs(ctx, s.Pool, `SELECT call_id FROM call_connections
+		WHERE ended_at IS NULL AND ($1::uuid IS NULL OR skill_id = $1) ORDER BY created_at`, postgres.OrNull(skillID))
+	if err != nil {
+		return fmt.Errorf("find calls that wait for a connection: %w", err)
+	}
+	var failures error
+	for _, id := range waiting {
+		if err := s.resume(ctx, id); err != nil {
+			failures = errors.Join(failures, fmt.Errorf("resume call %s: %w", id, err))
+		}
+	}
+	return failures
+}

@@ -1,0 +1,157 @@
+package call
+
+import (
+	"context"
+	"errors"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/riverqueue/river"
+
+	"github.com/holdpoint/holdpoint/approval"
+	"github.com/holdpoint/holdpoint/internal/audit"
+	"github.com/holdpoint/holdpoint/internal/postgres"
+	"github.com/holdpoint/holdpoint/runtime/agent"
+	"github.com/holdpoint/holdpoint/runtime/tool"
+)
+
+// resume lets a call go on that waited for a connection: to the reviewers, to its server, or, where it was
+// approved before, to the check at dispatch. What is still not connected goes on waiting.
+func (s *Service) resume(ctx context.Context, id uuid.UUID) error {
+	c, err := s.load(ctx, id)
+	if err != nil || c.Status != NeedsConnection {
+		return err
+	}
+	skill, server, err := s.Agents.Skill(ctx, c.SkillID)
+	if errors.Is(err, agent.ErrNotFound) {
+		return s.moveOn(ctx, c, denied(CodeSkillChanged, "the skill was removed"), nil)
+	}
+	if err != nil {
+		return err
+	}
+	server = server.For(c.PrincipalID)
+	if connect, err := s.missing(ctx, server); err != nil || connect != nil {
+		return err
+	}
+	decided, err := approval.Get(ctx, s.Pool, id)
+	switch {
+	case err == nil && decided.Status == approval.Approved:
+		return s.moveOn(ctx, c, &refusal{status: Approved}, func(tx pgx.Tx) error { return s.enqueue(ctx, tx, []uuid.UUID{id}) })
+	case !errors.Is(err, approval.ErrNotFound):
+		return err
+	}
+	return s.resumeJudged(ctx, c, skill, server)
+}
+
+// resumeJudged gives the verdict on a call, about what its server offers now.
+func (s *Service) resumeJudged(ctx context.Context, c *Call, skill *agent.Skill, server tool.Server) error {
+	_, err := s.Discovery.List(ctx, server, skill.TrustNewTools)
+	if failure, ok := errors.AsType[*tool.Failure](err); ok && failure.Connect != nil {
+		return nil // it goes on waiting
+	}
+	if assigned, err := s.Agents.Assigned(ctx, c.AgentID, c.SkillID, c.Tool); err != nil || !assigned {
+		return errors.Join(err, s.moveOn(ctx, c, denied(CodeAssignmentRevoked, "the agent may no longer use this tool"), nil))
+	}
+	known, err := s.Discovery.Definition(ctx, c.Pin)
+	if err != nil {
+		return err
+	}
+	definition, verdict, err := s.judge(ctx, &Submission{Entry: &agent.Entry{Tool: known}}, skill)
+	if err != nil {
+		return err
+	}
+	c.Pin, c.SkillRevision = definition.Pin(), skill.Revision
+	schemas, err := s.schemas.get(definition)
+	if err != nil {
+		return err
+	}
+	if problems := schemas.ValidateInput(c.Arguments); len(problems) > 0 {
+		return s.moveOn(ctx, c, &refusal{status: Invalid, code: CodeInvalidArguments, message: listProblems(problems)}, nil)
+	}
+	switch verdict.Action {
+	case approval.Park:
+		c.Gated = true
+		return s.moveOn(ctx, c, &refusal{status: Parked}, func(tx pgx.Tx) error { return s.parkResumed(ctx, tx, c, skill, verdict) })
+	case approval.Allow:
+		c.Gated = false
+		return s.sendResumed(ctx, c, skill, server, definition)
+	default:
+		code, message := denial(verdict.Rule)
+		return s.moveOn(ctx, c, denied(code, message), nil)
+	}
+}
+
+// parkResumed puts a call before the reviewers.
+func (s *Service) parkResumed(ctx context.Context, tx pgx.Tx, c *Call, skill *agent.Skill, verdict approval.Verdict) error {
+	deadlines, err := approval.Insert(ctx, tx, []approval.Request{{
+		CallID: c.ID, Digest: c.envelope().Digest(), Rule: verdict.Rule, Timeout: skill.ApprovalTimeout,
+	}})
+	if err != nil {
+		return err
+	}
+	_, err = s.river.InsertManyTx(ctx, tx, []river.InsertManyParams{expireJob(c.ID, deadlines[c.ID])})
+	return err
+}
+
+// sendResumed claims an auto-approved call and sends it.
+func (s *Service) sendResumed(ctx context.Context, c *Call, skill *agent.Skill, server tool.Server, definition tool.Definition) error {
+	if !s.flights.add(c.ID) {
+		return nil
+	}
+	err := s.moveOn(ctx, c, &refusal{status: Executing}, nil)
+	if err != nil || c.Status != Executing {
+		s.doubtful.Store(true)
+		s.flights.release(c.ID)
+		return err
+	}
+	c.claimedBy, c.awaited = s.Instance, true
+	s.background.Go(func() { s.send(c, skill, server, definition) })
+	return nil
+}
+
+// moveOn ends a call's wait for a connection, and takes it to the next status, or to its end. When another
+// did so before, it does nothing, and c stays as it was.
+func (s *Service) moveOn(ctx context.Context, c *Call, to *refusal, also func(tx pgx.Tx) error) error {
+	moved := false
+	err := postgres.InTx(ctx, s.Pool, func(tx pgx.Tx) error {
+		waiting, left, err := lockWait(ctx, tx, c.ID)
+		if err != nil || !waiting || left <= 0 {
+			return err
+		}
+		var effect *string
+		if to.status.Final() {
+			effect = nullableText(string(tool.EffectNone))
+		}
+		tag, err := tx.Exec(ctx, `UPDATE calls SET status = $2, code = $3, message = $4, effect = $5, pin = $6, skill_revision = $7, gated = $8,
+				claimed_by = CASE WHEN $9 THEN $10::uuid END, claimed_at = CASE WHEN $9 THEN holdpoint_now() END,
+				finished_at = CASE WHEN $11 THEN holdpoint_now() END
+			WHERE id = $1 AND status = 'needs_connection'`,
+			c.ID, to.status, nullableText(to.code), nullableText(to.message), effect, c.Pin[:], c.SkillRevision, c.Gated,
+			to.status == Executing, s.Instance, to.status.Final())
+		if err != nil || tag.RowsAffected() == 0 {
+			return err
+		}
+		moved = true
+		if err := endWait(ctx, tx, c.ID); err != nil {
+			return err
+		}
+		if also != nil {
+			if err := also(tx); err != nil {
+				return err
+			}
+		}
+		event := audit.Event{Actor: audit.System(), Action: "call.connected", Subject: c.ID, Data: map[string]any{"status": to.status}}
+		if to.code != "" {
+			event.Data["code"] = to.code
+		}
+		return s.ended(ctx, tx, c.ID, event)
+	})
+	if err != nil {
+		return err
+	}
+	if moved {
+		c.Status, c.Message = to.status, to.message
+		s.hub.wake(c.ID, nil)
+	}
+	return nil
+}
