@@ -1,0 +1,166 @@
+package mcptool_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/google/uuid"
+
+	"github.com/holdpoint/holdpoint/runtime/mcptool"
+	"github.com/holdpoint/holdpoint/runtime/tool"
+)
+
+// TestQuestionEndsWithItsCall: not with others that are on their way, where the
+// server says which call it asks about.
+func TestQuestionEndsWithItsCall(t *testing.T) {
+	t.Parallel()
+	for _, where := range []string{"call's stream", "own stream", "2026-07-28"} {
+		t.Run(where, func(t *testing.T) {
+			t.Parallel()
+			ctx, leave := context.WithCancel(t.Context())
+			ended := make(chan struct{})
+			s := newSource(t, mcptool.Config{Elicit: func(ctx context.Context, _ uuid.UUID, _ mcptool.Elicitation) (mcptool.ElicitationAnswer, error) {
+				leave()
+				<-ctx.Done()
+				close(ended)
+				return mcptool.ElicitationAnswer{Action: mcptool.ElicitationAccept}, nil
+			}})
+			upstream, _ := asker(form("1", `{}`))
+			switch where {
+			case "own stream":
+				called := make(chan struct{})
+				upstream.at["tools/call"] = func(w http.ResponseWriter, r *http.Request, m message) {
+					close(called)
+					hang(w, r, m)
+				}
+				upstream.at["GET"] = func(w http.ResponseWriter, r *http.Request, m message) {
+					write := events(w)
+					<-called
+					write(event(form("1", `{}`)))
+					hang(w, r, m)
+				}
+			case "2026-07-28":
+				upstream = modern(func(w http.ResponseWriter, _ *http.Request, m message) {
+					answer(w, m, inputRequired(`"q":`+question(`{}`), ""))
+				})
+			}
+			skill := httpSkill(upstream.serve(t).URL)
+			letGo := func() {}
+			if where != "own stream" {
+				letGo = holdCall(t, s, skill, upstream)
+			}
+			f := failCall(ctx, t, s, skill)
+			if f.Effect != tool.EffectPossible || !errors.Is(f, context.Canceled) {
+				t.Errorf("got %s, effect %s: %s", f.Kind, f.Effect, f.Message)
+			}
+			<-ended
+			letGo()
+			if n := upstream.count("answer"); n != 0 {
+				t.Errorf("%d answers", n)
+			}
+		})
+	}
+}
+
+// holdCall has a call on its way until letGo is called.
+func holdCall(t testing.TB, s *mcptool.Source, skill tool.Server, upstream *script) (letGo func()) {
+	t.Helper()
+	usual, arrived := upstream.at["tools/call"], make(chan struct{})
+	upstream.at["tools/call"] = func(w http.ResponseWriter, r *http.Request, m message) {
+		if !strings.Contains(string(m.Params), `"hold"`) {
+			usual(w, r, m)
+			return
+		}
+		close(arrived)
+		hang(w, r, m)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() {
+		_, err := s.Call(ctx, skill, tool.CallRequest{Tool: "hold"})
+		done <- err
+	}()
+	<-arrived
+	return func() {
+		cancel()
+		if err := <-done; !errors.Is(err, context.Canceled) {
+			t.Errorf("the other call: %v", err)
+		}
+	}
+}
+
+// TestServerTakesItsQuestionBack: it is not answered, and the call goes on. The
+// same question sent twice is asked once.
+func TestServerTakesItsQuestionBack(t *testing.T) {
+	t.Parallel()
+	asked, ended, answers := make(chan struct{}, 3), make(chan struct{}), make(chan message, 3)
+	upstream := &script{session: "s1", at: map[string]act{
+		"tools/call": func(w http.ResponseWriter, _ *http.Request, m message) {
+			write := events(w)
+			write(event(form(`"a"`, `{}`)) + event(form(`"a"`, `{}`)))
+			<-asked
+			write(event(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"b"}}`))
+			write(event(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"a","reason":"too late"}}`))
+			<-ended
+			write(event(form(`"b"`, `{}`)))
+			if got := <-answers; string(got.ID) != `"b"` {
+				t.Errorf("answered %s", got.body)
+			}
+			write(event(answerText(m, `{"content":[]}`)))
+		},
+		"answer": func(w http.ResponseWriter, _ *http.Request, m message) {
+			w.WriteHeader(http.StatusAccepted)
+			answers <- m
+		},
+	}}
+	var count atomic.Int64
+	s := newSource(t, mcptool.Config{Elicit: func(ctx context.Context, _ uuid.UUID, _ mcptool.Elicitation) (mcptool.ElicitationAnswer, error) {
+		if count.Add(1) == 1 {
+			asked <- struct{}{}
+			<-ctx.Done()
+			close(ended)
+		}
+		return mcptool.ElicitationAnswer{Action: mcptool.ElicitationAccept}, nil
+	}})
+	call(t, s, httpSkill(upstream.serve(t).URL), "echo", `{}`)
+	if count.Load() != 2 || len(answers) != 0 {
+		t.Errorf("asked %d times, %d more answers", count.Load(), len(answers))
+	}
+}
+
+// TestQuestionsAreBounded: a server that asks and asks is refused.
+func TestQuestionsAreBounded(t *testing.T) {
+	t.Parallel()
+	var open atomic.Int64
+	refused := make(chan message, 1)
+	upstream := &script{session: "s1", at: map[string]act{
+		"tools/call": func(w http.ResponseWriter, _ *http.Request, m message) {
+			write := events(w)
+			for id := range strings.SplitSeq("1,2,3,4,5,6,7,8,9", ",") {
+				write(event(form(id, `{}`)))
+			}
+			if got := <-refused; string(got.ID) != "9" || !strings.Contains(string(got.Error), "too many questions") {
+				t.Errorf("got %s", got.body)
+			}
+			write(event(answerText(m, `{"content":[]}`)))
+		},
+		"answer": func(w http.ResponseWriter, _ *http.Request, m message) {
+			w.WriteHeader(http.StatusAccepted)
+			refused <- m
+		},
+	}}
+	s := newSource(t, mcptool.Config{Elicit: func(ctx context.Context, _ uuid.UUID, _ mcptool.Elicitation) (mcptool.ElicitationAnswer, error) {
+		open.Add(1)
+		<-ctx.Done()
+		return mcptool.ElicitationAnswer{}, ctx.Err()
+	}})
+	call(t, s, httpSkill(upstream.serve(t).URL), "echo", `{}`)
+	eventually(t, "all questions but one were asked", func() bool { return open.Load() == 8 })
+	if n := upstream.count("answer"); n != 1 {
+		t.Errorf("%d answers", n)
+	}
+}

@@ -1,0 +1,353 @@
+package mcptool_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/holdpoint/holdpoint/runtime/mcptool"
+	"github.com/holdpoint/holdpoint/runtime/tool"
+)
+
+// modern is a server of 2026-07-28.
+func modern(call act) *script {
+	return &script{at: map[string]act{"tools/call": call, "server/discover": discovered}}
+}
+
+func discovered(w http.ResponseWriter, _ *http.Request, m message) {
+	answer(w, m, `{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{}}}`)
+}
+
+// question is one of the inputRequests.
+func question(schema string) string {
+	return `{"method":"elicitation/create","params":{"mode":"form","message":"?","requestedSchema":` + schema + `}}`
+}
+
+// inputRequired is a result that asks for input. state is JSON, "" for none.
+func inputRequired(requests, state string) string {
+	if state != "" {
+		state = `,"requestState":` + state
+	}
+	return `{"resultType":"input_required","inputRequests":{` + requests + `}` + state + `}`
+}
+
+// replies answers calls with these results, the last one over and over.
+func replies(results ...string) act {
+	var calls atomic.Int64
+	return func(w http.ResponseWriter, _ *http.Request, m message) {
+		answer(w, m, results[min(int(calls.Add(1)), len(results))-1])
+	}
+}
+
+func (s *script) all(method string) []message {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var found []message
+	for _, m := range s.seen {
+		if m.Method == method {
+			found = append(found, m)
+		}
+	}
+	return found
+}
+
+const complete = `{"resultType":"complete","content":[]}`
+
+// paramsOf are the params of a call without _meta, as text.
+func paramsOf(t testing.TB, m message) string {
+	t.Helper()
+	text, _, found := strings.Cut(string(m.Params), `,"_meta":`)
+	if !found || !strings.Contains(string(m.Params), `"io.modelcontextprotocol/clientCapabilities":{"elicitation":{"form":{}}}`) {
+		t.Errorf("params %s", m.Params)
+	}
+	return text
+}
+
+// TestCallGoesOnAsTheServerAsked: the same arguments, what was asked for, the
+// state as it came if one came, and another id; for this call only.
+func TestCallGoesOnAsTheServerAsked(t *testing.T) {
+	t.Parallel()
+	upstream := modern(replies(
+		inputRequired(`"b\n":`+question(`{"properties":{"n":{"type":"number","default":1.50}}}`)+`,"a":`+question(`{}`), `"q\/\u00e9 \ud83d"`),
+		inputRequired(`"c":`+question(`{}`), ""),
+		`{"resultType":"input_required","requestState":""}`,
+		`{"resultType":"input_required","inputRequests":null,"requestState":"x"}`,
+		`{"content":[1]}`,
+	))
+	s := newSource(t, mcptool.Config{Elicit: accept(nil)})
+	skill := httpSkill(upstream.serve(t).URL)
+	if got := call(t, s, skill, "echo", `{"z":1e400,"a":"<"}`); string(got.Raw) != `{"content":[1]}` {
+		t.Errorf("got %s", got.Raw)
+	}
+	call(t, s, skill, "echo", `{}`)
+	same := `{"name":"echo","arguments":{"z":1e400,"a":"<"}`
+	want := []string{
+		same,
+		same + `,"inputResponses":{"b\n":{"action":"accept","content":{"n":1.50}},"a":{"action":"accept","content":{}}},"requestState":"q\/\u00e9 \ud83d"`,
+		same + `,"inputResponses":{"c":{"action":"accept","content":{}}}`,
+		same + `,"requestState":""`,
+		same + `,"requestState":"x"`,
+		`{"name":"echo","arguments":{}`,
+	}
+	ids := map[string]bool{}
+	got := upstream.all("tools/call")
+	if len(got) != len(want) {
+		t.Fatalf("%d calls arrived", len(got))
+	}
+	for i, m := range got {
+		ids[string(m.ID)] = true
+		if params := paramsOf(t, m); params != want[i] {
+			t.Errorf("call %d: %s", i, params)
+		}
+	}
+	if len(ids) != len(want) {
+		t.Errorf("ids %v", ids)
+	}
+}
+
+func TestParallelCallsKeepTheirStatesApart(t *testing.T) {
+	t.Parallel()
+	upstream := modern(func(w http.ResponseWriter, _ *http.Request, m message) {
+		var params struct {
+			Arguments    json.RawMessage
+			RequestState json.RawMessage
+		}
+		if err := json.Unmarshal(m.Params, &params); err != nil {
+			t.Error(err)
+		}
+		switch state := `"` + strings.Trim(string(params.Arguments), "{}\":1") + `"`; {
+		case params.RequestState == nil:
+			answer(w, m, inputRequired(`"q":`+question(`{}`), state))
+		case string(params.RequestState) != state:
+			t.Errorf("state %s of the call with %s", params.RequestState, params.Arguments)
+			fallthrough
+		default:
+			answer(w, m, complete)
+		}
+	})
+	s := newSource(t, mcptool.Config{Elicit: accept(nil)})
+	skill := httpSkill(upstream.serve(t).URL)
+	errs := make(chan error, 26)
+	for letter := 'a'; letter <= 'z'; letter++ {
+		go func() {
+			_, err := s.Call(t.Context(), skill, tool.CallRequest{Tool: "echo", Arguments: json.RawMessage(fmt.Sprintf(`{"%c":1}`, letter))})
+			errs <- err
+		}()
+	}
+	for range cap(errs) {
+		if err := <-errs; err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestInputThatCannotBeGiven: nobody is asked, and the server may have acted.
+func TestInputThatCannotBeGiven(t *testing.T) {
+	t.Parallel()
+	big := strings.Repeat("x", 300<<10)
+	many := make([]string, 17)
+	for i := range many {
+		many[i] = fmt.Sprintf(`"q%d":%s`, i, question(`{}`))
+	}
+	tests := map[string]struct{ result, says string }{
+		"nothing asked":        {`{"resultType":"input_required"}`, "neither"},
+		"no object":            {`{"resultType":"input_required","inputRequests":[]}`, "not a JSON object"},
+		"sampling":             {inputRequired(`"a":`+question(`{}`)+`,"b":{"method":"sampling/createMessage","params":{}}`, ""), `"sampling/createMessage" is not offered`},
+		"no method":            {inputRequired(`"a":{"params":{}}`, ""), "is not offered"},
+		"a URL":                {inputRequired(`"a":{"method":"elicitation/create","params":{"mode":"url","message":"?","url":"https://evil.example"}}`, ""), "only forms"},
+		"no schema":            {inputRequired(`"a":{"method":"elicitation/create","params":{"message":"?"}}`, ""), "requestedSchema"},
+		"no message":           {inputRequired(`"a":{"method":"elicitation/create","params":{"requestedSchema":{}}}`, ""), "no message"},
+		"a key twice":          {inputRequired(`"a":`+question(`{}`)+`,"a":`+question(`{}`), ""), "twice"},
+		"many questions":       {inputRequired(strings.Join(many, ","), ""), "more than 16"},
+		"large question":       {inputRequired(`"a":`+question(`{"x":"`+big+`"}`), ""), "larger than 65536"},
+		"large state":          {inputRequired("", `"`+big+`"`), "larger than 262144"},
+		"state no string":      {inputRequired("", `{}`), "requestState is not a string"},
+		"schema no object":     {inputRequired(`"a":`+question(`true`), ""), "requestedSchema: not a JSON object"},
+		"properties no object": {inputRequired(`"a":`+question(`{"properties":[]}`), ""), "requestedSchema: not a JSON object"},
+		"field no object":      {inputRequired(`"a":`+question(`{"properties":{"\u202e":true}}`), ""), `field "\\u202e"`},
+		"field twice":          {inputRequired(`"a":`+question(`{"properties":{"f":{},"f":{}}}`), ""), "twice"},
+		"many fields":          {inputRequired(`"a":`+question(`{"properties":{`+strings.ReplaceAll(members(1001), "0,", "{},")+`}}`), ""), "more than 1000 members"},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			upstream := modern(replies(test.result))
+			s := newSource(t, mcptool.Config{Elicit: never(t)})
+			f := failCall(t.Context(), t, s, httpSkill(upstream.serve(t).URL))
+			if f.Kind != tool.ProtocolFailure || f.Effect != tool.EffectPossible || !strings.Contains(f.Message, test.says) {
+				t.Errorf("got %s, effect %s: %s", f.Kind, f.Effect, f.Message)
+			}
+			if n := upstream.count("tools/call"); n != 1 {
+				t.Errorf("%d calls arrived", n)
+			}
+		})
+	}
+}
+
+// TestInputIsNotOffered: without somebody who answers, and to servers of a
+// revision that does not have it.
+func TestInputIsNotOffered(t *testing.T) {
+	t.Parallel()
+	wants := replies(inputRequired(`"q":`+question(`{}`), ""))
+	for name, test := range map[string]struct {
+		upstream *script
+		elicit   elicit
+	}{
+		"nobody answers": {modern(wants), nil},
+		"2025-11-25":     {&script{at: map[string]act{"tools/call": wants}}, never(t)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newSource(t, mcptool.Config{Elicit: test.elicit})
+			f := failCall(t.Context(), t, s, httpSkill(test.upstream.serve(t).URL))
+			if f.Kind != tool.ProtocolFailure || f.Effect != tool.EffectPossible || !strings.Contains(f.Message, "not offered") {
+				t.Errorf("got %s, effect %s: %s", f.Kind, f.Effect, f.Message)
+			}
+			if n := test.upstream.count("tools/call"); n != 1 {
+				t.Errorf("%d calls arrived", n)
+			}
+		})
+	}
+}
+
+func TestRoundsAreBounded(t *testing.T) {
+	t.Parallel()
+	upstream := modern(replies(inputRequired("", `"again"`)))
+	s := newSource(t, mcptool.Config{Elicit: never(t)})
+	f := failCall(t.Context(), t, s, httpSkill(upstream.serve(t).URL))
+	if f.Kind != tool.ProtocolFailure || f.Effect != tool.EffectPossible || !strings.Contains(f.Message, "more than 10 times") {
+		t.Errorf("got %s, effect %s: %s", f.Kind, f.Effect, f.Message)
+	}
+	if n := upstream.count("tools/call"); n != 11 {
+		t.Errorf("%d calls arrived", n)
+	}
+}
+
+// TestFailureOfALaterRoundMayHaveHadAnEffect: whatever it would mean of a first.
+func TestFailureOfALaterRoundMayHaveHadAnEffect(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		then act
+		kind tool.FailureKind
+	}{
+		"JSON-RPC error": {rpcError(200, -32602, "no"), tool.JSONRPCError},
+		"400":            {status(400, "text/plain", "no"), tool.TransportFailure},
+		"401":            {unauthorized(401), tool.TransportFailure},
+		"404":            {status(404, "", ""), tool.TransportFailure},
+		"500":            {status(500, "", ""), tool.TransportFailure},
+		"closes":         {hangUp, tool.TransportFailure},
+		"hangs":          {hang, tool.TransportFailure},
+		"a task":         {replies(`{"resultType":"task"}`), tool.ProtocolFailure},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			upstream := modern(func(w http.ResponseWriter, r *http.Request, m message) {
+				if strings.Contains(string(m.Params), "inputResponses") {
+					test.then(w, r, m)
+					return
+				}
+				answer(w, m, inputRequired(`"q":`+question(`{}`), ""))
+			})
+			s := newSource(t, mcptool.Config{Elicit: accept(nil)})
+			f := failCall(within(t, patience(name)), t, s, httpSkill(upstream.serve(t).URL))
+			if f.Kind != test.kind || f.Effect != tool.EffectPossible {
+				t.Errorf("got %s, effect %s: %s", f.Kind, f.Effect, f.Message)
+			}
+			if n := upstream.count("tools/call"); n != 2 {
+				t.Errorf("%d calls arrived", n)
+			}
+		})
+	}
+}
+
+func TestQuestionWithoutAnAnswerFailsTheCall(t *testing.T) {
+	t.Parallel()
+	reason := errors.New("the secret reason")
+	upstream := modern(replies(inputRequired(`"q":`+question(`{}`), ""), complete))
+	s := newSource(t, mcptool.Config{Elicit: func(context.Context, uuid.UUID, mcptool.Elicitation) (mcptool.ElicitationAnswer, error) {
+		return mcptool.ElicitationAnswer{}, reason
+	}})
+	f := failCall(t.Context(), t, s, httpSkill(upstream.serve(t).URL))
+	if f.Kind != tool.ProtocolFailure || f.Effect != tool.EffectPossible || !errors.Is(f, reason) || strings.Contains(f.Message, "secret") {
+		t.Errorf("got %s, effect %s: %s", f.Kind, f.Effect, f.Message)
+	}
+	if n := upstream.count("tools/call"); n != 1 {
+		t.Errorf("%d calls arrived", n)
+	}
+}
+
+// TestServerThatCannotGoOnIsNotCalledAgain: while the question was open it was
+// replaced by one of an earlier revision, for which the call would be a new one.
+func TestServerThatCannotGoOnIsNotCalledAgain(t *testing.T) {
+	t.Parallel()
+	upstream := modern(replies(inputRequired(`"q":`+question(`{}`), `"s"`), complete))
+	var old atomic.Bool
+	upstream.at["server/discover"] = func(w http.ResponseWriter, r *http.Request, m message) {
+		if old.Load() {
+			w.WriteHeader(http.StatusBadRequest)
+			return
+		}
+		discovered(w, r, m)
+	}
+	var s *mcptool.Source
+	s = newSource(t, mcptool.Config{Elicit: func(_ context.Context, skillID uuid.UUID, _ mcptool.Elicitation) (mcptool.ElicitationAnswer, error) {
+		old.Store(true)
+		s.Forget(skillID)
+		return mcptool.ElicitationAnswer{Action: mcptool.ElicitationAccept}, nil
+	}})
+	f := failCall(within(t, 20*time.Second), t, s, httpSkill(upstream.serve(t).URL))
+	if f.Kind != tool.TransportFailure || f.Effect != tool.EffectPossible || !strings.Contains(f.Message, "could not go on") {
+		t.Errorf("got %s, effect %s: %s", f.Kind, f.Effect, f.Message)
+	}
+	if n := upstream.count("tools/call"); n != 1 {
+		t.Errorf("%d calls arrived", n)
+	}
+}
+
+func TestDefaultsOfAForm(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct{ field, want string }{
+		"string":         {`{"type":"string","default":"<é\n"}`, `"<é\n"`},
+		"choice":         {`{"type":"string","enum":["a","b"],"default":"b"}`, `"b"`},
+		"integer":        {`{"default":30,"type":"integer"}`, `30`},
+		"number":         {`{"type":"number","default":95.50}`, `95.50`},
+		"boolean":        {`{"type":"boolean","default":false}`, `false`},
+		"choices":        {`{"type":"array","items":{"enum":["a"]},"default":["a", "b"]}`, `["a", "b"]`},
+		"no choice":      {`{"type":"array","default":[]}`, `[]`},
+		"none":           {`{"type":"string"}`, ``},
+		"no type":        {`{"default":"a"}`, ``},
+		"null":           {`{"type":"string","default":null}`, ``},
+		"not a string":   {`{"type":"string","default":{"a":1}}`, ``},
+		"not a number":   {`{"type":"number","default":"1"}`, ``},
+		"beyond numbers": {`{"type":"number","default":1e999}`, ``},
+		"not an integer": {`{"type":"integer","default":1.5}`, ``},
+		"not a boolean":  {`{"type":"boolean","default":0}`, ``},
+		"not choices":    {`{"type":"array","default":["a",1]}`, ``},
+		"an object":      {`{"type":"object","default":{}}`, ``},
+		"elsewhere":      {`{"$ref":"http://127.0.0.1:1/","allOf":[{"type":"string","default":"a"}]}`, ``},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			upstream := modern(replies(inputRequired(`"q":`+question(`{"type":"object","properties":{"f":`+test.field+`,"given":{"type":"integer","default":1}},"required":["f"]}`), ""), complete))
+			s := newSource(t, mcptool.Config{Elicit: accept(map[string]json.RawMessage{"given": json.RawMessage(`2`), "h\"": json.RawMessage(`[]`)})})
+			call(t, s, httpSkill(upstream.serve(t).URL), "echo", `{}`)
+			want := `"given":2,"h\"":[]`
+			if test.want != "" {
+				want = `"f":` + test.want + `,` + want
+			}
+			_, got, _ := strings.Cut(paramsOf(t, upstream.last("tools/call")), `"inputResponses":`)
+			if got != `{"q":{"action":"accept","content":{`+want+`}}}` {
+				t.Errorf("got %s", got)
+			}
+		})
+	}
+}
