@@ -39,7 +39,7 @@ func New(config Config) *Source {
 		live:    map[*held]struct{}{},
 	}
 	s.ctx, s.cancel = context.WithCancelCause(context.Background())
-	s.patient, s.hurry = context.WithCancel(context.Background())
+	s.patient, s.hurry = context.WithCancel(context.Background()) //nolint:gosec // G118: Close calls it, if its time runs out
 	return s
 }
 
