@@ -177,21 +177,21 @@ func (s *Service) storedClient(ctx context.Context, db querier, issuer string) (
 		return nil, nil
 	}
 	if err == nil && sealed != nil {
-		err = s.unseal(clientPurpose, s.clientRow(issuer), sealed, &c.secret)
+		err = s.unseal(clientPurpose, clientRow(issuer, s.redirectURI()), sealed, &c.secret)
 	}
 	return c, err
 }
 
 // clientRow names the row of a client, for what is sealed in it.
-func (s *Service) clientRow(issuer string) uuid.UUID {
-	return uuid.NewSHA1(uuid.NameSpaceURL, []byte(issuer+" "+s.redirectURI()))
+func clientRow(issuer, redirectURI string) uuid.UUID {
+	return uuid.NewSHA1(uuid.NameSpaceURL, []byte(issuer+" "+redirectURI))
 }
 
 func (s *Service) storeClient(ctx context.Context, tx pgx.Tx, issuer string, c *client, expires *time.Time) error {
 	var sealed []byte
 	if c.secret != "" {
 		var err error
-		if sealed, err = s.seal(clientPurpose, s.clientRow(issuer), c.secret); err != nil {
+		if sealed, err = s.seal(clientPurpose, clientRow(issuer, s.redirectURI()), c.secret); err != nil {
 			return err
 		}
 	}

@@ -1,0 +1,48 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/holdpoint/holdpoint/internal/postgres"
+	"github.com/holdpoint/holdpoint/internal/secret"
+	"github.com/holdpoint/holdpoint/runtime"
+)
+
+// resealer owns tables with sealed columns.
+type resealer interface {
+	// Reseal seals again what is stale, and returns how many rows that were.
+	Reseal(ctx context.Context, tx pgx.Tx) (int, error)
+}
+
+// resealers are all of them. Whoever seals something new is named here.
+func resealers(rt *runtime.Runtime) []resealer {
+	return []resealer{rt.Agents, rt.OAuth}
+}
+
+// reseal seals again what the primary key did not seal, each owner's rows in one
+// transaction. The runtime is joined for its services, and never started.
+func reseal(ctx context.Context, db *postgres.DB, box *secret.Box) (n int, err error) {
+	rt, err := runtime.New(runtime.Config{
+		DB: db, Box: box, Logger: slog.New(slog.DiscardHandler), Now: time.Now, PublicURL: "http://" + defaultAddr, StdioOff: true,
+	})
+	if err != nil {
+		return 0, err
+	}
+	for _, owner := range resealers(rt) {
+		changed := 0
+		err := postgres.InTx(ctx, db.Pool(), func(tx pgx.Tx) (err error) {
+			changed, err = owner.Reseal(ctx, tx)
+			return err
+		})
+		if err != nil {
+			return n, fmt.Errorf("re-encrypt secrets: %w", err)
+		}
+		n += changed
+	}
+	return n, nil
+}
