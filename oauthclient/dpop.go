@@ -7,8 +7,6 @@ import (
 	"strings"
 	"sync"
 	"time"
-
-	"github.com/go-jose/go-jose/v4"
 )
 
 // A proof shows that a token is used by whom it was issued to (RFC 9449). It names the
@@ -26,8 +24,7 @@ func (k *signingKey) proof(method, address, token, nonce string, now time.Time) 
 	if nonce != "" {
 		claims["nonce"] = nonce
 	}
-	public := &jose.JSONWebKey{Key: k.key.Public()}
-	return k.sign(claims, map[jose.HeaderKey]any{jose.HeaderType: "dpop+jwt", "jwk": public})
+	return k.sign("dpop+jwt", claims, true)
 }
 
 const (

@@ -66,16 +66,13 @@ func (k *signingKey) algorithm() (jose.SignatureAlgorithm, error) {
 	return "", errors.New("private key: want RSA, or EC on P-256, P-384 or P-521")
 }
 
-// sign makes a JWT of claims.
-func (k *signingKey) sign(claims map[string]any, header map[jose.HeaderKey]any) (string, error) {
+// sign makes a JWT of claims. public puts the public key into its header.
+func (k *signingKey) sign(typ jose.ContentType, claims map[string]any, public bool) (string, error) {
 	algorithm, err := k.algorithm()
 	if err != nil {
 		return "", err
 	}
-	options := (&jose.SignerOptions{ExtraHeaders: header}).WithType("JWT")
-	if typ, ok := header[jose.HeaderType].(string); ok {
-		options = options.WithType(jose.ContentType(typ))
-	}
+	options := (&jose.SignerOptions{EmbedJWK: public}).WithType(typ)
 	if k.id != "" {
 		options = options.WithHeader("kid", k.id)
 	}
@@ -97,10 +94,10 @@ func (k *signingKey) sign(claims map[string]any, header map[jose.HeaderKey]any) 
 // assertion authenticates a client (RFC 7523 section 2.2). Its audience is the issuer, as RFC 9700
 // and the newer drafts want it: a token endpoint's URL could be another server's.
 func (k *signingKey) assertion(clientID, issuer string, now time.Time) (string, error) {
-	return k.sign(map[string]any{
+	return k.sign("JWT", map[string]any{
 		"iss": clientID, "sub": clientID, "aud": issuer, "jti": randomText(),
 		"iat": now.Unix(), "exp": now.Add(assertionLife).Unix(),
-	}, nil)
+	}, false)
 }
 
 // randomText is a name that nobody can guess: 256 bits.

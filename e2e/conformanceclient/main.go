@@ -1,0 +1,181 @@
+// Command conformanceclient is the client that the MCP conformance suite tests: the product's own
+// packages mcptool and oauthclient, driven as a conversation would drive them, with a plain HTTP
+// client in the place of a person's browser.
+//
+//	conformanceclient URL
+//
+// The suite gives the scenario in MCP_CONFORMANCE_SCENARIO and what it needs in
+// MCP_CONFORMANCE_CONTEXT. The database is DATABASE_URL's, or else an embedded cluster that all
+// processes of the suite share, each with skills, and a redirect URI, of its own.
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/signal"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/holdpoint/holdpoint/runtime/mcptool"
+	"github.com/holdpoint/holdpoint/runtime/tool"
+)
+
+// patience bounds a scenario, for which the suite allows 30 s.
+const patience = 28 * time.Second
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	err := run(ctx, os.Args[1:], os.Getenv, os.Stderr)
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "conformanceclient:", err)
+		os.Exit(1)
+	}
+}
+
+// scenario is what the suite says about one.
+type scenario struct {
+	name         string
+	ClientID     string `json:"client_id"`
+	ClientSecret string `json:"client_secret"`
+	Issuer       string `json:"issuer"`
+	PrivateKey   string `json:"private_key_pem"`
+	IDPClientID  string `json:"idp_client_id"`
+	IDPIssuer    string `json:"idp_issuer"`
+	IDToken      string `json:"idp_id_token"`
+	WorkloadJWT  string `json:"valid_jwt"`
+	ToolCalls    []struct {
+		Name      string          `json:"name"`
+		Arguments json.RawMessage `json:"arguments"`
+	} `json:"toolCalls"`
+}
+
+func run(ctx context.Context, args []string, getenv func(string) string, stderr io.Writer) (err error) {
+	if len(args) == 0 {
+		return errors.New("want the URL of the suite's server")
+	}
+	sc := scenario{name: getenv("MCP_CONFORMANCE_SCENARIO")}
+	if text := getenv("MCP_CONFORMANCE_CONTEXT"); text != "" {
+		if err := json.Unmarshal([]byte(text), &sc); err != nil {
+			return fmt.Errorf("MCP_CONFORMANCE_CONTEXT: %w", err)
+		}
+	}
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	log := slog.New(slog.NewTextHandler(stderr, nil))
+	server := tool.Server{
+		SkillID: uuid.New(), Skill: "conformance", Revision: 1, Transport: tool.HTTP, URL: args[len(args)-1],
+		Authorization: sc.authorization(),
+	}
+	st, err := open(ctx, getenv, log, server, sc)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, st.close(context.WithoutCancel(ctx))) }()
+	return st.drive(ctx, sc)
+}
+
+// authorization is what an operator would set for the scenario.
+func (sc scenario) authorization() tool.Authorization {
+	a := tool.Authorization{ClientID: sc.ClientID, ClientSecret: sc.ClientSecret, Issuer: sc.Issuer, PrivateKey: sc.PrivateKey}
+	switch sc.name {
+	case "auth/client-credentials-jwt", "auth/client-credentials-basic":
+		a.Grant = tool.ClientCredentials
+	case "auth/wif-jwt-bearer":
+		a.Grant = tool.WorkloadIdentity
+	case "auth/enterprise-managed-authorization":
+		a.Grant = tool.EnterpriseManaged
+		a.IDPIssuer, a.IDPClientID = sc.IDPIssuer, sc.IDPClientID
+	}
+	return a
+}
+
+// drive lists the server's tools and calls each of them once.
+func (st *state) drive(ctx context.Context, sc scenario) error {
+	var listing tool.Listing
+	err := st.connecting(ctx, sc, func() (err error) {
+		listing, err = st.source.List(ctx, st.server)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("list: %w", err)
+	}
+	var failures error
+	for i := range listing.Tools {
+		definition := &listing.Tools[i]
+		request := tool.CallRequest{
+			CallID: uuid.New(), Tool: definition.Name, Arguments: sc.arguments(definition.Name, listing.Tools), Definition: definition,
+		}
+		for range sc.repeats() {
+			err := st.connecting(ctx, sc, func() error {
+				_, err := st.source.Call(ctx, st.server, request)
+				return err
+			})
+			if err != nil {
+				failures = errors.Join(failures, fmt.Errorf("call %s: %w", definition.Name, err))
+			}
+		}
+	}
+	return failures
+}
+
+// repeats is how often each tool is called: the authorization server that moves does so between two calls.
+func (sc scenario) repeats() int {
+	if sc.name == "auth/authorization-server-migration" {
+		return 2
+	}
+	return 1
+}
+
+// arguments are those that the scenario's server wants to see.
+func (sc scenario) arguments(name string, tools []tool.Definition) json.RawMessage {
+	for _, c := range sc.ToolCalls {
+		if c.Name == name {
+			return c.Arguments
+		}
+	}
+	switch name {
+	case "add_numbers":
+		return json.RawMessage(`{"a":5,"b":3}`)
+	case "valid_tool":
+		return json.RawMessage(`{"region":"us-west1"}`)
+	case "lookup_user":
+		return json.RawMessage(`{"id":"u-1"}`)
+	case "json_schema_echo":
+		for i := range tools {
+			if tools[i].Name == "json_schema_2020_12_tool" {
+				return json.RawMessage(`{"schema":` + string(tools[i].InputSchema) + `}`)
+			}
+		}
+	}
+	return nil
+}
+
+// connecting runs f, and when somebody has to connect first, is that somebody, and runs it again. A server that
+// goes on demanding is left alone.
+func (st *state) connecting(ctx context.Context, sc scenario, f func() error) error {
+	for round := 1; ; round++ {
+		err := f()
+		var failure *tool.Failure
+		if !errors.As(err, &failure) || failure.Connect == nil || round > maxConnects {
+			return err
+		}
+		st.log.Info("connecting", "reason", failure.Connect.Reason)
+		if err := st.connect(ctx, sc); err != nil {
+			return fmt.Errorf("connect: %w", err)
+		}
+	}
+}
+
+const maxConnects = 3
+
+// elicit accepts what a server asks for, with the defaults that it declares.
+func elicit(context.Context, uuid.UUID, mcptool.Elicitation) (mcptool.ElicitationAnswer, error) {
+	return mcptool.ElicitationAnswer{Action: mcptool.ElicitationAccept}, nil
+}
