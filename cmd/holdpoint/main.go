@@ -18,7 +18,9 @@ func main() {
 
 // run runs one command and returns the exit code.
 func run(ctx context.Context, args []string, getenv func(string) string, stdin io.Reader, stdout, stderr io.Writer) int {
-	e := &cli.Env{Getenv: getenv, Stdin: stdin, Stdout: stdout, Stderr: stderr, Now: time.Now, Version: version()}
+	e := &cli.Env{
+		Getenv: getenv, Stdin: stdin, Stdout: stdout, Stderr: stderr, Now: time.Now, Version: version(), Reseal: reseal,
+	}
 	return cli.Run(ctx, e, args, newServeCmd(e), newDemoCmd(e))
 }
 

@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/holdpoint/holdpoint/cmd/holdpoint/internal/cli"
 	"github.com/holdpoint/holdpoint/internal/postgres"
 	"github.com/holdpoint/holdpoint/internal/secret"
 	"github.com/holdpoint/holdpoint/migrations"
@@ -29,6 +30,7 @@ type serverSettings struct {
 	BootstrapToken     string
 	EncryptionKey      string // a Tink keyset, base64; empty: the file
 	EncryptionKeyFile  string // empty: secret.keyset.json in the data directory
+	KeysetKMSURI       string // what the keyset is encrypted with; empty: nothing
 	MaxConns           int
 	AllowSelfApproval  bool
 	Stdio              bool
@@ -85,20 +87,21 @@ func openServer(ctx context.Context, settings serverSettings, version string, lo
 	if _, err := postgres.Migrate(ctx, s.db, migrations.FS); err != nil {
 		return nil, err
 	}
-	box, err := openBox(settings)
+	box, err := openBox(ctx, settings)
 	if err != nil {
 		return nil, err
 	}
 	return s, s.assemble(ctx, box)
 }
 
-func openBox(settings serverSettings) (*secret.Box, error) {
+func openBox(ctx context.Context, settings serverSettings) (*secret.Box, error) {
 	file := settings.EncryptionKeyFile
 	if file == "" {
 		file = filepath.Join(settings.DataDir, "secret.keyset.json")
 	}
-	return secret.Open(secret.Config{
+	return secret.OpenContext(ctx, secret.Config{
 		Keyset: settings.EncryptionKey, KeysetName: "HOLDPOINT_ENCRYPTION_KEY", File: file,
+		KMS: cli.KMS(cli.KeysetKMS, settings.KeysetKMSURI),
 	})
 }
 

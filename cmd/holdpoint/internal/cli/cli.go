@@ -1,6 +1,6 @@
 // Package cli owns the commands of holdpoint other than serve and demo: their
 // flags, where settings come from, what they print, and their exit codes. All
-// but migrate and doctor are clients of a running server and nothing more.
+// but migrate, keyset and doctor are clients of a running server and nothing more.
 package cli
 
 import (
@@ -14,6 +14,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/holdpoint/holdpoint/internal/client"
+	"github.com/holdpoint/holdpoint/internal/postgres"
+	"github.com/holdpoint/holdpoint/internal/secret"
 )
 
 // Env is all that commands know of the process they run in, and the settings
@@ -25,6 +27,9 @@ type Env struct {
 	Stderr  io.Writer
 	Now     func() time.Time
 	Version string
+	// Reseal encrypts again, with the key that encrypts now, what older keys of the keyset had
+	// encrypted in a database, and returns how many rows that were. Nil: migrate leaves all as it is.
+	Reseal func(ctx context.Context, db *postgres.DB, box *secret.Box) (int, error)
 
 	url    string
 	token  string
@@ -117,7 +122,7 @@ itself then from the part "server:" of holdpoint.yaml.`,
 	root.AddCommand(
 		newApplyCmd(e), newAgentCmd(e), newSkillCmd(e), newTokenCmd(e),
 		newToolsCmd(e), newCallCmd(e), newApprovalsCmd(e), newCallsCmd(e),
-		newMigrateCmd(e), newDoctorCmd(e), newVersionCmd(e),
+		newMigrateCmd(e), newKeysetCmd(e), newDoctorCmd(e), newVersionCmd(e),
 	)
 	return root
 }

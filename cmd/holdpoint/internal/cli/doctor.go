@@ -43,7 +43,6 @@ Each line is ok, warn or fail; what is not ok says what to do. The exit code is 
 		},
 	}
 	d.bind(cmd)
-	cmd.Flags().StringVar(&d.keyFile, "encryption-key-file", "", "file of the key for secrets (default secret.keyset.json in the data directory)")
 	return ServerSettings(cmd)
 }
 
@@ -90,7 +89,7 @@ func (e *Env) examine(ctx context.Context, d database) []finding {
 	}
 	findings := []finding{{ok, "settings", "data directory " + d.dataDir + ", server " + e.url, ""}, checkDataDir(d.dataDir)}
 	findings = append(findings, e.checkDatabase(ctx, d)...)
-	findings = append(findings, e.checkKey(d))
+	findings = append(findings, e.checkKey(ctx, d))
 	return append(findings, e.checkServer(ctx)...)
 }
 
@@ -230,7 +229,7 @@ func checkSchema(ctx context.Context, db *postgres.DB) finding {
 	return f
 }
 
-func (e *Env) checkKey(d database) finding {
+func (e *Env) checkKey(ctx context.Context, d database) finding {
 	config := d.secret(e)
 	if config.Keyset == "" {
 		if _, err := os.Stat(config.File); errors.Is(err, fs.ErrNotExist) {
@@ -240,9 +239,13 @@ func (e *Env) checkKey(d database) finding {
 			}
 		}
 	}
-	box, err := secret.Open(config)
+	box, err := secret.OpenContext(ctx, config)
 	if err != nil {
-		return finding{fail, "encryption key", err.Error(), "restore the key: without it the stored secrets cannot be read"}
+		advice := "restore the key: without it the stored secrets cannot be read"
+		if config.KMS.URI != "" {
+			advice = "check --" + KeysetKMS + ", and that this machine reaches the KMS and may use the key; else " + advice
+		}
+		return finding{fail, "encryption key", err.Error(), advice}
 	}
 	return finding{ok, "encryption key", "of " + box.Source(), ""}
 }

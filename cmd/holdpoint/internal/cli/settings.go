@@ -28,6 +28,21 @@ func ServerSettings(cmd *cobra.Command) *cobra.Command {
 	return cmd
 }
 
+// ownKey marks flags that are no settings.
+const ownKey = "holdpoint.own"
+
+// notSettings excepts flags of a command from [ServerSettings].
+func notSettings(cmd *cobra.Command, names ...string) {
+	for _, name := range names {
+		_ = cmd.Flags().SetAnnotation(name, ownKey, nil) // it fails for a flag that is not defined
+	}
+}
+
+func isSetting(flag *pflag.Flag) bool {
+	_, own := flag.Annotations[ownKey]
+	return !own && flag.Name != "help"
+}
+
 // resolveSettings fills in flags that were not given.
 //
 // Clients take nothing from a file: one that lies about must not send their
@@ -47,7 +62,7 @@ func (e *Env) resolveSettings(cmd *cobra.Command) error {
 		return err
 	}
 	cmd.LocalNonPersistentFlags().VisitAll(func(flag *pflag.Flag) {
-		if err != nil || flag.Name == "help" {
+		if err != nil || !isSetting(flag) {
 			return
 		}
 		if err = e.fromVariable(flag); err == nil {

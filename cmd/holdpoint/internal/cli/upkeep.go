@@ -36,10 +36,14 @@ func newVersionCmd(e *Env) *cobra.Command {
 type database struct {
 	dataDir string
 	keyFile string
+	kmsURI  string
 }
 
 func (d *database) bind(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&d.dataDir, "data-dir", "", "directory for the embedded database, keys and homes of skills")
+	flags := cmd.Flags()
+	flags.StringVar(&d.dataDir, "data-dir", "", "directory for the embedded database, keys and homes of skills")
+	flags.StringVar(&d.keyFile, "encryption-key-file", "", "file of the key for secrets (default secret.keyset.json in the data directory)")
+	BindKeysetKMS(cmd, &d.kmsURI)
 }
 
 // complete fills in the defaults.
@@ -62,7 +66,10 @@ func (d *database) config(e *Env) postgres.Config {
 }
 
 func (d *database) secret(e *Env) secret.Config {
-	return secret.Config{Keyset: e.Getenv("HOLDPOINT_ENCRYPTION_KEY"), KeysetName: "HOLDPOINT_ENCRYPTION_KEY", File: d.keyFile}
+	return secret.Config{
+		Keyset: e.Getenv("HOLDPOINT_ENCRYPTION_KEY"), KeysetName: "HOLDPOINT_ENCRYPTION_KEY", File: d.keyFile,
+		KMS: KMS(KeysetKMS, d.kmsURI),
+	}
 }
 
 // closeTimeout bounds the closing of the database.
@@ -79,7 +86,10 @@ func newMigrateCmd(e *Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "migrate", Short: "Bring the database up to date",
 		Long: `Bring the database up to date and print what was applied. serve does the same when it starts;
-this is for those who want it to happen before.`,
+this is for those who want it to happen before.
+
+Where there is an encryption key, secrets that older keys of its keyset had encrypted are then
+encrypted with the one that encrypts now.`,
 		Example: "  DATABASE_URL=postgres://holdpoint@db/holdpoint holdpoint migrate", Args: usage(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := d.complete(e); err != nil {
@@ -103,30 +113,55 @@ func (e *Env) migrate(ctx context.Context, d database) (err error) {
 		}
 	}()
 	applied, err := postgres.Migrate(ctx, db, migrations.FS)
-	if printErr := e.printApplied(applied); err == nil {
+	resealed := 0
+	if err == nil {
+		resealed, err = e.reseal(ctx, d, db)
+	}
+	if printErr := e.printApplied(applied, resealed); err == nil {
 		err = printErr
 	}
 	return err
 }
 
-func (e *Env) printApplied(applied []postgres.Applied) error {
+// reseal does nothing where there is no key: a database may be migrated from a machine that
+// has none, and a new one would open nothing.
+func (e *Env) reseal(ctx context.Context, d database, db *postgres.DB) (int, error) {
+	config := d.secret(e)
+	if e.Reseal == nil || config.Keyset == "" && !exists(config.File) {
+		return 0, nil
+	}
+	box, err := secret.OpenContext(ctx, config)
+	if err != nil {
+		return 0, err
+	}
+	return e.Reseal(ctx, db, box)
+}
+
+// migrated is what migrate prints as JSON.
+type migrated struct {
+	Items       []appliedRow `json:"items"`
+	Reencrypted int          `json:"reencrypted"`
+}
+
+type appliedRow struct {
+	Set     string `json:"set"`
+	Version int    `json:"version"`
+	Name    string `json:"name"`
+}
+
+func (e *Env) printApplied(applied []postgres.Applied, resealed int) error {
 	if e.json {
-		type item struct {
-			Set     string `json:"set"`
-			Version int    `json:"version"`
-			Name    string `json:"name"`
-		}
-		items := make([]item, len(applied))
+		items := make([]appliedRow, len(applied))
 		for i, a := range applied {
-			items[i] = item(a)
+			items[i] = appliedRow(a)
 		}
-		text, err := encoded(map[string]any{"items": items})
+		text, err := encoded(migrated{items, resealed})
 		if err != nil {
 			return err
 		}
 		return e.printJSON(text)
 	}
-	if len(applied) == 0 {
+	if len(applied) == 0 && resealed == 0 {
 		return write(e.Stdout, "The database is up to date.\n")
 	}
 	for _, a := range applied {
@@ -134,5 +169,8 @@ func (e *Env) printApplied(applied []postgres.Applied) error {
 			return err
 		}
 	}
-	return nil
+	if resealed == 0 {
+		return nil
+	}
+	return write(e.Stdout, fmt.Sprintf("re-encrypted secrets: %d\n", resealed))
 }

@@ -5,12 +5,19 @@ import (
 	"strings"
 	"testing"
 
+	kms "github.com/tink-crypto/tink-go/v2/core/registry"
+	"github.com/tink-crypto/tink-go/v2/testing/fakekms"
 	"go.uber.org/goleak"
 
 	"github.com/holdpoint/holdpoint/internal/postgrestest"
 )
 
 func TestMain(m *testing.M) {
+	client, err := fakekms.NewClient("fake-kms://")
+	if err != nil {
+		panic(err)
+	}
+	kms.RegisterKMSClient(client)
 	goleak.VerifyTestMain(m, goleak.IgnoreTopFunction("net/http.(*persistConn).writeLoop"),
 		goleak.IgnoreTopFunction("internal/poll.runtime_pollWait")) // idle connections of clients, as a process leaves them
 }
@@ -25,7 +32,7 @@ func TestMigrate(t *testing.T) {
 	if got = run(t, env, "", "migrate").want(t, 0); got.stdout != "The database is up to date.\n" {
 		t.Errorf("migrate again: %s", got.stdout)
 	}
-	if got = run(t, env, "", "migrate", "--json").want(t, 0); got.stdout != `{"items":[]}`+"\n" {
+	if got = run(t, env, "", "migrate", "--json").want(t, 0); got.stdout != `{"items":[],"reencrypted":0}`+"\n" {
 		t.Errorf("migrate --json: %s", got.stdout)
 	}
 	contains(t, "doctor", run(t, env, "", "doctor", "--json").want(t, 0).stdout, `{"status":"ok","check":"schema"`)
