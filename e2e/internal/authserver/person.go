@@ -1,0 +1,98 @@
+package authserver
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/cookiejar"
+	"net/url"
+	"strings"
+	"testing"
+)
+
+// Person is somebody with a browser that knows HTTP only, and stays signed in. People with
+// Chromium find the same pages: form#login with input[name=account], form#consent with
+// button[value=allow] and button[value=deny].
+type Person struct {
+	Account string
+	// Deny makes them say no when they are asked for consent.
+	Deny bool
+
+	issuer string
+	client *http.Client
+}
+
+// NewPerson is a person who is not signed in yet.
+func (s *Server) NewPerson(t testing.TB, account string) *Person {
+	t.Helper()
+	jar, err := cookiejar.New(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	transport := &http.Transport{}
+	t.Cleanup(transport.CloseIdleConnections)
+	return &Person{Account: account, issuer: s.Issuer, client: &http.Client{
+		Jar: jar, Transport: transport,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}}
+}
+
+// Authorize goes to an authorization URL, signs in and consents where that is asked for. It
+// returns where the person is sent in the end, outside of the authorization server, without
+// going there: the redirect URI with code or error.
+func (p *Person) Authorize(ctx context.Context, authorization string) (*url.URL, error) {
+	next, form := authorization, url.Values(nil)
+	for range 12 {
+		location, page, err := p.visit(ctx, next, form)
+		if err != nil {
+			return nil, err
+		}
+		switch {
+		case location != nil && !strings.HasPrefix(location.String(), p.issuer+"/"):
+			return location, nil
+		case location != nil:
+			next, form = location.String(), nil
+		case strings.Contains(page, `id="login"`):
+			form = url.Values{"account": {p.Account}, "answer": {"sign-in"}}
+		case strings.Contains(page, `id="consent"`) && p.Deny:
+			form = url.Values{"answer": {"deny"}}
+		case strings.Contains(page, `id="consent"`):
+			form = url.Values{"answer": {"allow"}}
+		default:
+			return nil, fmt.Errorf("%s shows something else: %s", next, page)
+		}
+	}
+	return nil, fmt.Errorf("%s leads nowhere", authorization)
+}
+
+// visit gets a page, or posts a form to it. It returns the page or where that leads.
+func (p *Person) visit(ctx context.Context, address string, form url.Values) (location *url.URL, page string, err error) {
+	method := http.MethodGet
+	if form != nil {
+		method = http.MethodPost
+	}
+	request, err := http.NewRequestWithContext(ctx, method, address, strings.NewReader(form.Encode()))
+	if err != nil {
+		return nil, "", err
+	}
+	if form != nil {
+		request.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	}
+	response, err := p.client.Do(request)
+	if err != nil {
+		return nil, "", err
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	if err != nil {
+		return nil, "", err
+	}
+	if location, err := response.Location(); err == nil {
+		return location, "", nil
+	}
+	if response.StatusCode != http.StatusOK {
+		return nil, "", fmt.Errorf("%s answers %s: %s", address, response.Status, text)
+	}
+	return nil, string(text), nil
+}
