@@ -34,12 +34,35 @@ type fakeSource struct {
 	tools []string // definitions
 	sent  []string // arguments of calls, as they arrived
 	reply func(r tool.CallRequest) (tool.Result, error)
+	// missing is what somebody has to do before the server can be used.
+	missing *tool.Connect
+	// refuses is what List answers instead of tools.
+	refuses *tool.Failure
+}
+
+func (f *fakeSource) failList(failure *tool.Failure) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.refuses = failure
+}
+
+// connected says whether the server can be used.
+func (f *fakeSource) connected(yes bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.missing = nil
+	if !yes {
+		f.missing = &tool.Connect{Reason: "nobody has connected this skill yet"}
+	}
 }
 
 func (f *fakeSource) List(context.Context, tool.Server) (tool.Listing, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	var l tool.Listing
+	if f.refuses != nil {
+		return l, f.refuses
+	}
 	for _, text := range f.tools {
 		d, err := tool.ParseDefinition(json.RawMessage(text))
 		if err != nil {
@@ -62,8 +85,13 @@ func (f *fakeSource) Call(_ context.Context, _ tool.Server, r tool.CallRequest) 
 }
 
 func (*fakeSource) Probe(context.Context, tool.Server, func(tool.Step)) error { return nil }
-func (*fakeSource) Ready(context.Context, tool.Server) (*tool.Connect, error) { return nil, nil }
 func (*fakeSource) Forget(uuid.UUID)                                          {}
+
+func (f *fakeSource) Ready(context.Context, tool.Server) (*tool.Connect, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.missing, nil
+}
 
 func (f *fakeSource) setTools(definitions ...string) {
 	f.mu.Lock()

@@ -1,0 +1,245 @@
+package call_test
+
+import (
+	"encoding/json"
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/holdpoint/holdpoint/approval"
+	"github.com/holdpoint/holdpoint/internal/audit"
+	"github.com/holdpoint/holdpoint/internal/postgres"
+	"github.com/holdpoint/holdpoint/runtime/agent"
+	"github.com/holdpoint/holdpoint/runtime/call"
+	"github.com/holdpoint/holdpoint/runtime/tool"
+)
+
+// connect does what the owner of connections does when somebody connected the skill.
+func (w *world) connect(skill string) {
+	w.t.Helper()
+	found, err := w.agents.SkillByName(w.t.Context(), skill)
+	check(w.t, err)
+	w.source.connected(true)
+	check(w.t, postgres.InTx(w.t.Context(), w.db.Pool(), func(tx pgx.Tx) error {
+		return w.calls.Connected(w.t.Context(), tx, found.ID)
+	}))
+}
+
+// until waits for a call to have a status.
+func (w *world) until(id uuid.UUID, status call.Status) call.Call {
+	w.t.Helper()
+	for deadline := time.Now().Add(time.Minute); ; {
+		c, err := w.calls.Get(w.t.Context(), call.Viewer{}, id)
+		check(w.t, err)
+		if c.Status == status {
+			return c
+		}
+		if time.Now().After(deadline) {
+			w.t.Fatalf("call is %s (%s), want %s", c.Status, c.Message, status)
+		}
+		time.Sleep(5 * time.Millisecond) //nolint:forbidigo // between two looks at a condition
+	}
+}
+
+// refuseOnce lets the server refuse the first call for want of a connection.
+func (w *world) refuseOnce() {
+	w.source.mu.Lock()
+	defer w.source.mu.Unlock()
+	first := true
+	w.source.reply = func(tool.CallRequest) (tool.Result, error) {
+		w.source.mu.Lock()
+		defer w.source.mu.Unlock()
+		if first {
+			first = false
+			w.source.missing = &tool.Connect{Reason: "connect again"}
+			return tool.Result{}, &tool.Failure{
+				Kind: tool.TransportFailure, Effect: tool.EffectNone, Message: "not connected", Connect: w.source.missing,
+			}
+		}
+		return tool.Result{Raw: json.RawMessage(`{"content":[]}`)}, nil
+	}
+}
+
+func TestGatedCallWaitsForConnectionThenForReviewer(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.source.connected(false)
+	ticket := w.submit("files__write", `{"n":1}`)
+	if ticket.Status != call.NeedsConnection || ticket.Deadline.IsZero() {
+		t.Fatalf("ticket %+v, want a call that waits for a connection, with a deadline", ticket)
+	}
+	if _, err := w.calls.Approval(t.Context(), ticket.ID); !errors.Is(err, approval.ErrNotFound) {
+		t.Fatalf("there is an approval before the connection: %v", err)
+	}
+	waiting, err := w.calls.Unconnected(t.Context(), uuid.Nil, 0)
+	check(t, err)
+	if len(waiting) != 1 || waiting[0].Call.ID != ticket.ID || waiting[0].Reason != "nobody has connected this skill yet" {
+		t.Fatalf("unconnected calls: %+v", waiting)
+	}
+	w.connect("files")
+	w.until(ticket.ID, call.Parked)
+	check(t, w.decide(ticket.ID, true))
+	if c := w.wait(ticket.ID); c.Status != call.Succeeded || len(w.source.arrivals()) != 1 {
+		t.Fatalf("call ended as %s, sent %d times", c.Status, len(w.source.arrivals()))
+	}
+	want := "call.needs_connection call.connected approval.approved call.executing call.succeeded "
+	if got := w.actions(ticket.ID); got != want {
+		t.Errorf("audit: %s, want %s", got, want)
+	}
+}
+
+func TestAutoApprovedCallGoesOnWhenConnected(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.source.connected(false)
+	ticket := w.submit("open__echo", `{}`)
+	again := w.submit("open__echo", `{}`)
+	if !again.Attached || again.ID != ticket.ID {
+		t.Fatalf("a repeat is a call of its own: %+v", again)
+	}
+	if len(w.source.arrivals()) != 0 {
+		t.Fatal("it was sent without a connection")
+	}
+	w.connect("open")
+	if c := w.wait(ticket.ID); c.Status != call.Succeeded || len(w.source.arrivals()) != 1 {
+		t.Fatalf("call ended as %s (%s), sent %d times", c.Status, c.Message, len(w.source.arrivals()))
+	}
+}
+
+// TestRefusedAtSending: the server's demand comes with the call itself. It did not act, and the call goes on
+// when the skill is connected; what was approved needs no second approval.
+func TestRefusedAtSending(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"open__echo", "files__write"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			w.refuseOnce()
+			ticket := w.submit(name, `{"n":1}`)
+			if ticket.Gated {
+				check(t, w.decide(ticket.ID, true))
+			}
+			if c := w.until(ticket.ID, call.NeedsConnection); c.Message != "connect again" {
+				t.Errorf("message %q", c.Message)
+			}
+			skill, _, _ := strings.Cut(name, "__")
+			w.connect(skill)
+			if c := w.wait(ticket.ID); c.Status != call.Succeeded || len(w.source.arrivals()) != 2 {
+				t.Fatalf("call ended as %s (%s), sent %d times", c.Status, c.Message, len(w.source.arrivals()))
+			}
+		})
+	}
+}
+
+// TestRefusedAtTheCheckBeforeSending: the tool's definition cannot be checked without a connection.
+func TestRefusedAtTheCheckBeforeSending(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	ticket := w.submit("files__write", `{"n":1}`)
+	found, err := w.agents.SkillByName(t.Context(), "files")
+	check(t, err)
+	w.discovery.ListChanged(found.ID)
+	w.source.failList(&tool.Failure{Kind: tool.TransportFailure, Message: "not connected", Connect: &tool.Connect{Reason: "connect again"}})
+	w.source.connected(false)
+	check(t, w.decide(ticket.ID, true))
+	w.until(ticket.ID, call.NeedsConnection)
+	w.source.failList(nil)
+	w.discovery.Reconnected(found.ID)
+	w.connect("files")
+	if c := w.wait(ticket.ID); c.Status != call.Succeeded || len(w.source.arrivals()) != 1 {
+		t.Fatalf("call ended as %s (%s), sent %d times", c.Status, c.Message, len(w.source.arrivals()))
+	}
+}
+
+func TestWaitForConnectionExpires(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.source.connected(false)
+	ticket := w.submit("files__write", `{"n":1}`)
+	w.moveClock("2 minutes")
+	if c := w.wait(ticket.ID); c.Status != call.Expired || c.Code != call.CodeExpired || c.Effect != tool.EffectNone {
+		t.Fatalf("call ended as %s, %s", c.Status, c.Code)
+	}
+	w.connect("files")
+	w.submit("open__echo", `{}`) // time for the job
+	if n := len(w.source.arrivals()); n > 1 {
+		t.Fatalf("the expired call was sent: %d arrivals", n)
+	}
+	if c := w.until(ticket.ID, call.Expired); c.Status != call.Expired {
+		t.Fatalf("it became %s", c.Status)
+	}
+}
+
+// TestWaitForConnectionHasOneDeadline: a server that refuses again and again does not make a call wait for ever.
+func TestWaitForConnectionHasOneDeadline(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.refuseOnce()
+	ticket := w.submit("open__echo", `{}`)
+	w.until(ticket.ID, call.NeedsConnection)
+	w.refuseOnce()
+	w.moveClock("6 minutes") // open has the default of 5
+	if c := w.wait(ticket.ID); c.Status != call.Expired {
+		t.Fatalf("call is %s", c.Status)
+	}
+}
+
+func TestCancelWhileWaitingForConnection(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.source.connected(false)
+	ticket := w.submit("files__write", `{"n":1}`)
+	c, err := w.calls.Cancel(t.Context(), call.Viewer{AgentID: w.agent.ID}, uuid.Nil, ticket.ID)
+	check(t, err)
+	if c.Status != call.Cancelled || c.Code != call.CodeCancelled {
+		t.Fatalf("call is %s, %s", c.Status, c.Code)
+	}
+	if _, err := w.calls.Cancel(t.Context(), call.Viewer{AgentID: w.agent.ID}, uuid.Nil, ticket.ID); !errors.Is(err, call.ErrState) {
+		t.Fatalf("a second cancel: %v", err)
+	}
+}
+
+// TestManyConnectAtOnce: however often it is said that the skill is connected, each call goes on once.
+func TestManyConnectAtOnce(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.source.connected(false)
+	var tickets []call.Ticket
+	for i := range 10 {
+		tickets = append(tickets, w.submit("open__echo", `{"i":`+string(rune('0'+i))+`}`))
+	}
+	var all sync.WaitGroup
+	for range 5 {
+		all.Go(func() { w.connect("open") })
+	}
+	all.Wait()
+	for _, ticket := range tickets {
+		if c := w.wait(ticket.ID); c.Status != call.Succeeded {
+			t.Errorf("call ended as %s: %s", c.Status, c.Message)
+		}
+	}
+	if n := len(w.source.arrivals()); n != len(tickets) {
+		t.Errorf("%d calls arrived, want %d", n, len(tickets))
+	}
+}
+
+func TestPerUserWithoutPrincipal(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	sub := w.submission("open__echo", `{}`)
+	_, err := w.agents.Apply(t.Context(), audit.System(), agent.Spec{Skills: []agent.SkillSpec{
+		{Name: "open", Transport: tool.HTTP, URL: "http://127.0.0.1:1/open", AutoApprove: true, Connection: "per_user"},
+	}}, false)
+	check(t, err)
+	ticket, err := w.calls.Submit(t.Context(), sub)
+	check(t, err)
+	c := w.wait(ticket.ID)
+	if c.Status != call.Denied || c.Code != call.CodeNoPrincipal || len(w.source.arrivals()) != 0 {
+		t.Fatalf("call ended as %s, %s", c.Status, c.Code)
+	}
+}
