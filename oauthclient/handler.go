@@ -93,9 +93,14 @@ func (h *Handler) current(ctx context.Context, t Target) (*connection, error) {
 	if !c.worn(s.Now()) || !c.Renewable || !c.fits(t) {
 		return c, nil
 	}
-	err = s.authorize(ctx, t, refusal{generation: c.generation, early: c.until.After(s.Now())})
-	if err != nil && c.until.After(s.Now()) {
-		return c, nil //nolint:nilerr // it is stored with the connection, and the token is still good
+	good := c.until.After(s.Now())
+	if good && s.rests.rests(t.Key, s.Now()) {
+		return c, nil
+	}
+	err = s.authorize(ctx, t, refusal{generation: c.generation, early: good})
+	if err != nil && good {
+		s.rests.begin(t.Key, s.Now())
+		return c, nil // it is stored with the connection, and the token serves on
 	}
 	if err != nil {
 		return nil, err

@@ -129,6 +129,7 @@ type Service struct {
 	stop     context.CancelFunc
 	attempts attempts
 	nonces   nonces
+	rests    rests
 }
 
 // New makes a service.
@@ -241,6 +242,30 @@ func (a *attempts) wait() {
 	a.closed = true
 	a.mu.Unlock()
 	a.running.Wait()
+}
+
+// rests are the connections whose renewal failed a moment ago, while their tokens are still good: nobody
+// waits for another failure.
+type rests struct {
+	mu    sync.Mutex
+	known map[Key]time.Time
+}
+
+const restTime = 10 * time.Second
+
+func (r *rests) begin(key Key, now time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.known == nil || len(r.known) > maxRememberedAS {
+		r.known = map[Key]time.Time{}
+	}
+	r.known[key] = now.Add(restTime)
+}
+
+func (r *rests) rests(key Key, now time.Time) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return now.Before(r.known[key])
 }
 
 // clients are HTTP clients by the one host, besides the trusted ones, that they may

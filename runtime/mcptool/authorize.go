@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"sync/atomic"
 
 	"github.com/holdpoint/holdpoint/oauthclient"
 	"github.com/holdpoint/holdpoint/runtime/tool"
@@ -16,7 +17,7 @@ import (
 type authorizer struct {
 	handler *oauthclient.Handler
 	// account tells whose tokens the session was opened with.
-	account int64
+	account atomic.Int64
 }
 
 func (c Config) authorizer(server tool.Server) *authorizer {

@@ -91,7 +91,7 @@ func (w *connectWatch) authorized(r *http.Request) (*http.Response, error) {
 			return nil, w.refuse(failure)
 		case !again:
 			if auth != nil {
-				auth.account = signed.Account
+				auth.account.Store(signed.Account)
 			}
 			return response, nil
 		}

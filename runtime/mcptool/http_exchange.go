@@ -91,7 +91,7 @@ func (x *httpExchange) authorized() (*http.Response, outcome) {
 		switch {
 		case failure != nil:
 			return nil, failed(failure)
-		case x.peer.auth != nil && x.peer.sessionID != "" && signed.Account != x.peer.auth.account:
+		case x.peer.auth != nil && x.peer.sessionID != "" && signed.Account != x.peer.auth.account.Load():
 			out := failed(transportFailure(tool.EffectNone, nil, "%s: the skill was connected anew meanwhile", x.request.what))
 			out.unsent = true // the session is another account's
 			return nil, out
