@@ -69,6 +69,7 @@ func (s *serverSettings) bindFlags(cmd *cobra.Command) {
 	flags.StringVar(&s.DataDir, "data-dir", "", "directory for the embedded database, keys and homes of skills")
 	flags.StringVar(&s.PublicURL, "public-url", "", "where people and agents reach this server (default http:// and the address)")
 	flags.StringVar(&s.BootstrapToken, "bootstrap-token", "", `credential of the person "bootstrap", operator and reviewer`)
+	s.Outward.Bind(cmd)
 }
 
 // complete fills in what comes from the environment, and the data directory.

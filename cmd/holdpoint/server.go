@@ -31,6 +31,7 @@ type serverSettings struct {
 	EncryptionKey      string // a Tink keyset, base64; empty: the file
 	EncryptionKeyFile  string // empty: secret.keyset.json in the data directory
 	KeysetKMSURI       string // what the keyset is encrypted with; empty: nothing
+	Outward            cli.Outward
 	MaxConns           int
 	AllowSelfApproval  bool
 	Stdio              bool
@@ -62,6 +63,9 @@ type server struct {
 // openServer opens the database, migrates it, starts the services and listens. The
 // listener comes first: a port in use should not cost a database's start.
 func openServer(ctx context.Context, settings serverSettings, version string, log *slog.Logger) (_ *server, err error) {
+	if err := settings.Outward.Check(); err != nil {
+		return nil, err
+	}
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", settings.Addr)
 	if err != nil {
 		return nil, fmt.Errorf("listen on %s: %w", settings.Addr, err)
@@ -110,6 +114,7 @@ func (s *server) assemble(ctx context.Context, box *secret.Box) error {
 		DB: s.db, Box: box, Logger: s.log, Now: time.Now, Version: s.version,
 		PublicURL: s.settings.PublicURL, DataDir: s.settings.DataDir, Path: s.settings.Path, BootstrapToken: s.settings.BootstrapToken,
 		AllowSelfApproval: s.settings.AllowSelfApproval, StdioOff: !s.settings.Stdio,
+		TrustedHosts: s.settings.Outward.TrustedHosts, WorkloadToken: s.settings.Outward.WorkloadToken(),
 	})
 	if err != nil {
 		return err
