@@ -182,9 +182,12 @@ func (s *Service) giveUp(ctx context.Context, id uuid.UUID, e ending, actor audi
 	return left, nil
 }
 
+// MessageUnconnected is the message of a call that expired because its skill was not connected.
+const MessageUnconnected = "nobody connected the skill before the deadline"
+
 func unconnectedMessage(e ending) string {
 	if e.call == Expired {
-		return "nobody connected the skill before the deadline"
+		return MessageUnconnected
 	}
 	return "the call was cancelled before its skill was connected"
 }

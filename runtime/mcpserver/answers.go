@@ -41,7 +41,7 @@ func introduction(problems []agent.Problem) string {
 		return instructions
 	}
 	var text strings.Builder
-	text.WriteString(instructions + "\n\nThe tools of these skills are missing at present; say so if they are needed:")
+	text.WriteString(instructions + "\n\nThe tools of these skills are missing at present, or cannot be used before somebody did what is said; say so if they are needed:")
 	for _, p := range problems {
 		fmt.Fprintf(&text, "\n- %s (%s): %s", visible(p.Skill, maxShown), visible(p.Kind, maxShown), quoted(p.Error, maxReason))
 	}
@@ -60,6 +60,10 @@ func tell(c *call.Call) string {
 		return "This call was rejected by a reviewer and not executed. Do not repeat it unchanged; try something else." +
 			because("Reason", c.Message)
 	case call.Expired:
+		if c.Message == call.MessageUnconnected {
+			return "Nobody connected the account that this call needs in time. It was not executed. " +
+				"Say that the skill has to be connected before you try again."
+		}
 		return "Nobody decided about this call in time. It was not executed. " +
 			"Do not take this for a rejection; say that an approval is needed before you try again."
 	case call.Cancelled:
@@ -134,12 +138,16 @@ func pending(id uuid.UUID, status call.Status, deadline time.Time, gated bool) s
 		}
 		text.WriteString(".")
 	case call.NeedsConnection:
-		text.WriteString("This call was not executed yet: it is waiting until somebody connects the account that it needs.")
+		text.WriteString("This call was not executed yet: it is waiting until somebody connects the account that it needs")
+		if !deadline.IsZero() {
+			text.WriteString(", until " + deadline.UTC().Format(time.RFC3339) + " at the latest")
+		}
+		text.WriteString(".")
 	default:
 		text.WriteString("This call is on its way, and has not ended yet.")
 	}
 	fmt.Fprintf(&text, ` Its id is %s. To get its outcome, call %s with {"call_id": "%s"}`, id, awaitTool, id)
-	if gated {
+	if gated || status == call.NeedsConnection {
 		text.WriteString(", or repeat the same call: it is not executed twice.")
 	} else {
 		text.WriteString("; do not repeat the call.")
@@ -154,6 +162,8 @@ func waitingFor(status call.Status, deadline, now time.Time) string {
 		return "executing"
 	case deadline.IsZero() || !now.Before(deadline):
 		return "waiting for the outcome"
+	case status == call.NeedsConnection:
+		return "waiting until somebody connects the skill, until " + deadline.UTC().Format("15:04:05Z")
 	default:
 		return "waiting for approval until " + deadline.UTC().Format("15:04:05Z")
 	}
