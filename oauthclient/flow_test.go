@@ -1,0 +1,52 @@
+package oauthclient_test
+
+import (
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/holdpoint/holdpoint/oauthclient"
+)
+
+func TestConnect(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	a := w.send()
+	wantNeed(t, a.err, oauthclient.NeedConsent)
+	wantNeed(t, w.handler().Ready(t.Context()), oauthclient.NeedConsent)
+	if a.status != http.StatusUnauthorized || a.rounds != 1 {
+		t.Errorf("status %d after %d rounds", a.status, a.rounds)
+	}
+	u, err := w.begin()
+	check(t, err)
+	resource := w.skill.URL + "/mcp"
+	if got := u.Query().Get("resource"); got != resource {
+		t.Errorf("resource %q in the authorization request, want %q", got, resource)
+	}
+	if got := u.Query().Get("redirect_uri"); got != "https://holdpoint.test/oauth/callback" {
+		t.Errorf("redirect_uri %q", got)
+	}
+	check(t, w.callback(w.as.consent(t, u)))
+	w.mustSend()
+	check(t, w.handler().Ready(t.Context()))
+	requests := w.as.tokenRequests("authorization_code")
+	if len(requests) != 1 || requests[0].Form.Get("resource") != resource {
+		t.Errorf("token requests: %v", requests)
+	}
+	if c := w.stored(); !c.Connected() || c.Resource != resource || c.Issuer != w.as.issuer() || c.ConnectedBy != w.alice {
+		t.Errorf("stored: %+v", c)
+	}
+	if w.connected.Len() == 0 {
+		t.Error("nobody was told that the skill is connected")
+	}
+	// A service that is started later finds the token.
+	if a := w.sendWith(t.Context(), w.start(t), w.url); a.status != http.StatusOK || a.rounds != 1 {
+		t.Errorf("another service: %+v", a)
+	}
+	w.advance(2 * time.Hour)
+	w.as.dropAccess()
+	w.mustSend()
+	if requests := w.as.tokenRequests("refresh_token"); len(requests) != 1 || requests[0].Form.Get("resource") != resource {
+		t.Errorf("refreshes: %v", requests)
+	}
+}

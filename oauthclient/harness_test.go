@@ -1,0 +1,341 @@
+package oauthclient_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/riverqueue/river"
+	"github.com/riverqueue/river/riverdriver/riverpgxv5"
+	"go.uber.org/goleak"
+
+	"github.com/holdpoint/holdpoint/internal/identity"
+	"github.com/holdpoint/holdpoint/internal/postgres"
+	"github.com/holdpoint/holdpoint/internal/postgrestest"
+	"github.com/holdpoint/holdpoint/internal/secret"
+	"github.com/holdpoint/holdpoint/oauthclient"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func check(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// base is a database with people in it, and what is watched over all that happens on it.
+type base struct {
+	db     *postgres.DB
+	box    *secret.Box
+	people *identity.Service
+	log    *logBuffer
+	clock  *clock
+	known  *secrets
+	alice  uuid.UUID
+	bob    uuid.UUID
+}
+
+// world is a protected skill server, its authorization server, and a service that is to be authorized.
+type world struct {
+	*base
+	t       testing.TB
+	skill   *skillServer
+	as      *authServer
+	key     oauthclient.Key
+	perUser bool
+	// settings of the skill, as an operator changes them.
+	settings oauthclient.Settings
+	revision int64
+	url      string // of the skill
+	service  *oauthclient.Service
+	// connected are the keys that the service told of.
+	connected *strings.Builder
+}
+
+func newBase(t testing.TB) *base {
+	t.Helper()
+	b := &base{db: postgrestest.New(t), log: &logBuffer{}, clock: &clock{}, known: newSecrets()}
+	var err error
+	b.box, err = secret.Open(secret.Config{File: filepath.Join(t.TempDir(), "key.json")})
+	check(t, err)
+	b.people, err = identity.New(identity.Config{Pool: b.db.Pool(), Logger: b.log.logger(), Now: b.clock.now})
+	check(t, err)
+	t.Cleanup(b.people.Close)
+	t.Cleanup(func() { b.findLeaks(t) })
+	b.alice, b.bob = b.person(t, "alice"), b.person(t, "bob")
+	return b
+}
+
+func (b *base) person(t testing.TB, name string) uuid.UUID {
+	t.Helper()
+	_, credential, err := b.people.CreateToken(t.Context(), uuid.Nil, name, []identity.Role{identity.Operator}, nil)
+	check(t, err)
+	access, err := b.people.Authenticate(t.Context(), credential)
+	check(t, err)
+	return access.Person.ID
+}
+
+// newWorld makes a world with a database of its own.
+func newWorld(t testing.TB, change ...func(*oauthclient.Config)) *world {
+	t.Helper()
+	return newBase(t).world(t, change...)
+}
+
+// world adds a skill with servers of its own to a database.
+func (b *base) world(t testing.TB, change ...func(*oauthclient.Config)) *world {
+	t.Helper()
+	w := &world{base: b, t: t, key: oauthclient.Key{SkillID: uuid.New()}, revision: 1, connected: &strings.Builder{}}
+	w.as = newAuthServer(t, b.known)
+	w.skill = newSkillServer(t, w.as)
+	w.url = w.skill.URL + "/mcp"
+	w.service = w.start(t, change...)
+	return w
+}
+
+// start starts one more service, as another process of the same database would have it.
+func (w *world) start(t testing.TB, change ...func(*oauthclient.Config)) *oauthclient.Service {
+	t.Helper()
+	cfg := oauthclient.Config{
+		Pool: w.db.Pool(), Box: w.box, Identity: w.people, Logger: w.log.logger(), Now: w.clock.now,
+		PublicURL: "https://holdpoint.test", TrustedHosts: []string{w.as.host()}, Timeout: 5 * time.Second,
+		Target: func(_ context.Context, key oauthclient.Key) (oauthclient.Target, error) {
+			if key.SkillID != w.key.SkillID {
+				return oauthclient.Target{}, oauthclient.ErrNotFound
+			}
+			target := w.target()
+			target.Principal = key.Principal
+			return target, nil
+		},
+		Connected: func(_ context.Context, _ pgx.Tx, key oauthclient.Key) error {
+			fmt.Fprintf(w.connected, "%s ", key.SkillID)
+			return nil
+		},
+	}
+	for _, f := range change {
+		f(&cfg)
+	}
+	s, err := oauthclient.New(cfg)
+	check(t, err)
+	t.Cleanup(s.Close)
+	return s
+}
+
+func (w *world) target() oauthclient.Target {
+	return oauthclient.Target{
+		Key: w.key, Skill: "web", PerUser: w.perUser, Revision: w.revision, URL: w.url, Settings: w.settings,
+	}
+}
+
+func (w *world) handler() *oauthclient.Handler { return w.service.Handler(w.target()) }
+
+// runJobs runs the job queue of the world's service until the test ends.
+func (w *world) runJobs() {
+	w.t.Helper()
+	workers := river.NewWorkers()
+	w.service.AddWorkers(workers)
+	client, err := river.NewClient(riverpgxv5.New(w.db.Pool()), &river.Config{
+		Logger: w.log.logger(), Workers: workers, FetchCooldown: time.Millisecond, FetchPollInterval: 50 * time.Millisecond,
+		Queues: map[string]river.QueueConfig{river.QueueDefault: {MaxWorkers: 5}},
+	})
+	check(w.t, err)
+	w.service.Start(client)
+	ctx, stop := context.WithCancel(context.Background()) //nolint:usetesting // it ends in the cleanup
+	check(w.t, client.Start(ctx))
+	w.t.Cleanup(func() {
+		check(w.t, client.Stop(context.Background())) //nolint:usetesting // the test's own has ended
+		stop()
+	})
+}
+
+// answer is how a request to the skill's server ended.
+type answer struct {
+	status int
+	err    error
+	rounds int
+	signed oauthclient.Signed
+}
+
+// send sends a request to the skill's server as package mcptool does: signed, and again while that helps.
+func (w *world) send() answer { return w.sendWith(w.t.Context(), w.service, w.url) }
+
+func (w *world) sendWith(ctx context.Context, s *oauthclient.Service, address string) answer {
+	h := s.Handler(w.target())
+	for round := 1; ; round++ {
+		r, err := http.NewRequestWithContext(ctx, http.MethodPost, address, strings.NewReader(`{}`))
+		check(w.t, err)
+		signed, err := h.Sign(ctx, r)
+		if err != nil {
+			return answer{err: w.saw(err), rounds: round}
+		}
+		response, err := w.skill.Client().Do(r)
+		if err != nil {
+			return answer{err: err, rounds: round}
+		}
+		_, _ = io.Copy(io.Discard, response.Body)
+		_ = response.Body.Close()
+		a := answer{status: response.StatusCode, rounds: round, signed: signed}
+		if a.status < 300 {
+			h.Accepted(ctx)
+		}
+		if round >= oauthclient.MaxRounds {
+			h.GaveUp(ctx, response.Header)
+			return a
+		}
+		again, err := h.Answered(ctx, r, response.StatusCode, response.Header, signed)
+		if a.err = w.saw(err); err != nil || !again {
+			return a
+		}
+	}
+}
+
+// challenged tells the service of a refusal that no server gave.
+func (w *world) challenged(status int, header ...string) error {
+	w.t.Helper()
+	r, err := http.NewRequestWithContext(w.t.Context(), http.MethodPost, w.url, nil)
+	check(w.t, err)
+	_, err = w.handler().Answered(w.t.Context(), r, status, http.Header{"Www-Authenticate": header}, oauthclient.Signed{})
+	return w.saw(err)
+}
+
+// begin starts to connect and returns where the person is sent.
+func (w *world) begin() (*url.URL, error) { return w.beginAs(w.alice, "") }
+
+func (w *world) beginAs(by uuid.UUID, issuer string) (*url.URL, error) {
+	w.t.Helper()
+	key := w.key
+	if w.perUser {
+		key.Principal = by
+	}
+	address, err := w.service.Begin(w.t.Context(), by, key, issuer)
+	if w.saw(err) != nil {
+		return nil, err
+	}
+	u, err := url.Parse(address)
+	check(w.t, err)
+	w.known.add("state", u.Query().Get("state"))
+	return u, nil
+}
+
+// connect has Alice connect, up to the first error.
+func (w *world) connect() error {
+	w.t.Helper()
+	u, err := w.begin()
+	if err != nil {
+		return err
+	}
+	return w.callback(w.as.consent(w.t, u))
+}
+
+func (w *world) callback(values url.Values) error {
+	w.t.Helper()
+	_, err := w.service.Callback(w.t.Context(), w.alice, values)
+	return w.saw(err)
+}
+
+// mustConnect connects, and sees a request through.
+func (w *world) mustConnect() {
+	w.t.Helper()
+	check(w.t, w.connect())
+	w.mustSend()
+}
+
+func (w *world) mustSend() {
+	w.t.Helper()
+	if a := w.send(); a.err != nil || a.status != http.StatusOK {
+		w.t.Fatalf("request: status %d, error %v", a.status, a.err)
+	}
+}
+
+// advance moves all clocks.
+func (w *world) advance(d time.Duration) {
+	w.t.Helper()
+	w.clock.move(d)
+	_, err := w.db.Pool().Exec(w.t.Context(), `UPDATE clock_offset SET value = value + $1 * interval '1 second'`, d.Seconds())
+	check(w.t, err)
+}
+
+// stored is the connection as the database has it.
+func (w *world) stored() oauthclient.Connection {
+	w.t.Helper()
+	list, _, err := w.service.List(w.t.Context(), oauthclient.Filter{SkillID: w.key.SkillID})
+	check(w.t, err)
+	if len(list) != 1 {
+		w.t.Fatalf("%d connections, want one", len(list))
+	}
+	return list[0]
+}
+
+func wantNeed(t testing.TB, err error, need oauthclient.Need) *oauthclient.NeedsConnectionError {
+	t.Helper()
+	var needs *oauthclient.NeedsConnectionError
+	if !errors.As(err, &needs) || needs.Need != need {
+		t.Fatalf("got %v, want the need %q", err, need)
+	}
+	return needs
+}
+
+func wantError(t testing.TB, err error, gist ...string) {
+	t.Helper()
+	var known *oauthclient.Error
+	if !errors.As(err, &known) {
+		t.Fatalf("got %v (%T), want an *oauthclient.Error", err, err)
+	}
+	for _, part := range gist {
+		if !strings.Contains(err.Error(), part) {
+			t.Errorf("error %q does not say %q", err, part)
+		}
+	}
+}
+
+// clock is time.Now, moved.
+type clock struct {
+	mu     sync.Mutex
+	offset time.Duration
+}
+
+func (c *clock) now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return time.Now().Add(c.offset)
+}
+
+func (c *clock) move(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.offset += d
+}
+
+// logBuffer keeps what is logged, at all levels.
+type logBuffer struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (l *logBuffer) Write(text []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(text)
+}
+
+func (l *logBuffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
+
+func (l *logBuffer) logger() *slog.Logger {
+	return slog.New(slog.NewTextHandler(l, &slog.HandlerOptions{Level: slog.LevelDebug}))
+}

@@ -1,0 +1,118 @@
+package oauthclient_test
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/hex"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// secrets are all values of a test that may be seen nowhere in clear: tokens, codes, states, verifiers,
+// secrets and keys; and all errors that it got.
+type secrets struct {
+	mu     sync.Mutex
+	values map[string]string // what each is
+	errors []string
+}
+
+func newSecrets() *secrets { return &secrets{values: map[string]string{}} }
+
+// add notes a secret, and returns it.
+func (s *secrets) add(kind, value string) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(value) >= 8 { // shorter ones would be found by accident
+		s.values[value] = kind
+	}
+	return value
+}
+
+// saw notes an error for the search, and returns it.
+func (b *base) saw(err error) error {
+	if err != nil {
+		b.known.mu.Lock()
+		defer b.known.mu.Unlock()
+		b.known.errors = append(b.known.errors, err.Error())
+	}
+	return err
+}
+
+// in returns the kinds of the secrets that a text holds, in any form that a database or log writes.
+func (s *secrets) in(text string) []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var kinds []string
+	for value, kind := range s.values {
+		for _, form := range []string{value, hex.EncodeToString([]byte(value)), base64.StdEncoding.EncodeToString([]byte(value))} {
+			if strings.Contains(text, form) {
+				kinds = append(kinds, kind+" "+value)
+				break
+			}
+		}
+	}
+	return kinds
+}
+
+// findLeaks searches all tables, the log and all errors for secrets.
+func (b *base) findLeaks(t testing.TB) {
+	t.Helper()
+	for _, kind := range b.known.in(b.log.String()) {
+		t.Errorf("the log holds the %s", kind)
+	}
+	for _, text := range b.known.errors {
+		for _, kind := range b.known.in(text) {
+			t.Errorf("the error %q holds the %s", text, kind)
+		}
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 30*time.Second)
+	defer cancel()
+	for name, text := range b.dump(ctx, t) {
+		for _, kind := range b.known.in(text) {
+			t.Errorf("table %s holds the %s in clear", name, kind)
+		}
+	}
+}
+
+// dump is the text of all columns of all tables, by table.
+func (b *base) dump(ctx context.Context, t testing.TB) map[string]string {
+	t.Helper()
+	rows, err := b.db.Pool().Query(ctx, `SELECT table_name FROM information_schema.tables
+		WHERE table_schema = 'public' AND table_type = 'BASE TABLE'`)
+	check(t, err)
+	names, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	check(t, err)
+	texts := map[string]string{}
+	for _, name := range names {
+		rows, err := b.db.Pool().Query(ctx, `SELECT row_to_json(t)::text FROM `+pgx.Identifier{name}.Sanitize()+` t`)
+		check(t, err)
+		lines, err := pgx.CollectRows(rows, pgx.RowTo[string])
+		check(t, err)
+		texts[name] = strings.Join(lines, "\n")
+	}
+	return texts
+}
+
+// The search itself finds what is there.
+func TestLeaksAreFound(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	const text, binary = "visible-secret", "binary-secret"
+	known := newSecrets()
+	known.add("text", text)
+	known.add("binary", binary)
+	_, err := w.db.Pool().Exec(t.Context(), `INSERT INTO oauth_clients (issuer, redirect_uri, client_id, auth_method, sealed)
+		VALUES ('x', 'y', $1, 'none', $2)`, "a "+text, []byte("b "+binary))
+	check(t, err)
+	if found := known.in(w.dump(t.Context(), t)["oauth_clients"]); len(found) != 2 {
+		t.Errorf("found %v, want both", found)
+	}
+	w.log.logger().Debug("it", "value", text)
+	if found := known.in(w.log.String()); len(found) != 1 {
+		t.Errorf("found %v in the log", found)
+	}
+}
