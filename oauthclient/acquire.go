@@ -54,11 +54,11 @@ func (s *Service) attempt(ctx context.Context, t Target, r refusal) error {
 		s.forget(t.Key)
 		return nil // another renewed it meanwhile
 	}
-	f, err := s.lookAt(ctx, t, r)
+	f, err := s.lookAt(ctx, t, r, c.Issuer)
 	if err != nil {
 		return err
 	}
-	issuer, err := f.choose(t.Settings.Issuer)
+	issuer, err := f.choose(t.Settings.Issuer, c.Issuer)
 	if err != nil {
 		return err
 	}
@@ -79,11 +79,11 @@ func (s *Service) attempt(ctx context.Context, t Target, r refusal) error {
 func (c *connection) fits(t Target) bool { return covers(c.Resource, t.URL) }
 
 // lookAt is discover, from memory unless the server just refused a token.
-func (s *Service) lookAt(ctx context.Context, t Target, r refusal) (*found, error) {
-	key := foundKey{t.URL, r.challenge.ResourceMetadata, t.Settings.Issuer}
+func (s *Service) lookAt(ctx context.Context, t Target, r refusal, used string) (*found, error) {
+	key := foundKey{t.URL, r.challenge.ResourceMetadata, t.Settings.Issuer, used}
 	began := s.Now()
 	load := func(ctx context.Context) (*found, error) {
-		f, err := s.discover(ctx, t, r.challenge)
+		f, err := s.discover(ctx, t, r.challenge, used)
 		if err == nil {
 			f.read = began
 		}
@@ -160,7 +160,7 @@ func (f *found) own(t Target) string {
 	if err != nil {
 		return ""
 	}
-	return u.Host
+	return ownOf(u)
 }
 
 // wantedScopes are those to ask for: those of the settings, else those of the challenge, else

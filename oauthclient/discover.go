@@ -30,7 +30,7 @@ type found struct {
 
 // foundKey is what discovery depends on.
 type foundKey struct {
-	url, metadata, issuer string
+	url, metadata, issuer, used string
 }
 
 // resourceURL is a skill's URL without what is no part of a resource identifier
@@ -56,7 +56,7 @@ func covers(resource, address string) bool {
 		return false
 	}
 	u, err := url.Parse(address)
-	if err != nil || !strings.EqualFold(r.Scheme, u.Scheme) || !strings.EqualFold(r.Host, u.Host) || strings.Contains(u.EscapedPath(), "%2") {
+	if err != nil || !strings.EqualFold(r.Scheme, u.Scheme) || !strings.EqualFold(r.Host, u.Host) || hidesPath(u) {
 		return false
 	}
 	if u.Path != "" && path.Clean(u.Path) != strings.TrimSuffix(u.Path, "/") && u.Path != "/" {
@@ -64,6 +64,12 @@ func covers(resource, address string) bool {
 	}
 	above := strings.TrimSuffix(r.EscapedPath(), "/")
 	return above == u.EscapedPath() || strings.HasPrefix(u.EscapedPath(), above+"/")
+}
+
+// hidesPath reports whether a path has slashes or dots that not everybody sees.
+func hidesPath(u *url.URL) bool {
+	text := strings.ToLower(u.EscapedPath())
+	return strings.Contains(text, "%2f") || strings.Contains(text, "%2e") || strings.Contains(text, "%5c") || strings.Contains(text, `\`)
 }
 
 // wellKnown puts a well-known name between the origin and the path of a URL.
@@ -74,8 +80,8 @@ func wellKnown(u *url.URL, name string) string {
 
 // discover reads what a skill's server says of its authorization: the document that the challenge names,
 // else that of its path, else that of its root (RFC 9728 section 3.1), then the metadata of the authorization
-// server, if it is clear which.
-func (s *Service) discover(ctx context.Context, t Target, c Challenge) (*found, error) {
+// server, if it is clear which. used is the one that the connection has tokens of, if any.
+func (s *Service) discover(ctx context.Context, t Target, c Challenge, used string) (*found, error) {
 	skill, err := url.Parse(t.URL)
 	if err != nil {
 		return nil, fail(StepResource, err, "the skill's URL cannot be read")
@@ -84,7 +90,7 @@ func (s *Service) discover(ctx context.Context, t Target, c Challenge) (*found, 
 	if err != nil {
 		return nil, err
 	}
-	issuer, err := f.choose(t.Settings.Issuer)
+	issuer, err := f.choose(t.Settings.Issuer, used)
 	if err != nil || issuer == "" {
 		return f, err
 	}
@@ -102,7 +108,7 @@ func (s *Service) resourceMetadata(ctx context.Context, skill *url.URL, c Challe
 	}
 	for _, place := range places {
 		var m oauthex.ProtectedResourceMetadata
-		err := s.getJSON(ctx, skill.Host, place, &m)
+		err := s.getJSON(ctx, ownOf(skill), place, &m)
 		if missing(err) && c.ResourceMetadata == "" {
 			continue
 		}
@@ -123,7 +129,7 @@ func (s *Service) checkResource(skill *url.URL, place string, m *oauthex.Protect
 	}
 	f := &found{resource: m.Resource, metadata: m, servers: map[string]*Server{}}
 	for _, issuer := range m.AuthorizationServers {
-		if _, err := s.checkURL(skill.Host, issuer); err != nil {
+		if _, err := s.checkURL(ownOf(skill), issuer); err != nil {
 			return nil, fail(StepResource, err, "%s names an authorization server whose URL cannot be used: %s", plain(place, 200), err)
 		}
 		if !slices.Contains(f.issuers, issuer) && len(f.issuers) < maxIssuers {
@@ -142,11 +148,14 @@ const maxIssuers = 20
 // legacyIssuer is where the servers of MCP 2025-03-26 have their authorization server.
 func legacyIssuer(skill *url.URL) string { return skill.Scheme + "://" + skill.Host }
 
-// choose is the issuer to use: the one that was set, or the only one. Empty: somebody has to choose.
-func (f *found) choose(wanted string) (string, error) {
+// choose is the issuer to use: the one that was set, or the only one, or the one that was chosen before. Empty: somebody
+// has to choose.
+func (f *found) choose(wanted, used string) (string, error) {
 	switch {
 	case wanted == "" && len(f.issuers) == 1:
 		return f.issuers[0], nil
+	case wanted == "" && slices.Contains(f.issuers, used):
+		return used, nil
 	case wanted == "":
 		return "", nil
 	case slices.Contains(f.issuers, wanted):
@@ -166,7 +175,7 @@ func (s *Service) readServer(ctx context.Context, skill *url.URL, f *found, issu
 	if f.servers[issuer] != nil {
 		return nil
 	}
-	server, err := s.serverMetadata(ctx, skill.Host, issuer)
+	server, err := s.serverMetadata(ctx, ownOf(skill), issuer)
 	if err == nil && server == nil {
 		if !f.legacy {
 			return fail(StepServer, nil, "%s has no metadata, neither of OAuth nor of OpenID Connect", plain(issuer, 200))

@@ -82,11 +82,11 @@ func (s *Service) flowFor(ctx context.Context, t Target) (*flow, error) {
 	}
 	r.challenge = ParseChallenge([]string{c.challenge})
 	r.insufficient = c.Need == NeedScope
-	f, err := s.discover(ctx, t, r.challenge)
+	f, err := s.discover(ctx, t, r.challenge, c.Issuer)
 	if err != nil {
 		return nil, err
 	}
-	issuer, err := f.choose(t.Settings.Issuer)
+	issuer, err := f.choose(t.Settings.Issuer, c.Issuer)
 	if err != nil {
 		return nil, err
 	}
@@ -220,7 +220,7 @@ func (fl *flow) own() string {
 	if err != nil {
 		return ""
 	}
-	return u.Host
+	return ownOf(u)
 }
 
 // codeRequest is the token request for a code.

@@ -77,11 +77,11 @@ func (s *Service) useIdentity(ctx context.Context, by uuid.UUID, t Target, ident
 		c = &connection{}
 	}
 	r := refusal{challenge: ParseChallenge([]string{c.challenge}), insufficient: c.Need == NeedScope}
-	f, err := s.discover(ctx, t, r.challenge)
+	f, err := s.discover(ctx, t, r.challenge, c.Issuer)
 	if err != nil {
 		return err
 	}
-	issuer, err := f.choose(t.Settings.Issuer)
+	issuer, err := f.choose(t.Settings.Issuer, c.Issuer)
 	if err != nil {
 		return err
 	}

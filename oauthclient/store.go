@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -224,16 +225,20 @@ func (s *Service) store(ctx context.Context, tx pgx.Tx, t Target, c *connection,
 	if err != nil {
 		return err
 	}
-	anew := g.by != uuid.Nil || c.sealed == nil || c.Need != NeedNothing || c.Issuer != g.issuer || c.Resource != g.resource
+	// A renewal does not give what only a person can grant.
+	lacking := c.Need == NeedScope && g.by == uuid.Nil && !includes(g.asked, c.NeedScopes)
+	anew := g.by != uuid.Nil || c.sealed == nil || c.Need != NeedNothing && !lacking || c.Issuer != g.issuer || c.Resource != g.resource
 	_, err = tx.Exec(ctx, `UPDATE oauth_connections SET sealed = $2, issuer = $3, resource = $4, client_id = $5, scopes_asked = $6,
 			scopes_granted = $7, expires_at = CASE WHEN $8::float8 > 0 THEN holdpoint_now() + $8 * interval '1 second' END,
 			generation = generation + 1, account = account + CASE WHEN $9 THEN 1 ELSE 0 END, refreshed_at = holdpoint_now(),
 			connected_at = CASE WHEN $9 THEN holdpoint_now() ELSE coalesce(connected_at, holdpoint_now()) END,
 			connected_by = CASE WHEN $9 THEN $10::uuid ELSE connected_by END,
-			need = NULL, need_reason = NULL, need_scopes = '{}', issuers = '{}', challenge = NULL, error = NULL, error_at = NULL,
+			need = CASE WHEN $13 THEN need END, need_reason = CASE WHEN $13 THEN need_reason END,
+			need_scopes = CASE WHEN $13 THEN need_scopes ELSE '{}' END, issuers = CASE WHEN $13 THEN issuers ELSE '{}' END,
+			challenge = CASE WHEN $13 THEN challenge END, error = NULL, error_at = NULL,
 			skill_revision = $11, grant_type = $12, updated_at = holdpoint_now() WHERE id = $1`,
 		c.ID, sealed, g.issuer, g.resource, g.clientID, listOf(g.asked), listOf(g.granted), g.life.Seconds(), anew,
-		postgres.OrNull(g.by), t.Revision, t.Settings.grant())
+		postgres.OrNull(g.by), t.Revision, t.Settings.grant(), lacking)
 	if err != nil {
 		return fmt.Errorf("store tokens: %w", err)
 	}
@@ -278,6 +283,11 @@ func (s *Service) unseal(purpose string, id uuid.UUID, sealed []byte, v any) err
 		return errors.New("decode secrets: not of the expected form") // the cause may quote them
 	}
 	return nil
+}
+
+// includes reports whether all of some are among scopes.
+func includes(scopes, some []string) bool {
+	return !slices.ContainsFunc(some, func(scope string) bool { return !slices.Contains(scopes, scope) })
 }
 
 // listOf is never null.

@@ -60,7 +60,6 @@ type walk struct {
 	refusal refusal
 	found   *found
 	issuer  *Server
-	stored  *connection
 }
 
 func (w *walk) challenge(ctx context.Context) (string, error) {
@@ -120,7 +119,15 @@ func (w *walk) resource(ctx context.Context) (string, error) {
 }
 
 func (w *walk) server(ctx context.Context) (string, error) {
-	issuer, err := w.found.choose(w.target.Settings.Issuer)
+	c, err := w.service.read(ctx, w.service.Pool, byKey, w.target.args()...)
+	if err != nil {
+		return "", err
+	}
+	used := ""
+	if c != nil {
+		used = c.Issuer
+	}
+	issuer, err := w.found.choose(w.target.Settings.Issuer, used)
 	if err != nil {
 		return "", err
 	}
