@@ -7,10 +7,14 @@ import (
 	"fmt"
 	"io"
 	"mime"
+	"net"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"slices"
 	"strings"
+
+	"github.com/holdpoint/holdpoint/internal/outbound"
 )
 
 const (
@@ -28,10 +32,38 @@ func rootMessage(err error) string {
 	return err.Error()
 }
 
+// ownOf is what of a skill's URL its server's documents may lead to although it is private, or not https: the
+// same scheme, host and port.
+func ownOf(u *url.URL) string {
+	return strings.ToLower(u.Scheme + "://" + dialled(u))
+}
+
+// dialled is the host and port that a URL leads to.
+func dialled(u *url.URL) string {
+	port := u.Port()
+	switch {
+	case port != "":
+	case u.Scheme == "http":
+		port = "80"
+	default:
+		port = "443"
+	}
+	return net.JoinHostPort(u.Hostname(), port)
+}
+
+// policy says what may be dialled of what a skill's server, at own, names.
+func (s *Service) policy(own string) outbound.Policy {
+	trusted := s.TrustedHosts
+	if _, host, ok := strings.Cut(own, "://"); ok {
+		trusted = append(trusted[:len(trusted):len(trusted)], host)
+	}
+	return outbound.Policy{TrustedHosts: trusted}
+}
+
 // trusts reports whether a host may be reached without https: it is the skill's own, or the
 // operator of this server trusts it.
 func (s *Service) trusts(own string, u *url.URL) bool {
-	return own != "" && strings.EqualFold(u.Host, own) || slices.ContainsFunc(s.TrustedHosts, func(trusted string) bool {
+	return own == ownOf(u) || slices.ContainsFunc(s.TrustedHosts, func(trusted string) bool {
 		return strings.EqualFold(trusted, u.Host) || strings.EqualFold(trusted, u.Hostname())
 	})
 }
@@ -55,6 +87,9 @@ func (s *Service) checkURL(own, text string) (*url.URL, error) {
 	case u.Scheme == "http" && !s.trusts(own, u):
 		return nil, fmt.Errorf("%s://%s is not https", u.Scheme, plain(u.Host, 100))
 	}
+	if ip, err := netip.ParseAddr(u.Hostname()); err == nil {
+		return u, s.policy(own).Check(dialled(u), ip)
+	}
 	return u, nil
 }
 
@@ -76,7 +111,8 @@ func (e *typeError) Error() string {
 func missing(err error) bool {
 	var status *statusError
 	var media *typeError
-	return errors.As(err, &media) || errors.As(err, &status) && status.status >= 400 && status.status < 500
+	return errors.As(err, &media) || errors.As(err, &status) && status.status >= 400 && status.status < 500 &&
+		status.status != http.StatusRequestTimeout && status.status != http.StatusTooManyRequests
 }
 
 // getJSON reads a document into v. Redirects are followed where checkURL lets them lead. The

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/auth"
@@ -129,6 +130,7 @@ func (c *connection) worn(now time.Time) bool {
 // when somebody has to do something, an *[Error] otherwise.
 func (h *Handler) Answered(ctx context.Context, r *http.Request, status int, header http.Header, signed Signed) (again bool, err error) {
 	fresh := h.service.nonces.note(r.URL, header)
+	header = quoteless(header, r.Header.Get("Authorization"))
 	if status != http.StatusUnauthorized && status != http.StatusForbidden {
 		return false, nil
 	}
@@ -147,6 +149,16 @@ func (h *Handler) Answered(ctx context.Context, r *http.Request, status int, hea
 		challenge: challenge, header: joinHeader(header), generation: signed.generation, insufficient: status == http.StatusForbidden,
 	})
 	return err == nil, err
+}
+
+// quoteless is the challenge without the token that it may quote.
+func quoteless(header http.Header, authorization string) http.Header {
+	_, token, _ := strings.Cut(authorization, " ")
+	clean := http.Header{}
+	for _, value := range header.Values("Www-Authenticate") {
+		clean.Add("Www-Authenticate", hide(value, []string{token}))
+	}
+	return clean
 }
 
 func joinHeader(header http.Header) string {
@@ -198,6 +210,9 @@ func (h *Handler) GaveUp(ctx context.Context, header http.Header) {
 	t, err := h.resolve(ctx)
 	if err != nil {
 		return
+	}
+	if c, err := h.service.known(ctx, t.Key); err == nil && c != nil {
+		header = quoteless(header, "Bearer "+c.tokens.Access)
 	}
 	c := ParseChallenge(header.Values("Www-Authenticate"))
 	_ = h.service.failed(ctx, t, fail(StepToken, nil, "the skill's server refuses the tokens that its authorization server issues for it: %s %s",

@@ -68,7 +68,7 @@ func (s *Service) revokeLater(ctx context.Context, tx pgx.Tx, c *connection, t *
 		return err
 	}
 	if u, err := url.Parse(c.Resource); err == nil {
-		rv.Own = u.Host
+		rv.Own = ownOf(u)
 	}
 	switch {
 	case stored != nil && stored.id == c.ClientID:

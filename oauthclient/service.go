@@ -290,12 +290,8 @@ func (s *Service) client(own string) *http.Client {
 	if s.clients.known == nil {
 		s.clients.known = map[string]*http.Client{}
 	}
-	trusted := s.TrustedHosts
-	if own != "" {
-		trusted = append(trusted[:len(trusted):len(trusted)], own)
-	}
 	c := outbound.NewClient(outbound.Config{
-		Policy: outbound.Policy{TrustedHosts: trusted}, DialTimeout: s.Timeout, MaxHeaderBytes: 64 << 10,
+		Policy: s.policy(own), DialTimeout: s.Timeout, MaxHeaderBytes: 64 << 10,
 	})
 	c.Timeout = s.Timeout
 	s.clients.known[own] = c

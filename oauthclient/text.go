@@ -26,3 +26,13 @@ func plain(s string, limit int) string {
 	}
 	return b.String() + cut
 }
+
+// hide takes secrets out of a text that a server wrote which was sent them.
+func hide(text string, secrets []string) string {
+	for _, s := range secrets {
+		if s != "" {
+			text = strings.ReplaceAll(text, s, "…")
+		}
+	}
+	return text
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/ecdsa"
 	"crypto/x509"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"net/http"
@@ -103,7 +104,7 @@ func (s *Service) tokenOnce(ctx context.Context, a ask) (*oauth2.Token, error) {
 		http.Transport = &provingTransport{service: s, key: a.bind, next: http.Transport}
 	}
 	token, err := config.Token(context.WithValue(ctx, oauth2.HTTPClient, &http))
-	return token, tokenError(err)
+	return token, tokenError(err, a.secrets())
 }
 
 // authenticate adds what authenticates the client in the body.
@@ -126,14 +127,29 @@ func (s *Service) authenticate(a ask) (url.Values, error) {
 	return params, nil
 }
 
+// secrets are what a request sends that no error may quote.
+func (a ask) secrets() []string {
+	list := []string{a.client.secret}
+	if a.client.method == authBasic {
+		pair := url.QueryEscape(a.client.id) + ":" + url.QueryEscape(a.client.secret)
+		list = append(list, base64.StdEncoding.EncodeToString([]byte(pair)))
+	}
+	for _, name := range []string{"code", "code_verifier", "refresh_token", "assertion", "subject_token"} {
+		list = append(list, a.params.Get(name))
+	}
+	return list
+}
+
 // tokenError makes the library's error fit to be shown: its own holds the answer's body.
-func tokenError(err error) error {
+func tokenError(err error, secrets []string) error {
 	var answer *oauth2.RetrieveError
 	switch {
 	case err == nil:
 		return nil
 	case errors.As(err, &answer) && (answer.ErrorCode != "" || answer.Response.StatusCode/100 == 4):
-		return &refusedError{plain(answer.ErrorCode, 100), plain(answer.ErrorDescription, maxPlain), answer.Response.StatusCode}
+		return &refusedError{
+			plain(hide(answer.ErrorCode, secrets), 100), plain(hide(answer.ErrorDescription, secrets), maxPlain), answer.Response.StatusCode,
+		}
 	case errors.As(err, &answer) && answer.Response.StatusCode/100 == 3:
 		return fail(StepToken, nil, "the token endpoint redirects (HTTP %d), and secrets follow no redirect", answer.Response.StatusCode)
 	case errors.As(err, &answer):
@@ -142,6 +158,9 @@ func tokenError(err error) error {
 	var inURL *url.Error
 	if errors.As(err, &inURL) || errors.Is(err, context.DeadlineExceeded) {
 		return fail(StepToken, err, "the token endpoint: %s", dialMessage(err))
+	}
+	if strings.HasPrefix(err.Error(), "oauth2: cannot fetch token:") { // the library's words for a body that cannot be read
+		return fail(StepToken, nil, "the token endpoint's answer broke off, or was too slow")
 	}
 	return fail(StepToken, nil, "the token endpoint's answer is not a token response in JSON")
 }
