@@ -89,10 +89,14 @@ func (w *connectWatch) authorized(r *http.Request) (*http.Response, error) {
 		case failure != nil:
 			finishRefused(response)
 			return nil, w.refuse(failure)
+		case !again && auth == nil:
+			return response, nil
+		case !again && response.StatusCode == http.StatusUnauthorized:
+			// So it will be with the next request, which the SDK sends in another revision.
+			_ = w.refuse(without(statusFailure(w.peer.origin()+" answered", response.StatusCode, response.Header, nil, nil).failure))
+			return response, nil
 		case !again:
-			if auth != nil {
-				auth.account.Store(signed.Account)
-			}
+			auth.account.Store(signed.Account)
 			return response, nil
 		}
 		finishRefused(response)

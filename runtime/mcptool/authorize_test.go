@@ -1,0 +1,330 @@
+package mcptool_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/holdpoint/holdpoint/internal/identity"
+	"github.com/holdpoint/holdpoint/internal/postgrestest"
+	"github.com/holdpoint/holdpoint/internal/secret"
+	"github.com/holdpoint/holdpoint/oauthclient"
+	"github.com/holdpoint/holdpoint/runtime/mcptool"
+	"github.com/holdpoint/holdpoint/runtime/tool"
+)
+
+// guard stands before a skill server and lets in whoever has the newest token that it issued itself.
+type guard struct {
+	next http.Handler
+	url  string // of the skill
+
+	mu      sync.Mutex
+	issued  int
+	revoked int               // tokens up to this one are refused
+	scoped  bool              // tools/call wants the scope "more"
+	scopes  map[string]string // by token
+	refused int
+	saw     []string // Authorization of what was let in or refused, in order
+}
+
+func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	switch r.URL.Path {
+	case "/.well-known/oauth-protected-resource/mcp":
+		writeJSON(w, map[string]any{"resource": g.url, "authorization_servers": []string{origin(g.url)}})
+	case "/.well-known/oauth-authorization-server":
+		writeJSON(w, map[string]any{
+			"issuer": origin(g.url), "token_endpoint": origin(g.url) + "/token", "response_types_supported": []string{"code"},
+		})
+	case "/token":
+		g.issue(w, r)
+	case "/mcp":
+		g.check(w, r)
+	default:
+		http.NotFound(w, r)
+	}
+}
+
+func (g *guard) issue(w http.ResponseWriter, r *http.Request) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if r.FormValue("resource") != g.url {
+		w.WriteHeader(http.StatusBadRequest)
+		writeJSON(w, map[string]any{"error": "invalid_target"})
+		return
+	}
+	g.issued++
+	token := fmt.Sprintf("token-%d", g.issued)
+	g.scopes[token] = r.FormValue("scope")
+	writeJSON(w, map[string]any{"access_token": token, "token_type": "Bearer", "expires_in": 3600})
+}
+
+func (g *guard) check(w http.ResponseWriter, r *http.Request) {
+	g.mu.Lock()
+	token := strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")
+	g.saw = append(g.saw, token)
+	var n int
+	_, _ = fmt.Sscanf(token, "token-%d", &n)
+	status, challenge := http.StatusOK, ""
+	switch {
+	case n <= g.revoked:
+		status, challenge = http.StatusUnauthorized, `Bearer error="invalid_token", scope="some"`
+	case g.scoped && r.Header.Get("Mcp-Method") == "tools/call" && !strings.Contains(g.scopes[token], "more"):
+		status, challenge = http.StatusForbidden, `Bearer error="insufficient_scope", scope="more"`
+	}
+	if status != http.StatusOK {
+		g.refused++
+	}
+	g.mu.Unlock()
+	if status != http.StatusOK {
+		w.Header().Set("WWW-Authenticate", challenge)
+		w.WriteHeader(status)
+		return
+	}
+	g.next.ServeHTTP(w, r)
+}
+
+// revoke makes every token issued so far worthless.
+func (g *guard) revoke() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.revoked = g.issued
+}
+
+func (g *guard) counts() (issued, refused int) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.issued, g.refused
+}
+
+func writeJSON(w http.ResponseWriter, v any) {
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(v)
+}
+
+func origin(address string) string {
+	u, _ := url.Parse(address)
+	return u.Scheme + "://" + u.Host
+}
+
+// guarded serves a script behind a guard, and returns the skill that has a machine's client.
+func guarded(t testing.TB, s *script) (*guard, tool.Server) {
+	t.Helper()
+	g := &guard{next: s, scopes: map[string]string{}}
+	h := httptest.NewServer(g)
+	t.Cleanup(func() { shut(h) })
+	g.url = h.URL + "/mcp"
+	skill := httpSkill(g.url)
+	skill.Authorization = tool.Authorization{Grant: tool.ClientCredentials, ClientID: "holdpoint", ClientSecret: "not-to-be-seen"}
+	return g, skill
+}
+
+// newOAuth makes the service over a database of its own. The target of every key is the skill.
+func newOAuth(t testing.TB, skill *tool.Server) *oauthclient.Service {
+	t.Helper()
+	db := postgrestest.New(t)
+	box, err := secret.Open(secret.Config{File: filepath.Join(t.TempDir(), "key.json")})
+	must(t, err)
+	log := slog.New(slog.DiscardHandler)
+	people, err := identity.New(identity.Config{Pool: db.Pool(), Logger: log, Now: time.Now})
+	must(t, err)
+	s, err := oauthclient.New(oauthclient.Config{
+		Pool: db.Pool(), Box: box, Identity: people, Logger: log, Now: time.Now, PublicURL: "http://127.0.0.1:1",
+		Target: func(_ context.Context, key oauthclient.Key) (oauthclient.Target, error) {
+			return mcptool.Target(skill.For(key.Principal)), nil
+		},
+	})
+	must(t, err)
+	t.Cleanup(func() {
+		s.Close()
+		people.Close()
+	})
+	return s
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestProtectedServerIsUsedWithAToken(t *testing.T) {
+	t.Parallel()
+	for era, options := range eras() {
+		t.Run(era, func(t *testing.T) {
+			t.Parallel()
+			g, skill := guarded(t, nil)
+			server := echoServer()
+			inner := serve(t, server, options)
+			target, err := url.Parse(inner.URL)
+			must(t, err)
+			g.next = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { forward(w, r, target) })
+			s := newSource(t, mcptool.Config{OAuth: newOAuth(t, &skill)})
+			if got := textOf(t, call(t, s, skill, "echo", `{"n":1}`)); got != `{"n":1}` {
+				t.Fatalf("echoed %s", got)
+			}
+			if _, err := s.List(t.Context(), skill); err != nil {
+				t.Fatal(err)
+			}
+			if issued, refused := g.counts(); issued != 1 || refused != 1 {
+				t.Fatalf("%d tokens issued, %d requests refused; want one of each", issued, refused)
+			}
+		})
+	}
+}
+
+// forward is a proxy that keeps streams flowing.
+func forward(w http.ResponseWriter, r *http.Request, to *url.URL) {
+	out := r.Clone(r.Context())
+	out.RequestURI, out.URL.Scheme, out.URL.Host, out.URL.Path, out.Host = "", to.Scheme, to.Host, "/", to.Host
+	response, err := http.DefaultTransport.RoundTrip(out)
+	if err != nil {
+		w.WriteHeader(http.StatusBadGateway)
+		return
+	}
+	defer response.Body.Close()
+	for name, values := range response.Header {
+		w.Header()[name] = values
+	}
+	w.WriteHeader(response.StatusCode)
+	buffer := make([]byte, 4096)
+	for {
+		n, err := response.Body.Read(buffer)
+		_, _ = w.Write(buffer[:n])
+		_ = http.NewResponseController(w).Flush()
+		if err != nil {
+			return
+		}
+	}
+}
+
+// TestRevokedTokenIsRenewedInTheCall: the server refuses a call for its token and so did not act on it; it
+// gets it once more, with a new one.
+func TestRevokedTokenIsRenewedInTheCall(t *testing.T) {
+	t.Parallel()
+	scripted := modern(replies(`{"resultType":"complete","content":[]}`, `{"resultType":"complete","content":[]}`))
+	g, skill := guarded(t, scripted)
+	s := newSource(t, mcptool.Config{OAuth: newOAuth(t, &skill)})
+	call(t, s, skill, "echo", `{}`)
+	g.revoke()
+	call(t, s, skill, "echo", `{}`)
+	if n := scripted.count("tools/call"); n != 2 {
+		t.Errorf("%d calls arrived, want 2", n)
+	}
+	if issued, _ := g.counts(); issued != 2 {
+		t.Errorf("%d tokens were issued, want 2", issued)
+	}
+}
+
+// TestServerThatTakesNoToken: it is not asked for ever, and the failure says what happened.
+func TestServerThatTakesNoToken(t *testing.T) {
+	t.Parallel()
+	g, skill := guarded(t, modern(replies()))
+	g.revoked = 1000
+	s := newSource(t, mcptool.Config{OAuth: newOAuth(t, &skill)})
+	f := failCall(t.Context(), t, s, skill)
+	if f.Kind != tool.TransportFailure || f.Effect != tool.EffectNone || f.Connect != nil || !strings.Contains(f.Message, "401") {
+		t.Errorf("failure %+v", f)
+	}
+	if issued, refused := g.counts(); issued > 3 || refused > 4 {
+		t.Errorf("%d tokens issued, %d requests refused: it does not give up", issued, refused)
+	}
+}
+
+// TestMoreScopeIsGot: a tool wants a scope that the token does not have; the new token has what both
+// were asked for.
+func TestMoreScopeIsGot(t *testing.T) {
+	t.Parallel()
+	scripted := modern(replies(`{"resultType":"complete","content":[]}`))
+	g, skill := guarded(t, scripted)
+	g.scoped = true
+	s := newSource(t, mcptool.Config{OAuth: newOAuth(t, &skill)})
+	call(t, s, skill, "echo", `{}`)
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if got := g.scopes[g.saw[len(g.saw)-1]]; got != "some more" {
+		t.Errorf("scopes of the last token: %q, want what was asked for before and now", got)
+	}
+	if n := scripted.count("tools/call"); n != 1 {
+		t.Errorf("%d calls arrived, want 1", n)
+	}
+}
+
+// TestStaticAuthorizationHeader: the operator's own header stays, and no token is asked for.
+func TestStaticAuthorizationHeader(t *testing.T) {
+	t.Parallel()
+	g, skill := guarded(t, modern(replies()))
+	skill.Headers = map[string]string{"Authorization": "Bearer of-the-operator"}
+	s := newSource(t, mcptool.Config{OAuth: newOAuth(t, &skill)})
+	f := failCall(t.Context(), t, s, skill)
+	if !f.Unauthorized || f.Connect != nil {
+		t.Errorf("failure %+v", f)
+	}
+	if issued, _ := g.counts(); issued != 0 {
+		t.Errorf("%d tokens were issued", issued)
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if slices.ContainsFunc(g.saw, func(token string) bool { return token != "of-the-operator" }) {
+		t.Errorf("the server saw %q", g.saw)
+	}
+}
+
+// TestLaterRoundIsNotSentAgain: what the server asked input for may have had an effect, so a refusal of the next
+// round is no ground to begin anew after somebody connected.
+func TestLaterRoundIsNotSentAgain(t *testing.T) {
+	t.Parallel()
+	var g *guard
+	scripted := modern(func(w http.ResponseWriter, _ *http.Request, m message) {
+		g.mu.Lock()
+		g.revoked = 1000
+		g.mu.Unlock()
+		answer(w, m, inputRequired(`{"a":`+question(`{"type":"object","properties":{}}`)+`}`, `"s"`))
+	})
+	g, skill := guarded(t, scripted)
+	s := newSource(t, mcptool.Config{
+		OAuth: newOAuth(t, &skill),
+		Elicit: func(context.Context, uuid.UUID, mcptool.Elicitation) (mcptool.ElicitationAnswer, error) {
+			return mcptool.ElicitationAnswer{Action: mcptool.ElicitationAccept}, nil
+		},
+	})
+	f := failCall(t.Context(), t, s, skill)
+	if f.Effect != tool.EffectPossible || f.Connect != nil {
+		t.Errorf("failure %+v", f)
+	}
+	if n := scripted.count("tools/call"); n != 1 {
+		t.Errorf("%d calls arrived, want 1", n)
+	}
+}
+
+// TestPeopleHaveSessionsOfTheirOwn: of a skill to which each person has a connection, no two share a session.
+func TestPeopleHaveSessionsOfTheirOwn(t *testing.T) {
+	t.Parallel()
+	scripted := &script{}
+	h := scripted.serve(t)
+	skill := httpSkill(h.URL)
+	skill.PerUser = true
+	s := newSource(t, mcptool.Config{})
+	for _, person := range []uuid.UUID{uuid.New(), uuid.New()} {
+		for range 2 {
+			if _, err := s.List(t.Context(), skill.For(person)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if n := scripted.count("initialize"); n != 2 {
+		t.Errorf("%d sessions were opened for two people", n)
+	}
+}
