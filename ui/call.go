@@ -3,7 +3,9 @@ package ui
 import (
 	"context"
 	"errors"
+	"hash/crc32"
 	"net/http"
+	"strconv"
 
 	"github.com/google/uuid"
 
@@ -46,6 +48,10 @@ func (u *UI) answerWithCall(w http.ResponseWriter, r *http.Request, status int, 
 	}
 	access, _ := login.Access(r.Context())
 	presented := presentCall(subject, access, formatOf(r), s)
+	if presented.Wait, err = u.wait(r.Context(), access, subject); err != nil {
+		u.fail(w, r, err)
+		return
+	}
 	if partOnly(r) {
 		u.render(w, r, status, view.CallArticle(presented))
 		return
@@ -109,6 +115,9 @@ func (s *subject) state() string {
 	}
 	if len(s.call.Late) > 0 {
 		state += ".late"
+	}
+	if s.call.Status == call.NeedsConnection {
+		state += "." + strconv.FormatUint(uint64(crc32.ChecksumIEEE([]byte(s.call.Message))), 36)
 	}
 	return state
 }

@@ -3,6 +3,7 @@ package ui_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"log/slog"
 	"net/http"
@@ -17,6 +18,7 @@ import (
 
 	"github.com/PuerkitoBio/goquery"
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 	"github.com/riverqueue/river"
 	"github.com/riverqueue/river/riverdriver/riverpgxv5"
 	"go.uber.org/goleak"
@@ -27,8 +29,10 @@ import (
 	"github.com/holdpoint/holdpoint/internal/postgrestest"
 	"github.com/holdpoint/holdpoint/internal/registry"
 	"github.com/holdpoint/holdpoint/internal/secret"
+	"github.com/holdpoint/holdpoint/oauthclient"
 	"github.com/holdpoint/holdpoint/runtime/agent"
 	"github.com/holdpoint/holdpoint/runtime/call"
+	"github.com/holdpoint/holdpoint/runtime/mcptool"
 	"github.com/holdpoint/holdpoint/runtime/tool"
 	"github.com/holdpoint/holdpoint/ui"
 )
@@ -41,6 +45,16 @@ type fakeSource struct {
 	tools []string
 	sent  []string
 	reply func(tool.CallRequest) (tool.Result, error)
+	oauth *oauthclient.Service
+}
+
+// Ready asks for a connection as the real Source does.
+func (f *fakeSource) Ready(ctx context.Context, server tool.Server) (*tool.Connect, error) {
+	err := f.oauth.Handler(mcptool.Target(server)).Ready(ctx)
+	if needs, ok := errors.AsType[*oauthclient.NeedsConnectionError](err); ok {
+		return &tool.Connect{Reason: needs.Reason, Scopes: needs.Scopes}, nil
+	}
+	return nil, err
 }
 
 func (f *fakeSource) List(context.Context, tool.Server) (tool.Listing, error) {
@@ -101,8 +115,10 @@ type world struct {
 	agents    *agent.Service
 	calls     *call.Service
 	people    *identity.Service
+	oauth     *oauthclient.Service
 	agent     *agent.Agent
 	ui        *ui.UI
+	mux       *http.ServeMux
 	server    *httptest.Server
 }
 
@@ -117,11 +133,32 @@ func newWorld(t *testing.T) *world {
 		Listed: agent.RecordListing, Logger: log, Now: time.Now,
 	})
 	check(t, err)
-	w.agents, err = agent.New(agent.Config{Pool: w.db.Pool(), Discovery: w.discovery, Box: box, Logger: log, Now: time.Now})
-	check(t, err)
 	w.people, err = identity.New(identity.Config{Pool: w.db.Pool(), Logger: log, Now: time.Now})
 	check(t, err)
+	// Authorization servers send people to the dashboard's address, so it has to be known first.
+	w.mux = http.NewServeMux()
+	w.server = httptest.NewServer(w.mux)
+	w.oauth, err = oauthclient.New(oauthclient.Config{
+		Pool: w.db.Pool(), Box: box, Identity: w.people, Logger: log, Now: time.Now, PublicURL: w.server.URL,
+		Target: func(ctx context.Context, key oauthclient.Key) (oauthclient.Target, error) {
+			_, server, err := w.agents.FreshSkill(ctx, key.SkillID)
+			if errors.Is(err, agent.ErrNotFound) {
+				err = oauthclient.ErrNotFound
+			}
+			return mcptool.Target(server.For(key.Principal)), err
+		},
+		Connected: func(ctx context.Context, tx pgx.Tx, key oauthclient.Key) error {
+			return w.calls.Connected(ctx, tx, key.SkillID)
+		},
+	})
+	check(t, err)
+	w.source.oauth = w.oauth
+	w.agents, err = agent.New(agent.Config{
+		Pool: w.db.Pool(), Discovery: w.discovery, Box: box, Logger: log, Now: time.Now, SkillDeleted: w.oauth.Removed,
+	})
+	check(t, err)
 	t.Cleanup(func() {
+		w.oauth.Close()
 		w.people.Close()
 		w.agents.Close()
 		w.discovery.Close()
@@ -141,19 +178,25 @@ func (w *world) startCalls(log *slog.Logger) {
 	check(w.t, err)
 	workers := river.NewWorkers()
 	w.calls.AddWorkers(workers)
+	w.oauth.AddWorkers(workers)
 	client, err := river.NewClient(riverpgxv5.New(w.db.Pool()), &river.Config{
 		Logger: log, Workers: workers, FetchCooldown: time.Millisecond, FetchPollInterval: 50 * time.Millisecond,
 		Queues: map[string]river.QueueConfig{river.QueueDefault: {MaxWorkers: 5}, call.ExecuteQueue: {MaxWorkers: 20}},
 	})
 	check(w.t, err)
 	ctx, stop := context.WithCancel(context.WithoutCancel(w.t.Context()))
+	w.oauth.Start(client)
 	check(w.t, w.calls.Start(ctx, client))
 	check(w.t, client.Start(ctx))
 	var listening sync.WaitGroup
 	listening.Go(func() {
-		w.db.Listen(ctx, []string{call.Channel, registry.Channel}, func(channel, payload string) {
-			if channel == call.Channel {
+		w.db.Listen(ctx, []string{call.Channel, oauthclient.Channel, registry.Channel}, func(channel, payload string) {
+			switch channel {
+			case call.Channel:
 				w.calls.HandleNotification(payload)
+				return
+			case oauthclient.Channel:
+				w.oauth.Invalidate()
 				return
 			}
 			w.people.Invalidate()
@@ -188,13 +231,15 @@ func (w *world) register() {
 // startDashboard serves the dashboard; a public URL replaces that of the test's server.
 func (w *world) startDashboard(log *slog.Logger, publicURL string) {
 	w.t.Helper()
-	mux := http.NewServeMux()
-	server := httptest.NewServer(mux)
+	mux, server := w.mux, w.server
 	if publicURL == "" {
 		publicURL = server.URL
+	} else {
+		mux = http.NewServeMux()
+		server = httptest.NewServer(mux)
 	}
 	dashboard, err := ui.New(ui.Config{
-		Calls: w.calls, Agents: w.agents, Discovery: w.discovery, Identity: w.people, Pool: w.db.Pool(),
+		Calls: w.calls, Agents: w.agents, Discovery: w.discovery, Identity: w.people, OAuth: w.oauth, Pool: w.db.Pool(),
 		PublicURL: publicURL, Logger: log, Now: time.Now,
 	})
 	check(w.t, err)

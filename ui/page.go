@@ -81,6 +81,10 @@ func (u *UI) fail(w http.ResponseWriter, r *http.Request, err error) {
 		status = http.StatusForbidden
 		n.Title, n.Text = "Not with your role", "You may look at calls. What you tried takes another role."
 	default:
+		if known, notice, ok := connectionFailure(err); ok {
+			status, n = known, notice
+			break
+		}
 		u.log.Error("dashboard", "method", r.Method, "path", r.URL.Path, "error", err)
 	}
 	u.render(w, r, status, view.MessagePage(u.page(r, "", n.Title, approval.Pulse{Now: u.cfg.Now()}), n))

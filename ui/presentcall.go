@@ -27,7 +27,7 @@ func presentCall(s *subject, who identity.Access, f format, how shown) view.Call
 			Principal: personName(c.PrincipalID, s.names),
 		},
 		Arguments: presentArguments(c, f),
-		Outcome:   presentOutcome(c, s.names),
+		Outcome:   presentOutcome(s),
 		Facts:     facts(s),
 	}
 	if s.definition != nil {

@@ -3,8 +3,7 @@ package ui
 import (
 	"encoding/json"
 
-	"github.com/google/uuid"
-
+	"github.com/holdpoint/holdpoint/approval"
 	"github.com/holdpoint/holdpoint/runtime/call"
 	"github.com/holdpoint/holdpoint/runtime/tool"
 	"github.com/holdpoint/holdpoint/ui/view"
@@ -13,14 +12,19 @@ import (
 
 // presentOutcome tells what became of a call that was, or was to be, sent; nil while there is
 // nothing to tell beyond the decision.
-func presentOutcome(c *call.Call, names map[uuid.UUID]string) *view.Outcome {
+func presentOutcome(s *subject) *view.Outcome {
+	c := &s.call
 	o := &view.Outcome{Level: statusBadge(c.Status).Level, Text: outcomeWords(c)}
 	if c.Failure != tool.ToolError {
 		o.Message = c.Message
 	}
 	switch c.Status {
-	case call.Parked, call.NeedsConnection, call.Rejected, call.Expired, call.Cancelled:
+	case call.Parked, call.NeedsConnection, call.Rejected:
 		return nil
+	case call.Expired, call.Cancelled:
+		if s.approval != nil && s.approval.Status != approval.Approved {
+			return nil // the decision says it
+		}
 	default:
 	}
 	if len(c.Result) > 0 {
@@ -35,7 +39,7 @@ func presentOutcome(c *call.Call, names map[uuid.UUID]string) *view.Outcome {
 		}
 	}
 	if r := c.Resolution; r != nil {
-		o.Resolution = &view.Decision{Word: resolutionWords(r.Outcome), By: personName(r.By, names), At: r.At, Note: r.Note}
+		o.Resolution = &view.Decision{Word: resolutionWords(r.Outcome), By: personName(r.By, s.names), At: r.At, Note: r.Note}
 	}
 	return o
 }
@@ -81,6 +85,10 @@ func outcomeWords(c *call.Call) string {
 		return "It was not sent: " + denialWords(c.Code) + "."
 	case call.Invalid:
 		return "It was not sent: its arguments do not fit the tool's schema."
+	case call.Expired:
+		return "It was not sent: its time was up before its skill was connected."
+	case call.Cancelled:
+		return "It was not sent: it was cancelled before that."
 	case call.Failed:
 		return failureWords(c.Failure) + effectWords(c)
 	default:
@@ -124,6 +132,8 @@ func denialWords(code string) string {
 		return "the skill was changed since the call was made"
 	case call.CodeToolDisabled:
 		return "an operator switched the tool off"
+	case call.CodeNoPrincipal:
+		return "its skill needs a person's own connection, and the call was made on nobody's behalf"
 	case call.CodeEnvelopeChanged:
 		return "what was stored is no longer what was approved"
 	}

@@ -36,6 +36,10 @@ func (u *UI) showQueue(w http.ResponseWriter, r *http.Request) {
 		u.fail(w, r, err)
 		return
 	}
+	if queue.Waits, err = u.unconnected(r.Context(), access, pulse.Now); err != nil {
+		u.fail(w, r, err)
+		return
+	}
 	if total == 0 {
 		if queue.Last, queue.LastURL, err = u.lastDecision(r.Context()); err != nil {
 			u.fail(w, r, err)

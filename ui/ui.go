@@ -9,11 +9,13 @@ import (
 	"log/slog"
 	"net/http"
 	"net/url"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/holdpoint/holdpoint/internal/identity"
+	"github.com/holdpoint/holdpoint/oauthclient"
 	"github.com/holdpoint/holdpoint/runtime/agent"
 	"github.com/holdpoint/holdpoint/runtime/call"
 	"github.com/holdpoint/holdpoint/runtime/tool"
@@ -29,6 +31,7 @@ type Config struct {
 	Agents    *agent.Service
 	Discovery *tool.Discovery // definitions of tools, by pin
 	Identity  *identity.Service
+	OAuth     *oauthclient.Service
 	Pool      *pgxpool.Pool // for the sessions of browsers
 	PublicURL string        // its scheme says which cookie is used
 	Logger    *slog.Logger
@@ -48,9 +51,9 @@ type UI struct {
 
 // New makes the dashboard. [UI.Close] ends it.
 func New(cfg Config) (*UI, error) {
-	if cfg.Calls == nil || cfg.Agents == nil || cfg.Discovery == nil || cfg.Identity == nil || cfg.Pool == nil ||
-		cfg.Logger == nil || cfg.Now == nil {
-		return nil, errors.New("make dashboard: Calls, Agents, Discovery, Identity, Pool, Logger and Now are required")
+	if cfg.Calls == nil || cfg.Agents == nil || cfg.Discovery == nil || cfg.Identity == nil || cfg.OAuth == nil ||
+		cfg.Pool == nil || cfg.Logger == nil || cfg.Now == nil {
+		return nil, errors.New("make dashboard: Calls, Agents, Discovery, Identity, OAuth, Pool, Logger and Now are required")
 	}
 	publicURL, err := url.Parse(cfg.PublicURL)
 	if err != nil || publicURL.Host == "" {
@@ -70,7 +73,7 @@ func New(cfg Config) (*UI, error) {
 	}); err != nil {
 		return nil, fmt.Errorf("make dashboard: %w", err)
 	}
-	if u.feed, err = live.New(live.Config{Pulse: cfg.Calls.Pulse, Logger: cfg.Logger}); err != nil {
+	if u.feed, err = live.New(live.Config{Pulse: cfg.Calls.Pulse, Waits: u.waitState, Logger: cfg.Logger}); err != nil {
 		return nil, fmt.Errorf("make dashboard: %w", err)
 	}
 	return u, nil
@@ -85,28 +88,42 @@ func (u *UI) Mount(mux *http.ServeMux) {
 	pages := http.NewServeMux()
 	u.login.Mount(pages)
 	for pattern, action := range map[string]http.HandlerFunc{
-		"GET /{$}":                  u.showQueue,
-		"GET /calls":                u.showLog,
-		"GET /calls/{id}":           u.showCall,
-		"GET /calls/{id}/arguments": u.downloadArguments,
-		"GET /calls/{id}/result":    u.downloadResult,
-		"POST /calls/{id}/approve":  u.approve,
-		"POST /calls/{id}/confirm":  u.confirm,
-		"POST /calls/{id}/reject":   u.reject,
-		"POST /calls/{id}/resolve":  u.resolve,
+		"GET /{$}":                          u.showQueue,
+		"GET /calls":                        u.showLog,
+		"GET /calls/{id}":                   u.showCall,
+		"GET /calls/{id}/arguments":         u.downloadArguments,
+		"GET /calls/{id}/result":            u.downloadResult,
+		"POST /calls/{id}/approve":          u.approve,
+		"POST /calls/{id}/confirm":          u.confirm,
+		"POST /calls/{id}/reject":           u.reject,
+		"POST /calls/{id}/resolve":          u.resolve,
+		"GET /skills":                       u.showSkills,
+		"GET /skills/{id}":                  u.showSkill,
+		"POST /skills/{id}/connect":         u.connect,
+		"GET /connections":                  u.showConnections,
+		"GET /connections/{id}":             u.showConnection,
+		"POST /connections/{id}/disconnect": u.disconnect,
+		"GET " + oauthclient.CallbackPath:   u.callback,
 	} {
 		pages.Handle(pattern, u.login.Required(action))
 	}
 	// Anybody may ask for a form's address, as after signing in: its call is what they mean.
-	pages.Handle("GET /calls/{id}/{form}", http.HandlerFunc(toCall))
+	pages.Handle("GET /calls/{id}/{form}", http.HandlerFunc(toParent))
+	pages.Handle("GET /skills/{id}/{form}", http.HandlerFunc(toParent))
+	pages.Handle("GET /connections/{id}/{form}", http.HandlerFunc(toParent))
 	protected := u.secure(u.protection.Handler(pages))
-	for _, pattern := range []string{"/{$}", "/calls", "/calls/", login.SignInPath, login.SignOutPath} {
+	for _, pattern := range []string{
+		"/{$}", "/calls", "/calls/", "/skills", "/skills/", "/connections", "/connections/", oauthclient.CallbackPath,
+		login.SignInPath, login.SignOutPath,
+	} {
 		mux.Handle(pattern, protected)
 	}
 	mux.Handle("GET "+static.Prefix, u.assets)
 	mux.HandleFunc("GET /events", u.streamEvents)
 }
 
-func toCall(w http.ResponseWriter, r *http.Request) {
-	http.Redirect(w, r, "/calls/"+url.PathEscape(r.PathValue("id")), http.StatusSeeOther)
+// toParent leads from a form's address to the page that the form is on.
+func toParent(w http.ResponseWriter, r *http.Request) {
+	part, _, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
+	http.Redirect(w, r, "/"+part+"/"+url.PathEscape(r.PathValue("id")), http.StatusSeeOther)
 }

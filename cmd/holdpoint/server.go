@@ -120,7 +120,7 @@ func (s *server) assemble(ctx context.Context, box *secret.Box) error {
 		return err
 	}
 	dashboard, err := ui.New(ui.Config{
-		Calls: rt.Calls, Agents: rt.Agents, Identity: rt.Identity, Discovery: rt.Discovery, Pool: s.db.Pool(),
+		Calls: rt.Calls, Agents: rt.Agents, Identity: rt.Identity, OAuth: rt.OAuth, Discovery: rt.Discovery, Pool: s.db.Pool(),
 		PublicURL: s.settings.PublicURL, Logger: s.log, Now: time.Now,
 	})
 	if err != nil {

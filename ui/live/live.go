@@ -21,6 +21,9 @@ const Interval = 250 * time.Millisecond
 // they hear from a stream that is well at least every 15 seconds.
 const beat = 60
 
+// waitsEvery is how many looks come between two at what costs more than the pulse.
+const waitsEvery = 4
+
 // Signal is what a dashboard is told.
 type Signal struct {
 	State   string    // differs when the queue does; opaque
@@ -28,9 +31,12 @@ type Signal struct {
 	Now     time.Time // of the database
 }
 
-// Config is what a [Feed] is made of. All fields but Interval are required.
+// Config is what a [Feed] is made of. Pulse and Logger are required.
 type Config struct {
-	Pulse    func(context.Context) (approval.Pulse, error)
+	Pulse func(context.Context) (approval.Pulse, error)
+	// Waits returns a text that differs when the calls that wait for something else than a
+	// decision do. It is asked once in a few looks. Nil: there are none.
+	Waits    func(context.Context) (string, error)
 	Logger   *slog.Logger
 	Interval time.Duration // zero: [Interval]
 }
@@ -101,16 +107,19 @@ func (f *Feed) unsubscribe(channel chan Signal) {
 func (f *Feed) look(ctx context.Context) {
 	ticker := time.NewTicker(f.cfg.Interval)
 	defer ticker.Stop()
-	failed := false
+	failed, waits := false, ""
 	for n := 0; ; n++ {
 		pulse, err := f.cfg.Pulse(ctx)
+		if err == nil && f.cfg.Waits != nil && n%waitsEvery == 0 {
+			waits, err = f.cfg.Waits(ctx)
+		}
 		switch {
 		case ctx.Err() != nil:
 			return
 		case err != nil && !failed:
 			f.cfg.Logger.Warn("looking at the queue", "error", err)
 		case err == nil:
-			f.tell(ctx, pulse, n%beat == 0)
+			f.tell(ctx, pulse, waits, n%beat == 0)
 		}
 		failed = err != nil
 		select {
@@ -123,9 +132,9 @@ func (f *Feed) look(ctx context.Context) {
 
 // tell passes a change on. The state has no counter in it: it means the same in
 // every process, so that a stream may go on in another.
-func (f *Feed) tell(ctx context.Context, p approval.Pulse, anyway bool) {
+func (f *Feed) tell(ctx context.Context, p approval.Pulse, waits string, anyway bool) {
 	state := strconv.Itoa(p.Pending) + "." + strconv.FormatInt(p.Newest.UnixMicro(), 36) + "." +
-		strconv.FormatInt(p.LastDecided.UnixMicro(), 36)
+		strconv.FormatInt(p.LastDecided.UnixMicro(), 36) + "." + waits
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if ctx.Err() != nil {

@@ -39,7 +39,7 @@ function warn(element, ms, over) {
 	if (step < 0 || said === String(step)) return;
 	element.dataset.hpSaid = String(step);
 	if (step === 0) over();
-	else announce(`${step} seconds left to decide`);
+	else announce(`${step} seconds left`);
 }
 
 const clock = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "medium" });

@@ -30,8 +30,10 @@ type Section string
 
 // The sections of the dashboard.
 const (
-	SectionQueue Section = "queue"
-	SectionCalls Section = "calls"
+	SectionQueue       Section = "queue"
+	SectionCalls       Section = "calls"
+	SectionConnections Section = "connections"
+	SectionSkills      Section = "skills"
 )
 
 // Person is who is signed in.
@@ -73,12 +75,14 @@ type Notice struct {
 	Level Level
 	Title string
 	Text  string
+	Said  string // from outside
 	Draft string // what was typed and not sent: kept
 }
 
 // Queue is the list of approvals that wait.
 type Queue struct {
 	Rows      []Row
+	Waits     []Wait // calls that wait for a connection, which nobody decides about
 	Total     int
 	Last      *Decision // the latest one; nil: none yet
 	LastURL   string
@@ -114,6 +118,7 @@ type Call struct {
 	Sentence  Sentence
 	Countdown *Countdown
 	Notice    *Notice
+	Wait      *Wait // nil: it does not wait for a connection
 	Warnings  []Notice
 	Decision  *Decision
 	Outcome   *Outcome
