@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -37,6 +38,37 @@ func (s *Service) readLinks(ctx context.Context) (map[uuid.UUID]uuid.UUID, error
 	links := map[uuid.UUID]uuid.UUID{}
 	var person, same uuid.UUID
 	_, err = pgx.ForEachRow(rows, []any{&person, &same}, func() error { links[person] = same; return nil })
+	if err != nil {
+		return nil, fmt.Errorf("read links of people: %w", err)
+	}
+	return links, nil
+}
+
+// Link says whom an operator declared a person to be the same as.
+type Link struct {
+	SameAs uuid.UUID
+	By     uuid.UUID // uuid.Nil: the system
+	At     time.Time
+}
+
+// Links returns the links of those people who have one. From the database.
+func (s *Service) Links(ctx context.Context, people []uuid.UUID) (map[uuid.UUID]Link, error) {
+	rows, err := s.pool.Query(ctx, `SELECT person_id, same_as, linked_by, linked_at FROM person_links WHERE person_id = ANY($1)`, people)
+	if err != nil {
+		return nil, fmt.Errorf("read links of people: %w", err)
+	}
+	links := make(map[uuid.UUID]Link)
+	var person uuid.UUID
+	var by *uuid.UUID
+	var link Link
+	_, err = pgx.ForEachRow(rows, []any{&person, &link.SameAs, &by, &link.At}, func() error {
+		link.By = uuid.Nil
+		if by != nil {
+			link.By = *by
+		}
+		links[person] = link
+		return nil
+	})
 	if err != nil {
 		return nil, fmt.Errorf("read links of people: %w", err)
 	}

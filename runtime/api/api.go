@@ -20,6 +20,7 @@ import (
 
 	"github.com/holdpoint/holdpoint/internal/audit"
 	"github.com/holdpoint/holdpoint/internal/identity"
+	"github.com/holdpoint/holdpoint/oauthclient"
 	"github.com/holdpoint/holdpoint/runtime/agent"
 	"github.com/holdpoint/holdpoint/runtime/call"
 	"github.com/holdpoint/holdpoint/runtime/tool"
@@ -30,6 +31,7 @@ type Config struct {
 	Calls    *call.Service
 	Agents   *agent.Service
 	Identity *identity.Service
+	OAuth    *oauthclient.Service
 	Audit    audit.Querier // reads the audit and the approvals: a pool
 
 	// Discovery knows the tools of skills. Nil: the one that Calls asks.
@@ -43,6 +45,7 @@ type API struct {
 	calls     *call.Service
 	agents    *agent.Service
 	identity  *identity.Service
+	oauth     *oauthclient.Service
 	audit     audit.Querier
 	discovery *tool.Discovery
 	log       *slog.Logger
@@ -55,8 +58,8 @@ type API struct {
 
 // New makes the API.
 func New(c Config) (*API, error) {
-	if c.Calls == nil || c.Agents == nil || c.Identity == nil || c.Audit == nil {
-		return nil, errors.New("make api: Calls, Agents, Identity and Audit are needed")
+	if c.Calls == nil || c.Agents == nil || c.Identity == nil || c.OAuth == nil || c.Audit == nil {
+		return nil, errors.New("make api: Calls, Agents, Identity, OAuth and Audit are needed")
 	}
 	if c.Discovery == nil {
 		c.Discovery = c.Calls.Discovery
@@ -65,7 +68,7 @@ func New(c Config) (*API, error) {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
 	a := &API{
-		calls: c.Calls, agents: c.Agents, identity: c.Identity, audit: c.Audit, discovery: c.Discovery, log: c.Logger,
+		calls: c.Calls, agents: c.Agents, identity: c.Identity, oauth: c.OAuth, audit: c.Audit, discovery: c.Discovery, log: c.Logger,
 		mux: http.NewServeMux(), byID: make(map[string]route),
 	}
 	for _, r := range routes() {
@@ -91,7 +94,7 @@ func humaConfig() huma.Config {
 			Info: &huma.Info{
 				Title:       "Holdpoint",
 				Version:     "1",
-				Description: "Agents, skills, calls, and the queue of calls that wait for a decision.",
+				Description: "Agents, skills, connections to them, calls, and the queue of calls that wait for a decision.",
 				License:     &huma.License{Name: "Apache-2.0", Identifier: "Apache-2.0"},
 			},
 			Components: &huma.Components{

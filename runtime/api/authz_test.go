@@ -47,6 +47,14 @@ var may = map[string]string{
 	"GET /api/v1/skills/{name}/tools":                "or",
 	"POST /api/v1/skills/{name}/tools/{tool}/accept": "o",
 
+	"GET /api/v1/connections":                  "or", // their own, but operators any
+	"GET /api/v1/connections/{id}":             "or",
+	"POST /api/v1/connections/{id}/disconnect": "or",
+	"POST /api/v1/skills/{name}/connect":       "or", // their own account; a shared one is for operators
+	"GET /api/v1/people":                       "o",
+	"POST /api/v1/people/{id}/link":            "o",
+	"DELETE /api/v1/people/{id}/link":          "o",
+
 	"GET /api/v1/assignments":                    "or",
 	"POST /api/v1/assignments":                   "o",
 	"DELETE /api/v1/assignments/{agent}/{skill}": "o",

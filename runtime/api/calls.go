@@ -21,7 +21,7 @@ type Call struct {
 	Code           *string         `json:"code" doc:"Why the call ended as it did; stable."`
 	Failure        *string         `json:"failure" enum:"tool_error,jsonrpc_error,transport,protocol,session_invalid" doc:"Of failed calls: which side of the wire broke."`
 	Effect         *string         `json:"effect" enum:"none,possible" doc:"Of failed and unknown calls: whether it may have been executed."`
-	Message        *string         `json:"message" doc:"Plain words about the end."`
+	Message        *string         `json:"message" doc:"Plain words about the end; of calls in needs_connection what is missing."`
 	Agent          string          `json:"agent"`
 	Principal      *string         `json:"principal" doc:"The person on whose behalf the agent made the call; null with a bare agent key."`
 	ConversationID *uuid.UUID      `json:"conversation_id" format:"uuid"`
@@ -33,7 +33,7 @@ type Call struct {
 	Result         json.RawMessage `json:"result" doc:"As it came: a tool result, or the error object of a jsonrpc_error; null when there is none."`
 	CreatedAt      time.Time       `json:"created_at"`
 	FinishedAt     *time.Time      `json:"finished_at"`
-	Deadline       *time.Time      `json:"deadline" doc:"Of parked calls: when the approval expires."`
+	Deadline       *time.Time      `json:"deadline" doc:"Of parked calls: when the approval expires. Of calls in needs_connection: until when they wait for somebody to connect the skill."`
 	Late           json.RawMessage `json:"late" doc:"Evidence: an outcome that came after the call had become unknown."`
 	Partial        bool            `json:"partial,omitempty" doc:"In lists: arguments or result are larger than 64 KiB and were left out; get the call by its id."`
 	Resolution     *Resolution     `json:"resolution" doc:"What an operator found out about an unknown outcome."`
@@ -89,6 +89,9 @@ func (a *API) callViews(ctx context.Context, calls []call.Call) (func(call.Call)
 		for _, found := range approvals {
 			deadlines[found.CallID] = found.Deadline
 		}
+	}
+	if err := a.connectDeadlines(ctx, calls, deadlines); err != nil {
+		return nil, err
 	}
 	return func(c call.Call) Call { return newCall(c, names, deadlines) }, nil
 }

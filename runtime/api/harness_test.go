@@ -25,9 +25,11 @@ import (
 	"github.com/holdpoint/holdpoint/internal/postgres"
 	"github.com/holdpoint/holdpoint/internal/postgrestest"
 	"github.com/holdpoint/holdpoint/internal/secret"
+	"github.com/holdpoint/holdpoint/oauthclient"
 	"github.com/holdpoint/holdpoint/runtime/agent"
 	"github.com/holdpoint/holdpoint/runtime/api"
 	"github.com/holdpoint/holdpoint/runtime/call"
+	"github.com/holdpoint/holdpoint/runtime/mcptool"
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
@@ -45,6 +47,8 @@ type fakeSource struct {
 	mu    sync.Mutex
 	tools []string
 	reply func() (tool.Result, error)
+	// missing is what somebody has to do before calls; nil: nothing.
+	missing *tool.Connect
 }
 
 const (
@@ -82,7 +86,17 @@ func (*fakeSource) Probe(_ context.Context, _ tool.Server, step func(tool.Step))
 	return nil
 }
 
-func (*fakeSource) Ready(context.Context, tool.Server) (*tool.Connect, error) { return nil, nil }
+func (f *fakeSource) Ready(context.Context, tool.Server) (*tool.Connect, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.missing, nil
+}
+
+func (f *fakeSource) lack(missing *tool.Connect) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.missing = missing
+}
 
 func (*fakeSource) Forget(uuid.UUID) {}
 
@@ -101,6 +115,7 @@ type world struct {
 	discovery *tool.Discovery
 	agents    *agent.Service
 	people    *identity.Service
+	oauth     *oauthclient.Service
 	calls     *call.Service
 	api       *api.API
 	handler   http.Handler
@@ -130,14 +145,27 @@ func newWorld(t *testing.T) *world {
 	w.people, err = identity.New(identity.Config{Pool: pool, BootstrapToken: bootstrap, Logger: log, Now: time.Now})
 	check(t, err)
 	t.Cleanup(w.people.Close)
+	w.oauth, err = oauthclient.New(oauthclient.Config{
+		Pool: pool, Box: box, Identity: w.people, Logger: log, Now: time.Now, PublicURL: "https://holdpoint.test", Target: w.target,
+	})
+	check(t, err)
+	t.Cleanup(w.oauth.Close)
 	w.startCalls(log)
-	w.api, err = api.New(api.Config{Calls: w.calls, Agents: w.agents, Identity: w.people, Audit: pool, Logger: log})
+	w.api, err = api.New(api.Config{
+		Calls: w.calls, Agents: w.agents, Identity: w.people, OAuth: w.oauth, Audit: pool, Logger: log,
+	})
 	check(t, err)
 	mux := http.NewServeMux()
 	w.api.Mount(mux)
 	w.handler = mux
 	w.register()
 	return w
+}
+
+// target finds a skill's server, as the assembler does.
+func (w *world) target(ctx context.Context, key oauthclient.Key) (oauthclient.Target, error) {
+	_, server, err := w.agents.FreshSkill(ctx, key.SkillID)
+	return mcptool.Target(server.For(key.Principal)), err
 }
 
 func (w *world) startCalls(log *slog.Logger) {

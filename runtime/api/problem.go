@@ -30,6 +30,9 @@ const (
 	CodeSelfApproval     = "self_approval"
 	CodeStateConflict    = "state_conflict"
 	CodeInternal         = "internal"
+
+	CodeConnectionNeeded    = "connection_needed"    // somebody has to do something before the skill can be connected
+	CodeAuthorizationFailed = "authorization_failed" // on the way to the authorization server, or there
 )
 
 // Problem is the body of every error: RFC 9457 with a stable code.
@@ -106,8 +109,10 @@ func (a *API) translate(ctx context.Context, operation string, err error) *Probl
 	case isNotFound(err):
 		return problem(http.StatusNotFound, CodeNotFound, "there is no such thing here")
 	}
-	if registry := registryProblem(err); registry != nil {
-		return registry
+	for _, of := range []func(error) *Problem{registryProblem, connectionProblem} {
+		if p := of(err); p != nil {
+			return p
+		}
 	}
 	a.log.ErrorContext(ctx, "answer request", "operation", operation, "err", err)
 	return problem(http.StatusInternalServerError, CodeInternal, "something went wrong here; the server's log says what")

@@ -9,6 +9,7 @@ import (
 
 	"github.com/holdpoint/holdpoint/approval"
 	"github.com/holdpoint/holdpoint/internal/identity"
+	"github.com/holdpoint/holdpoint/oauthclient"
 	"github.com/holdpoint/holdpoint/runtime/agent"
 	"github.com/holdpoint/holdpoint/runtime/call"
 	"github.com/holdpoint/holdpoint/runtime/tool"
@@ -48,7 +49,7 @@ func specProblem(spec *agent.InvalidError, part string) *Problem {
 }
 
 func isNotFound(err error) bool {
-	for _, target := range []error{agent.ErrNotFound, call.ErrNotFound, approval.ErrNotFound, identity.ErrNotFound} {
+	for _, target := range []error{agent.ErrNotFound, call.ErrNotFound, approval.ErrNotFound, identity.ErrNotFound, oauthclient.ErrNotFound} {
 		if errors.Is(err, target) {
 			return true
 		}

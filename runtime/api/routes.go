@@ -2,6 +2,7 @@ package api
 
 import (
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/holdpoint/holdpoint/internal/identity"
@@ -12,6 +13,8 @@ type rule struct {
 	// Own: agents with a key, and every person; the operation shows and
 	// does only what is the caller's own, unless a role of Roles says more.
 	Own bool
+	// People: every person, and no agent; likewise.
+	People bool
 	// Roles: people with one of these.
 	Roles []identity.Role
 }
@@ -20,7 +23,7 @@ func (r rule) allows(c caller) bool {
 	if c.agent == nil && c.person == nil {
 		return false
 	}
-	return r.Own || c.has(r.Roles...)
+	return r.Own || r.People && c.person != nil || c.has(r.Roles...)
 }
 
 func (r rule) String() string {
@@ -31,6 +34,8 @@ func (r rule) String() string {
 	switch people := strings.Join(roles, " or "); {
 	case r.Own:
 		return "Agents and people for what is their own; all of it for the role " + people + "."
+	case r.People:
+		return "People for what is their own; all of it for the role " + people + "."
 	case people == "":
 		return "Nobody."
 	default:
@@ -78,7 +83,9 @@ func (r route) upTo(bytes int64) route {
 const applyBody = 8 << 20
 
 // routes is the table of all operations. None works that is not in it.
-func routes() []route { return append(registryRoutes(), workRoutes()...) }
+func routes() []route {
+	return slices.Concat(registryRoutes(), connectionRoutes(), workRoutes())
+}
 
 func operators() rule { return rule{Roles: []identity.Role{identity.Operator}} }
 func reviewers() rule { return rule{Roles: []identity.Role{identity.Reviewer}} }
@@ -103,6 +110,21 @@ func workRoutes() []route {
 		to("reject", "POST approvals/{id}/reject", "Reject the call, with a reason for its agent", reviewers()).checking(),
 
 		to("listAudit", "GET audit", "What happened, newest first", both()),
+	}
+}
+
+// connectionRoutes are about how Holdpoint is authorized to skills, and on whose behalf.
+func connectionRoutes() []route {
+	own := rule{People: true, Roles: operators().Roles}
+	return []route{
+		to("listConnections", "GET connections", "Connections to protected skill servers, newest first", own),
+		to("getConnection", "GET connections/{id}", "A connection, without its tokens", own),
+		to("disconnect", "POST connections/{id}/disconnect", "Forget a connection's tokens, and have them revoked", own),
+		to("connectSkill", "POST skills/{name}/connect", "Begin to connect a skill, in the browser of whoever asks", own),
+
+		to("listPeople", "GET people", "People, newest first", operators()),
+		to("linkPerson", "POST people/{id}/link", "Declare a person to be the same as another, whose connections they use", operators()),
+		to("unlinkPerson", "DELETE people/{id}/link", "Take a link back", operators()),
 	}
 }
 

@@ -1,0 +1,344 @@
+package api_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/google/uuid"
+
+	"github.com/holdpoint/holdpoint/internal/audit"
+	"github.com/holdpoint/holdpoint/internal/identity"
+	"github.com/holdpoint/holdpoint/runtime/agent"
+	"github.com/holdpoint/holdpoint/runtime/tool"
+)
+
+// protected is a skill server that wants a token, and its authorization server beside it.
+type protected struct {
+	*httptest.Server
+	closed atomic.Bool // the authorization server answers nothing of use
+	others []string    // authorization servers that the skill's server names too
+}
+
+const accessToken, refreshToken, clientSecret = "4ccess-s3cret", "r3fresh-s3cret", "cl1ent-s3cret"
+
+func newProtected(t *testing.T, others ...string) *protected {
+	t.Helper()
+	p := &protected{others: others}
+	mux := http.NewServeMux()
+	p.Server = httptest.NewServer(mux)
+	t.Cleanup(p.Close)
+	answer := func(body any) http.HandlerFunc {
+		return func(w http.ResponseWriter, _ *http.Request) {
+			if p.closed.Load() {
+				w.WriteHeader(http.StatusServiceUnavailable)
+				return
+			}
+			w.Header().Set("Content-Type", "application/json")
+			_ = json.NewEncoder(w).Encode(body)
+		}
+	}
+	mux.HandleFunc("/.well-known/oauth-protected-resource/mcp", answer(map[string]any{
+		"resource": p.URL + "/mcp", "authorization_servers": append([]string{p.URL}, others...), "scopes_supported": []string{"ledger.write"},
+	}))
+	mux.HandleFunc("/.well-known/oauth-authorization-server", answer(map[string]any{
+		"issuer": p.URL, "authorization_endpoint": p.URL + "/authorize", "token_endpoint": p.URL + "/token",
+		"registration_endpoint": p.URL + "/register", "code_challenge_methods_supported": []string{"S256"},
+		"response_types_supported": []string{"code"}, "authorization_response_iss_parameter_supported": true,
+	}))
+	mux.HandleFunc("/register", answer(map[string]any{"client_id": "c-1", "client_secret": clientSecret, "client_secret_expires_at": 0}))
+	mux.HandleFunc("/token", answer(map[string]any{
+		"access_token": accessToken, "token_type": "Bearer", "refresh_token": refreshToken, "expires_in": 3600, "scope": "ledger.read",
+	}))
+	return p
+}
+
+// protect registers a skill at the server.
+func (w *world) protect(p *protected, name, connection string) *agent.Skill {
+	w.t.Helper()
+	skill, err := w.agents.CreateSkill(w.t.Context(), audit.System(), agent.SkillSpec{
+		Name: name, Transport: tool.HTTP, URL: p.URL + "/mcp", Connection: connection,
+	})
+	check(w.t, err)
+	_, err = w.agents.Assign(w.t.Context(), audit.System(), w.billing.ID, agent.AssignmentSpec{Skill: name})
+	check(w.t, err)
+	return skill
+}
+
+// begin asks for the address at which a person connects a skill.
+func (w *world) begin(skill, token, body string) url.Values {
+	w.t.Helper()
+	v := w.post("skills/"+skill+"/connect", token, body).want(w.t, 200)
+	address, err := url.Parse(fmt.Sprint(v["authorization_url"]))
+	check(w.t, err)
+	if !strings.HasSuffix(address.Path, "/authorize") || len(v) != 1 {
+		w.t.Fatalf("got %v", v)
+	}
+	return address.Query()
+}
+
+// connect connects a skill, as the browser of a person would.
+func (w *world) connect(p *protected, skill, token string) {
+	w.t.Helper()
+	asked := w.begin(skill, token, "")
+	_, err := w.oauth.Callback(w.t.Context(), w.personID(token), url.Values{"state": asked["state"], "code": {"x"}, "iss": {p.URL}})
+	check(w.t, err)
+}
+
+// connections lists what somebody sees, and looks for secrets in it.
+func (w *world) connections(token, query string) []map[string]any {
+	w.t.Helper()
+	got := w.get("connections"+query, token)
+	for _, secret := range []string{accessToken, refreshToken, clientSecret} {
+		if strings.Contains(got.body, secret) {
+			w.t.Errorf("a secret is shown: %s", got.body)
+		}
+	}
+	var list []map[string]any
+	for _, item := range items(w.t, got.want(w.t, 200)) {
+		c, _ := item.(map[string]any)
+		list = append(list, c)
+	}
+	return list
+}
+
+// has checks fields of something that the API showed.
+func has(t *testing.T, what string, got map[string]any, fields string) {
+	t.Helper()
+	var want map[string]json.RawMessage
+	check(t, json.Unmarshal([]byte(fields), &want))
+	for name, value := range want {
+		text, err := json.Marshal(got[name])
+		check(t, err)
+		if string(text) != string(value) {
+			t.Errorf("%s: %s is %s, want %s", what, name, text, value)
+		}
+	}
+}
+
+func TestSharedConnection(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	p := newProtected(t)
+	skill := w.protect(p, "ledger", "")
+	w.post("skills/ledger/connect", w.reviewer, `{}`).problem(t, 403, "forbidden")
+	w.post("skills/nothing/connect", w.operator, `{}`).problem(t, 404, "not_found")
+	asked := w.begin(skill.ID.String(), w.operator, `{}`)
+	if asked.Get("code_challenge_method") != "S256" || asked.Get("resource") != p.URL+"/mcp" || asked.Get("client_id") != "c-1" {
+		t.Errorf("asked %v", asked)
+	}
+	has(t, "begun", w.connections(w.operator, "")[0], `{"state":"needs_connection","person":null,"who_can_resolve":"an operator",
+		"connected_at":null,"connected_by":null,"issuer":null,"scopes_granted":[]}`)
+	w.connect(p, "ledger", w.operator)
+	list := w.connections(w.operator, "?skill=ledger")
+	has(t, "connected", list[0], `{"skill":"ledger","state":"connected","person":null,"need":null,"reason":null,"who_can_resolve":null,
+		"grant":"authorization_code","issuer":"`+p.URL+`","resource":"`+p.URL+`/mcp","client_id":"c-1","scopes_granted":["ledger.read"],
+		"scopes_asked":["ledger.write"],"issuers":[],"renewable":true,"connected_by":"olga","error":null,"waiting_calls":0}`)
+	if len(list) != 1 || list[0]["connected_at"] == nil || list[0]["expires_at"] == nil || list[0]["refreshed_at"] == nil {
+		t.Errorf("got %v", list)
+	}
+	id := fmt.Sprint(list[0]["id"])
+	if got := w.connections(w.operator, "?skill=files"); len(got) != 0 {
+		t.Errorf("of another skill: %v", got)
+	}
+	w.get("connections?skill=nothing", w.operator).problem(t, 404, "not_found")
+	if got := w.connections(w.reviewer, ""); len(got) != 0 {
+		t.Errorf("a reviewer sees %v", got)
+	}
+	w.get("connections/"+id, w.reviewer).problem(t, 404, "not_found")
+	w.post("connections/"+id+"/disconnect", w.reviewer, "").problem(t, 404, "not_found")
+	has(t, "got", w.get("connections/"+id, w.operator).want(t, 200), `{"id":"`+id+`","state":"connected"}`)
+	has(t, "disconnected", w.post("connections/"+id+"/disconnect", w.operator, "").want(t, 200), `{"state":"needs_connection",
+		"need":"reconnect","reason":"it was disconnected","who_can_resolve":"an operator","connected_at":null,"scopes_granted":[]}`)
+	for _, nothing := range []string{uuid.NewString(), "x"} {
+		w.get("connections/"+nothing, w.operator).problem(t, 404, "not_found")
+		w.post("connections/"+nothing+"/disconnect", w.operator, "").problem(t, 404, "not_found")
+	}
+}
+
+func TestOwnConnections(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	p := newProtected(t)
+	w.protect(p, "ledger", "per_user")
+	vera, walt := w.token("vera", identity.Reviewer), w.token("walt", identity.Reviewer)
+	w.connect(p, "ledger", vera)
+	w.connect(p, "ledger", w.operator)
+	own := w.connections(vera, "")
+	if len(own) != 1 || len(w.connections(walt, "")) != 0 || len(w.connections(w.operator, "")) != 2 {
+		t.Fatalf("vera sees %v", own)
+	}
+	veras, id := w.personID(vera), fmt.Sprint(own[0]["id"])
+	has(t, "own", own[0], `{"state":"connected","person":{"id":"`+veras.String()+`","name":"vera"},"connected_by":"vera"}`)
+	w.get("connections/"+id, walt).problem(t, 404, "not_found")
+	w.post("connections/"+id+"/disconnect", walt, "").problem(t, 404, "not_found")
+	has(t, "still", w.get("connections/"+id, vera).want(t, 200), `{"state":"connected"}`)
+
+	// The key of an old connection must not end the one that all share now.
+	_, err := w.agents.UpdateSkill(t.Context(), audit.System(), w.skillID("ledger"), patch(t, `{"connection":"shared"}`))
+	check(t, err)
+	w.connect(p, "ledger", w.operator)
+	w.post("connections/"+id+"/disconnect", vera, "").problem(t, 409, "state_conflict")
+	states := map[any]int{}
+	for _, c := range w.connections(w.operator, "") {
+		states[c["state"]]++
+	}
+	if states["connected"] != 3 {
+		t.Errorf("states %v", states)
+	}
+	_, err = w.agents.UpdateSkill(t.Context(), audit.System(), w.skillID("ledger"), patch(t, `{"connection":"per_user"}`))
+	check(t, err)
+	has(t, "ended by an operator", w.post("connections/"+id+"/disconnect", w.operator, "").want(t, 200),
+		`{"state":"needs_connection","who_can_resolve":"vera"}`)
+}
+
+func (w *world) skillID(name string) uuid.UUID {
+	w.t.Helper()
+	skill, err := w.agents.SkillByName(w.t.Context(), name)
+	check(w.t, err)
+	return skill.ID
+}
+
+func patch(t *testing.T, text string) agent.SkillPatch {
+	t.Helper()
+	var p agent.SkillPatch
+	check(t, json.Unmarshal([]byte(text), &p))
+	return p
+}
+
+func TestLinkedPeopleShareAConnection(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	p := newProtected(t)
+	w.protect(p, "ledger", "per_user")
+	vera, second := w.token("vera", identity.Reviewer), w.token("vera at work", identity.Reviewer)
+	w.connect(p, "ledger", vera)
+	path := "people/" + w.personID(second).String() + "/link"
+	linked := w.post(path, w.operator, fmt.Sprintf(`{"same_as":%q}`, w.personID(vera))).want(t, 200)
+	link, _ := linked["link"].(map[string]any)
+	has(t, "link", link, `{"same_as":{"id":"`+w.personID(vera).String()+`","name":"vera"},"by":"olga"}`)
+	own := w.connections(second, "")
+	if len(own) != 1 {
+		t.Fatalf("got %v", own)
+	}
+	has(t, "linked", own[0], `{"connected_by":"vera"}`)
+	id := fmt.Sprint(own[0]["id"])
+	w.get("connections/"+id, second).want(t, 200)
+	w.send("DELETE", "/api/v1/"+path, w.operator, "").want(t, 204)
+	w.get("connections/"+id, second).problem(t, 404, "not_found")
+	w.send("DELETE", "/api/v1/"+path, w.operator, "").problem(t, 404, "not_found")
+}
+
+func TestPeople(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	vera, walt := w.personID(w.token("vera", identity.Reviewer)), w.personID(w.token("walt", identity.Reviewer))
+	for _, test := range []struct {
+		person, same string
+		status       int
+		code         string
+	}{
+		{vera.String(), vera.String(), 422, "invalid_request"},
+		{vera.String(), "vera", 422, "invalid_request"},
+		{vera.String(), uuid.NewString(), 422, "invalid_request"},
+		{uuid.NewString(), vera.String(), 404, "not_found"},
+		{"x", vera.String(), 404, "not_found"},
+	} {
+		got := w.post("people/"+test.person+"/link", w.operator, fmt.Sprintf(`{"same_as":%q}`, test.same))
+		got.problem(t, test.status, test.code)
+		if test.status == 422 && !strings.Contains(got.body, `"location":"body.same_as"`) {
+			t.Errorf("got %s", got.body)
+		}
+	}
+	w.post("people/"+vera.String()+"/link", w.operator, fmt.Sprintf(`{"same_as":%q}`, walt)).want(t, 200)
+	w.post("people/"+walt.String()+"/link", w.operator, fmt.Sprintf(`{"same_as":%q}`, vera)).problem(t, 422, "invalid_request")
+	links := map[string]any{}
+	cursor, pages := "", 0
+	for more := true; more; pages++ {
+		page := w.get("people?limit=2"+cursor, w.operator).want(t, 200)
+		for _, item := range items(t, page) {
+			person, _ := item.(map[string]any)
+			links[fmt.Sprint(person["name"])] = person["link"]
+		}
+		var next string
+		if next, more = page["next_cursor"].(string); more {
+			cursor = "&cursor=" + next
+		}
+	}
+	if len(links) != 4 || pages != 2 || links["vera"] == nil || links["walt"] != nil {
+		t.Errorf("%d pages: %v", pages, links)
+	}
+}
+
+func TestConnectErrors(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	p := newProtected(t, "https://other.example")
+	w.protect(p, "ledger", "")
+	needed := w.post("skills/ledger/connect", w.operator, `{}`).problem(t, 409, "connection_needed")
+	if detail := fmt.Sprint(needed["detail"]); !strings.Contains(detail, p.URL) || !strings.Contains(detail, "https://other.example") {
+		t.Errorf("detail %s", detail)
+	}
+	w.begin("ledger", w.operator, fmt.Sprintf(`{"issuer":%q}`, p.URL))
+	w.post("skills/ledger/connect", w.operator, `{"issuer":"https://elsewhere.example"}`).problem(t, 502, "authorization_failed")
+	w.post("skills/ledger/connect", w.operator, `{"issuer":"`+nul+`"}`).problem(t, 422, "invalid_request")
+	w.post("skills/ledger/connect", w.operator, `{"who":"me"}`).problem(t, 422, "invalid_request")
+
+	down := newProtected(t)
+	w.protect(down, "away", "")
+	down.closed.Store(true)
+	failed := w.post("skills/away/connect", w.operator, "").problem(t, 502, "authorization_failed")
+	has(t, "failing", w.connections(w.operator, "?skill=away")[0], `{"state":"failing","who_can_resolve":"an operator"}`)
+	if detail := fmt.Sprint(failed["detail"]); !strings.Contains(detail, "503") {
+		t.Errorf("detail %s", detail)
+	}
+
+	for name, spec := range map[string]agent.SkillSpec{
+		"keyed":   {Transport: tool.HTTP, URL: p.URL + "/mcp", Headers: map[string]string{"authorization": "Bearer x"}},
+		"machine": {Transport: tool.HTTP, URL: p.URL + "/mcp", OAuth: &agent.OAuthSpec{Grant: tool.ClientCredentials, ClientID: "c"}},
+		"local":   {Transport: tool.Stdio, Command: []string{"true"}},
+	} {
+		spec.Name = name
+		_, err := w.agents.CreateSkill(t.Context(), audit.System(), spec)
+		check(t, err)
+		w.post("skills/"+name+"/connect", w.operator, "").problem(t, 409, "state_conflict")
+		if got := w.connections(w.operator, "?skill="+name); len(got) != 0 {
+			t.Errorf("%s: got %v", name, got)
+		}
+	}
+}
+
+func TestCallsThatWaitForAConnection(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	p := newProtected(t)
+	w.protect(p, "ledger", "per_user")
+	vera := w.token("vera", identity.Reviewer)
+	w.connect(p, "ledger", vera)
+	w.source.lack(&tool.Connect{Reason: "nobody has connected this skill yet"})
+	id := w.submit("ledger__write", `{"n":1}`, w.personID(vera))
+	w.submit("ledger__write", `{"n":2}`, w.personID(vera))
+	w.submit("files__write", `{"n":3}`, uuid.Nil)
+	want := `{"status":"needs_connection","message":"nobody has connected this skill yet","skill":"ledger"}`
+	one := w.get("calls/"+id.String(), vera).want(t, 200)
+	has(t, "call", one, want)
+	listed := items(t, w.get("calls?agent=billing&status=needs_connection", w.operator).want(t, 200))
+	if len(listed) != 3 {
+		t.Fatalf("listed %v", listed)
+	}
+	for _, item := range append(listed, one) {
+		c, _ := item.(map[string]any)
+		if c["deadline"] == nil {
+			t.Errorf("no deadline: %v", c)
+		}
+	}
+	has(t, "connection", w.connections(vera, "")[0], `{"waiting_calls":2}`)
+	w.post("calls/"+id.String()+"/cancel", vera, "").want(t, 200)
+	has(t, "cancelled", w.get("calls/"+id.String(), vera).want(t, 200), `{"status":"cancelled","deadline":null}`)
+	has(t, "connection", w.connections(vera, "")[0], `{"waiting_calls":1}`)
+}
