@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/spf13/cobra"
 
 	"github.com/holdpoint/holdpoint/cmd/holdpoint/internal/cli"
@@ -42,6 +43,10 @@ func newDemoCmd(e *cli.Env) *cobra.Command {
 		Long: `Start everything in one process on a private database: two small skills, and an agent that
 reads an inbox (auto-approved) and wants to save what it finds (parked until you decide).
 
+The server where it saves takes tokens only: the terminal shows how Holdpoint is refused, finds
+the authorization server, gets a token for this one server, and the right to write only when
+a call that you approved needs it.
+
 The link that is printed signs you in, once. Ctrl-C stops all of it; the next start goes on with
 the same data.`,
 		Example: "  holdpoint demo --open",
@@ -65,16 +70,82 @@ the same data.`,
 	return cli.ServerSettings(cmd)
 }
 
-// show writes lines to the terminal, each whole.
+// show writes lines to the terminal, each whole. Before each it writes what the audit has on calls by
+// then, so that what led to something is shown before it.
 type show struct {
-	mu  sync.Mutex
 	out io.Writer
+	ctx context.Context // ends with the demo
+	db  *pgxpool.Pool
+
+	mu   sync.Mutex
+	seen map[int64]bool // the latest events, by id: one may commit later than a newer one
+}
+
+// demoAudit bounds the reading of events: a line does not wait longer for what came before it.
+const demoAudit = time.Second
+
+func newShow(ctx context.Context, out io.Writer, db *pgxpool.Pool) (*show, error) {
+	s := &show{out: out, ctx: ctx, db: db, seen: map[int64]bool{}}
+	_, err := s.news() // what earlier runs did is none
+	return s, err
+}
+
+// news are the events that were not there when it was asked last, oldest first.
+func (s *show) news() ([]audit.Event, error) {
+	ctx, cancel := context.WithTimeout(s.ctx, demoAudit)
+	defer cancel()
+	events, err := audit.List(ctx, s.db, audit.Filter{Limit: 100})
+	if err != nil {
+		return nil, err
+	}
+	var fresh []audit.Event
+	now := map[int64]bool{}
+	for _, e := range slices.Backward(events) {
+		if now[e.ID] = true; !s.seen[e.ID] {
+			fresh = append(fresh, e)
+		}
+	}
+	s.seen = now
+	return fresh, nil
 }
 
 func (s *show) line(text string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.catchUp()
+	s.write(text)
+}
+
+func (s *show) write(text string) {
 	_, _ = fmt.Fprintf(s.out, "%s  %s\n", time.Now().Format("15:04:05"), text) // a terminal that is gone is no reason to stop
+}
+
+// watch shows what happens to calls while nobody has a line to show.
+func (s *show) watch() {
+	ticker := time.NewTicker(demoPoll)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-s.ctx.Done():
+			return
+		case <-ticker.C:
+		}
+		s.mu.Lock()
+		s.catchUp()
+		s.mu.Unlock()
+	}
+}
+
+func (s *show) catchUp() {
+	events, err := s.news()
+	if err != nil {
+		return // the database is stopping, or will answer next time
+	}
+	for _, e := range events {
+		if text := eventLine(e); text != "" {
+			s.write(text)
+		}
+	}
 }
 
 func runDemo(ctx context.Context, e *cli.Env, settings serverSettings, open bool) error {
@@ -84,11 +155,19 @@ func runDemo(ctx context.Context, e *cli.Env, settings serverSettings, open bool
 	if err != nil {
 		return err
 	}
-	skills := &demo.Skills{Dir: filepath.Join(settings.DataDir, demoFilesFolder), Version: e.Version}
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	skills.Mount(ctx, s.mux)
-	terminal := &show{out: e.Stdout}
+	terminal, err := newShow(ctx, e.Stdout, s.db.Pool())
+	if err != nil {
+		return errors.Join(err, s.close())
+	}
+	skills := &demo.Skills{
+		Dir: filepath.Join(settings.DataDir, demoFilesFolder), Version: e.Version,
+		URL: "http://" + s.listener.Addr().String(), Now: time.Now, Say: terminal.line,
+	}
+	if err := skills.Mount(ctx, s.mux); err != nil {
+		return errors.Join(err, s.close())
+	}
 	var background sync.WaitGroup
 	served := make(chan error, 1)
 	go func() { served <- s.serve(ctx) }()
@@ -103,13 +182,8 @@ func runDemo(ctx context.Context, e *cli.Env, settings serverSettings, open bool
 	return err
 }
 
-// startDemo registers the agent and its skills, shows the link, and lets the agent begin.
+// startDemo shows the link, registers the agent and its skills, and lets the agent begin.
 func startDemo(ctx context.Context, s *server, skills *demo.Skills, terminal *show, background *sync.WaitGroup, open bool) error {
-	base := "http://" + s.listener.Addr().String()
-	key, err := registerDemo(ctx, s, base)
-	if err != nil {
-		return err
-	}
 	secret, err := s.runtime.Identity.CreateSignInLink(ctx, demoPerson,
 		[]identity.Role{identity.Reviewer, identity.Operator}, demoLinkTTL)
 	if err != nil {
@@ -122,14 +196,14 @@ func startDemo(ctx context.Context, s *server, skills *demo.Skills, terminal *sh
 			terminal.line("demo     no browser could be opened: " + err.Error())
 		}
 	}
-	last, err := lastEvent(ctx, s)
+	key, err := registerDemo(ctx, s, skills.URL)
 	if err != nil {
 		return err
 	}
-	background.Go(func() { watchEvents(ctx, s, terminal, last) })
+	background.Go(terminal.watch)
 	background.Go(func() {
 		scripted := &demo.Agent{
-			Endpoint: base + "/agents/" + demo.AgentName + "/mcp", Key: key, Version: s.version,
+			Endpoint: skills.URL + "/agents/" + demo.AgentName + "/mcp", Key: key, Version: s.version,
 			Skills: skills, Dash: s.settings.PublicURL, Say: terminal.line,
 		}
 		if err := scripted.Run(ctx); err != nil && !demo.Ended(err) && ctx.Err() == nil {
@@ -148,40 +222,6 @@ func registerDemo(ctx context.Context, s *server, base string) (string, error) {
 	}
 	key, err := demo.Register(ctx, base, token)
 	return key, errors.Join(err, people.RevokeToken(ctx, uuid.Nil, id))
-}
-
-func lastEvent(ctx context.Context, s *server) (int64, error) {
-	events, err := audit.List(ctx, s.db.Pool(), audit.Filter{Limit: 1})
-	if err != nil || len(events) == 0 {
-		return 0, err
-	}
-	return events[0].ID, nil
-}
-
-// watchEvents shows what happens to calls, as the audit has it.
-func watchEvents(ctx context.Context, s *server, terminal *show, last int64) {
-	ticker := time.NewTicker(demoPoll)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-		}
-		events, err := audit.List(ctx, s.db.Pool(), audit.Filter{Limit: 100})
-		if err != nil {
-			continue // the database is stopping, or will answer next time
-		}
-		for _, e := range slices.Backward(events) {
-			if e.ID <= last {
-				continue
-			}
-			last = e.ID
-			if text := eventLine(e); text != "" {
-				terminal.line(text)
-			}
-		}
-	}
 }
 
 var eventTexts = map[string]string{

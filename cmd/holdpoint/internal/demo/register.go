@@ -27,7 +27,12 @@ func Register(ctx context.Context, base, token string) (key string, err error) {
 	_, err = api.Post(ctx, "apply", object{"spec": object{
 		"skills": []object{
 			{"name": InboxSkill, "transport": "http", "url": base + InboxPath, "auto_approve": true},
-			{"name": DriveSkill, "transport": "http", "url": base + DrivePath, "approval_timeout": approvalTimeout.String()},
+			{
+				"name": DriveSkill, "transport": "http", "url": base + DrivePath, "approval_timeout": approvalTimeout.String(),
+				// The drive's server names its issuer itself; here it says that the client is known there, also
+				// when the demo has another port than last time.
+				"oauth": object{"grant": "client_credentials", "client_id": ClientID, "issuer": base + IssuerPath},
+			},
 		},
 		"agents": []object{{
 			"name": AgentName, "instructions": "You file invoices.",

@@ -1,6 +1,6 @@
-// Package demo owns what `holdpoint demo` shows: two small skills served over MCP,
-// and a scripted agent that uses them through Holdpoint as any MCP client would.
-// Nothing outside the demo depends on it.
+// Package demo owns what `holdpoint demo` shows: two small skills served over MCP, one of them
+// protected, with the authorization server that issues tokens for it, and a scripted agent that
+// uses them through Holdpoint as any MCP client would. Nothing outside the demo depends on it.
 package demo
 
 import (
@@ -16,16 +16,27 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
 // The names of the demo's skills, and where [Skills.Mount] serves them.
 const (
-	InboxSkill = "inbox" // read-only, auto-approved
-	DriveSkill = "drive" // writes files, gated
+	InboxSkill = "inbox" // read-only, auto-approved, open to all
+	DriveSkill = "drive" // writes files, gated, protected
 	InboxPath  = "/demo/skills/inbox/mcp"
 	DrivePath  = "/demo/skills/drive/mcp"
+
+	// IssuerPath is where the drive's authorization server is, and ClientID what Holdpoint is called there.
+	IssuerPath = "/demo/auth"
+	ClientID   = "holdpoint"
+	// clientKeys is where Holdpoint publishes its keys.
+	clientKeys = "/oauth/jwks.json"
+
+	// The drive's scopes.
+	readScope  = "drive.read"
+	writeScope = "drive.write"
 )
 
 // Skills are the demo's skill servers.
@@ -34,6 +45,11 @@ type Skills struct {
 	Dir string
 	// Version is told to clients.
 	Version string
+	// URL is the origin of all that is mounted, and of Holdpoint.
+	URL string
+	Now func() time.Time
+	// Say is told what happens, for the terminal.
+	Say func(line string)
 }
 
 // Invoice is one invoice that waits in the demo's inbox.
@@ -58,11 +74,24 @@ func Inbox() []Invoice {
 	}
 }
 
-// Mount adds the two endpoints. Streams that clients keep open for news end
-// with ctx: they would hold up the shutdown of the server that they are part of.
-func (s *Skills) Mount(ctx context.Context, mux *http.ServeMux) {
+// Mount adds the two endpoints, and the authorization server. Streams that clients keep open for
+// news end with ctx: they would hold up the shutdown of the server that they are part of.
+func (s *Skills) Mount(ctx context.Context, mux *http.ServeMux) error {
+	issuer, err := NewAuthServer(AuthConfig{
+		Issuer: s.URL + IssuerPath, ClientID: ClientID, ClientKeys: s.URL + clientKeys,
+		Resources: map[string][]string{s.URL + DrivePath: {readScope, writeScope}},
+		Now:       s.Now, Say: s.Say,
+	})
+	if err != nil {
+		return err
+	}
+	issuer.Mount(mux)
+	NewGuard(GuardConfig{
+		Name: DriveSkill, Resource: s.URL + DrivePath, Issuer: issuer.Issuer, Scope: readScope, Call: writeScope,
+		Next: handler(ctx, s.drive()), Now: s.Now, Say: s.Say,
+	}).Mount(mux)
 	mux.Handle(InboxPath, handler(ctx, s.inbox()))
-	mux.Handle(DrivePath, handler(ctx, s.drive()))
+	return nil
 }
 
 func handler(ctx context.Context, server *mcp.Server) http.Handler {
