@@ -28,7 +28,9 @@ func TestDemo(t *testing.T) {
 		}
 		return nil
 	})
-	approveInDashboard(t, p, w.dataDir, signInLink.FindString(p.Stdout()))
+	seen := showsInOrder(t, p, 0, firstToken(p)...)
+	first := approveInDashboard(t, p, w.dataDir, signInLink.FindString(p.Stdout()))
+	showsInOrder(t, p, seen, tokenToWrite(p, first)...)
 	shown := pendingInvoice(t, p, "invoice-2026-002")
 	if err := operator(p).Reject(t.Context(), shown, "not this one"); err != nil {
 		t.Fatal(err)
@@ -45,14 +47,66 @@ func TestDemo(t *testing.T) {
 		t.Errorf("PostgreSQL outlives the demo: %v", err)
 	}
 	again := program.Serve(t, o)
-	approveInvoice(t, again, w.dataDir, "invoice-2026-003")
+	last := approveInvoice(t, again, w.dataDir, "invoice-2026-003")
+	// The authorization server has a new key, so what it issued before is no good any more.
+	showsInOrder(t, again, 0, tokenToWrite(again, last)...)
 	if err := again.Interrupt(t); err != nil {
 		t.Errorf("after Ctrl-C: %v", err)
 	}
+	for _, run := range []*holdpoint.Process{p, again} {
+		if leaked := anyJWT.FindString(run.Stdout()); leaked != "" {
+			t.Errorf("%s is printed", leaked)
+		}
+	}
 }
 
-// approveInDashboard is the newcomer: follows the link, looks at the call, approves it.
-func approveInDashboard(t *testing.T, p *holdpoint.Process, dataDir, link string) {
+// firstToken are the lines about how Holdpoint gets to see the tools of the protected skill.
+func firstToken(p *holdpoint.Process) []string {
+	drive := p.URL + "/demo/skills/drive/mcp"
+	return []string{
+		"drive    refused a request without a token (401); where to get one: " + p.URL + "/.well-known/oauth-protected-resource/demo/skills/drive/mcp",
+		"drive    named its authorization server: " + p.URL + "/demo/auth",
+		"auth     told where tokens are to be had: " + p.URL + "/demo/auth/token",
+		"auth     issued a token to holdpoint: for " + drive + ", scope drive.read, good for 2m0s",
+		"drive    let a request in: its token is good",
+		"agent    sees the tool drive__save_csv",
+	}
+}
+
+// tokenToWrite are the lines about a call that was approved: nothing is allowed to write before.
+func tokenToWrite(p *holdpoint.Process, approved holdpoint.Approval) []string {
+	id := "…" + approved.CallID[len(approved.CallID)-6:]
+	return []string{
+		"reviewer approved the call " + id,
+		"gate     claimed the call " + id + " and sends it",
+		"drive    refused a call (403): its token has not the scope drive.write",
+		"auth     issued a token to holdpoint: for " + p.URL + "/demo/skills/drive/mcp, scope drive.read drive.write, good for 2m0s",
+		"drive    let a call in: its token is good",
+		"gate     the call " + id + " succeeded",
+	}
+}
+
+// anyJWT finds access tokens and client assertions.
+var anyJWT = regexp.MustCompile(`eyJ[A-Za-z0-9_-]{8,}[A-Za-z0-9_.-]*`)
+
+// showsInOrder waits for lines on the terminal, one after the other, and returns where the last one ends.
+func showsInOrder(t *testing.T, p *holdpoint.Process, from int, lines ...string) int {
+	t.Helper()
+	for _, line := range lines {
+		eventually.Succeeds(t, patience, "the line "+line, func() error {
+			at := strings.Index(p.Stdout()[from:], "  "+line+"\n")
+			if at < 0 {
+				return errors.New("it is not shown after the one before")
+			}
+			from += at + len(line)
+			return nil
+		})
+	}
+	return from
+}
+
+// approveInDashboard is the newcomer: follows the link, looks at the call, approves it, and returns what that was.
+func approveInDashboard(t *testing.T, p *holdpoint.Process, dataDir, link string) holdpoint.Approval {
 	t.Helper()
 	shown := pendingInvoice(t, p, "invoice-2026-001")
 	b := holdpoint.NewBrowser(t)
@@ -82,6 +136,7 @@ func approveInDashboard(t *testing.T, p *holdpoint.Process, dataDir, link string
 	if thief.Has("queue") || !thief.Has("sign-in-error") {
 		t.Errorf("a link that was used signs in again:\n%s", thief.Text())
 	}
+	return shown
 }
 
 func invoiceFile(dataDir, invoice string) string {
@@ -109,12 +164,14 @@ func pendingInvoice(t *testing.T, p *holdpoint.Process, invoice string) holdpoin
 }
 
 // approveInvoice approves saving an invoice.
-func approveInvoice(t *testing.T, p *holdpoint.Process, dataDir, invoice string) {
+func approveInvoice(t *testing.T, p *holdpoint.Process, dataDir, invoice string) holdpoint.Approval {
 	t.Helper()
-	if err := operator(p).Approve(t.Context(), pendingInvoice(t, p, invoice)); err != nil {
+	shown := pendingInvoice(t, p, invoice)
+	if err := operator(p).Approve(t.Context(), shown); err != nil {
 		t.Fatal(err)
 	}
 	awaitInvoice(t, dataDir, invoice)
+	return shown
 }
 
 // awaitInvoice returns the file of an invoice when it appears.
