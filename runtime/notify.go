@@ -95,4 +95,5 @@ func (rt *Runtime) forget() {
 	rt.Identity.Invalidate()
 	rt.Discovery.Invalidate()
 	rt.Agents.Invalidate()
+	rt.mcp.CatalogueMayHaveChanged()
 }

@@ -26,27 +26,42 @@ type caller struct {
 // authenticate finds the caller, or answers. An unknown agent, a key of
 // another agent and no credential at all get the same answer.
 func (x *exchange) authenticate() bool {
-	name := x.r.PathValue("agent")
-	token, personal, ok := credential(x.r.Header)
-	if !ok {
-		x.challenge(name)
-		return false
-	}
-	err := x.asAgent(name, token)
-	if errors.Is(err, agent.ErrUnauthenticated) && personal {
-		err = x.asPerson(name, token)
-	}
+	who, err := x.identify()
 	switch {
 	case err == nil:
+		x.caller = who
 		return true
 	case errors.Is(err, agent.ErrUnauthenticated):
-		x.challenge(name)
+		x.challenge(x.r.PathValue("agent"))
 	default:
 		id := x.logFailure("authenticate", err)
 		x.w.Header().Set("Retry-After", "1")
 		http.Error(x.w, "internal error "+id, http.StatusServiceUnavailable)
 	}
 	return false
+}
+
+func (x *exchange) identify() (caller, error) {
+	name := x.r.PathValue("agent")
+	token, personal, ok := credential(x.r.Header)
+	if !ok {
+		return caller{}, agent.ErrUnauthenticated
+	}
+	who, err := x.asAgent(name, token)
+	if errors.Is(err, agent.ErrUnauthenticated) && personal {
+		return x.asPerson(name, token)
+	}
+	return who, err
+}
+
+// revoked reports whether the credential that a long response began with is no longer the caller's.
+// While that cannot be found out it still is: nothing of use to anybody else can be found out either.
+func (x *exchange) revoked() bool {
+	who, err := x.identify()
+	if err == nil {
+		return who.agent.ID != x.agent.ID || who.principal != x.principal
+	}
+	return errors.Is(err, agent.ErrUnauthenticated)
 }
 
 // credential finds the one credential of a request, and whether it may be a
@@ -68,38 +83,36 @@ func credential(h http.Header) (token string, personal, ok bool) {
 	}
 }
 
-func (x *exchange) asAgent(name, key string) error {
+func (x *exchange) asAgent(name, key string) (caller, error) {
 	a, err := x.Agents.Authenticate(x.r.Context(), key)
 	if err != nil {
-		return err
+		return caller{}, err
 	}
 	if a.Name != name {
-		return agent.ErrUnauthenticated
+		return caller{}, agent.ErrUnauthenticated
 	}
-	x.caller = caller{agent: a}
-	return nil
+	return caller{agent: a}, nil
 }
 
-func (x *exchange) asPerson(name, token string) error {
+func (x *exchange) asPerson(name, token string) (caller, error) {
 	access, err := x.Identity.Authenticate(x.r.Context(), token)
 	if errors.Is(err, identity.ErrUnauthenticated) {
-		return agent.ErrUnauthenticated
+		return caller{}, agent.ErrUnauthenticated
 	}
 	if err != nil {
-		return err
+		return caller{}, err
 	}
 	if !access.MayActAs(name) {
-		return agent.ErrUnauthenticated
+		return caller{}, agent.ErrUnauthenticated
 	}
 	a, err := x.Agents.AgentByName(x.r.Context(), name)
 	if errors.Is(err, agent.ErrNotFound) {
-		return agent.ErrUnauthenticated
+		return caller{}, agent.ErrUnauthenticated
 	}
 	if err != nil {
-		return err
+		return caller{}, err
 	}
-	x.caller = caller{agent: a, principal: access.Person.ID}
-	return nil
+	return caller{agent: a, principal: access.Person.ID}, nil
 }
 
 func (x *exchange) challenge(name string) {

@@ -1,6 +1,7 @@
 package mcpserver
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -32,12 +33,6 @@ type exchange struct {
 	broken    error // the first write that failed
 }
 
-// get and the server's own stream: there is none yet.
-func (x *exchange) get() {
-	x.w.Header().Set("Allow", "POST, DELETE")
-	http.Error(x.w, "this endpoint offers no stream of its own; send requests by POST", http.StatusMethodNotAllowed)
-}
-
 // delete ends a session. Calls made in it go their way.
 func (x *exchange) delete() {
 	session := x.r.Header.Get(headerSession)
@@ -46,11 +41,9 @@ func (x *exchange) delete() {
 		http.Error(x.w, "there is no session to end", http.StatusMethodNotAllowed)
 		return
 	}
-	id, err := uuid.Parse(session)
+	id, err := sessionID(session)
 	if err == nil {
 		err = x.Agents.EndConversation(x.r.Context(), x.agent.ID, x.principal, id)
-	} else {
-		err = agent.ErrNotFound
 	}
 	switch {
 	case errors.Is(err, agent.ErrNotFound):
@@ -58,8 +51,18 @@ func (x *exchange) delete() {
 	case err != nil:
 		http.Error(x.w, "internal error "+x.logFailure("end conversation", err), http.StatusInternalServerError)
 	default:
+		x.watch.end(id)
 		x.w.WriteHeader(http.StatusNoContent)
 	}
+}
+
+// sessionID reads a session's id; what is none is an unknown session.
+func sessionID(text string) (uuid.UUID, error) {
+	id, err := uuid.Parse(text)
+	if err != nil {
+		return uuid.Nil, agent.ErrNotFound
+	}
+	return id, nil
 }
 
 func (x *exchange) unknownSession() {
@@ -137,6 +140,8 @@ func (x *exchange) dispatch() {
 		x.listTools()
 	case method == "server/discover" && x.modern:
 		x.discover()
+	case method == "subscriptions/listen" && x.modern:
+		x.listen()
 	case method == "initialize" && !x.modern:
 		x.initialize()
 	case method == "ping" && !x.modern:
@@ -156,18 +161,13 @@ func (x *exchange) conversation() (*agent.Conversation, bool) {
 	var err error
 	switch {
 	case x.modern:
-		found, err = x.named(x.msg.meta.conversation)
+		found, err = x.named(x.r.Context(), x.conversationName(), x.self())
 	case session != "":
-		id, badID := uuid.Parse(session)
-		if badID != nil {
-			x.unknownSession()
-			return nil, false
-		}
-		found, err = x.Agents.Conversation(x.r.Context(), x.agent.ID, x.principal, id)
+		found, err = x.ofSession(x.r.Context(), session)
 	case x.r.Header.Get(headerVersion) == "":
-		found, err = x.named(x.msg.meta.conversation)
+		found, err = x.named(x.r.Context(), x.conversationName(), x.self())
 	default:
-		http.Error(x.w, "the Mcp-Session-Id header is missing; start a session with initialize", http.StatusBadRequest)
+		x.sessionMissing()
 		return nil, false
 	}
 	switch {
@@ -181,16 +181,38 @@ func (x *exchange) conversation() (*agent.Conversation, bool) {
 	return nil, false
 }
 
-// named is the conversation of clients without sessions.
-func (x *exchange) named(name string) (*agent.Conversation, error) {
-	if name == "" {
-		name = "day:" + x.Now().UTC().Format(time.DateOnly)
+func (x *exchange) sessionMissing() {
+	http.Error(x.w, "the Mcp-Session-Id header is missing; start a session with initialize", http.StatusBadRequest)
+}
+
+func (x *exchange) ofSession(ctx context.Context, session string) (*agent.Conversation, error) {
+	id, err := sessionID(session)
+	if err != nil {
+		return nil, err
 	}
+	return x.Agents.Conversation(ctx, x.agent.ID, x.principal, id)
+}
+
+// conversationName names the conversation of a client without sessions, as of now.
+func (x *exchange) conversationName() string {
+	if name := x.msg.meta.conversation; name != "" {
+		return name
+	}
+	return "day:" + x.Now().UTC().Format(time.DateOnly)
+}
+
+// named is the conversation of clients without sessions.
+func (x *exchange) named(ctx context.Context, name string, client json.RawMessage) (*agent.Conversation, error) {
 	version := modernVersion
 	if !x.modern {
 		version = ""
 	}
-	return x.Agents.NamedConversation(x.r.Context(), x.agent, x.principal, name, version, x.client(x.msg.meta.clientInfo, x.msg.meta.capabilities))
+	return x.Agents.NamedConversation(ctx, x.agent, x.principal, name, version, client)
+}
+
+// self is what the request says of its client.
+func (x *exchange) self() json.RawMessage {
+	return x.client(x.msg.meta.clientInfo, x.msg.meta.capabilities)
 }
 
 // internal answers what is our fault. The client gets an id to ask us about,

@@ -146,6 +146,8 @@ type fakeAgents struct {
 	conversations map[uuid.UUID]*agent.Conversation
 	clients       []json.RawMessage
 	err           error
+	looks         int          // at conversations
+	look          func() error // what a look meets, if anything
 }
 
 func newFakeAgents(t testing.TB, tools ...string) *fakeAgents {
@@ -158,20 +160,80 @@ func newFakeAgents(t testing.TB, tools ...string) *fakeAgents {
 		keys:          map[string]string{"key-billing": "billing", "key-other": "other"},
 		conversations: map[uuid.UUID]*agent.Conversation{},
 	}
-	var entries []agent.Entry
-	skill := uuid.New()
-	for _, definition := range tools {
+	f.catalogue = catalogue(t, tools...)
+	return f
+}
+
+func catalogue(t testing.TB, tools ...string) *agent.Catalogue {
+	t.Helper()
+	entries := make([]agent.Entry, len(tools))
+	for i, definition := range tools {
 		d, err := tool.ParseDefinition(json.RawMessage(definition))
 		if err != nil {
 			t.Fatal(err)
 		}
-		entries = append(entries, agent.Entry{Name: "files__" + d.Name, SkillID: skill, Skill: "files", Tool: d})
+		entries[i] = agent.Entry{Name: "files__" + d.Name, Skill: "files", Tool: d}
 	}
-	f.catalogue = agent.NewCatalogue(entries)
-	return f
+	return agent.NewCatalogue(entries)
+}
+
+// relist gives all conversations another catalogue, as an operator's change does.
+func (f *fakeAgents) relist(to *agent.Catalogue, problems ...agent.Problem) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.catalogue, f.problems = to, problems
+	for id, c := range f.conversations {
+		changed := *c
+		changed.Catalogue, changed.Problems = to, problems
+		f.conversations[id] = &changed
+	}
+}
+
+// fail has everything end in an error; nil: no more.
+func (f *fakeAgents) fail(err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.err = err
+}
+
+// revoke makes a key invalid.
+func (f *fakeAgents) revoke(key string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.keys, key)
+}
+
+// meet has looks at conversations end in what f says.
+func (f *fakeAgents) meet(look func() error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.look = look
+}
+
+// looked counts the looks at conversations since it was asked last.
+func (f *fakeAgents) looked() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	n := f.looks
+	f.looks = 0
+	return n
+}
+
+// glance is a look at a conversation.
+func (f *fakeAgents) glance() error {
+	f.looks++
+	if f.err != nil {
+		return f.err
+	}
+	if f.look != nil {
+		return f.look()
+	}
+	return nil
 }
 
 func (f *fakeAgents) Authenticate(_ context.Context, key string) (*agent.Agent, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	if f.err != nil {
 		return nil, f.err
 	}
@@ -189,12 +251,12 @@ func (f *fakeAgents) AgentByName(_ context.Context, name string) (*agent.Agent, 
 }
 
 func (f *fakeAgents) StartConversation(_ context.Context, a *agent.Agent, principal uuid.UUID, version string, client json.RawMessage) (*agent.Conversation, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	return f.start(a, principal, "", version, client), nil
 }
 
 func (f *fakeAgents) start(a *agent.Agent, principal uuid.UUID, name, version string, client json.RawMessage) *agent.Conversation {
-	f.mu.Lock()
-	defer f.mu.Unlock()
 	for _, c := range f.conversations {
 		if name != "" && c.Name == name && c.AgentID == a.ID && c.PrincipalID == principal {
 			return c
@@ -210,8 +272,13 @@ func (f *fakeAgents) start(a *agent.Agent, principal uuid.UUID, name, version st
 }
 
 func (f *fakeAgents) NamedConversation(_ context.Context, a *agent.Agent, principal uuid.UUID, name, version string, client json.RawMessage) (*agent.Conversation, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	if f.err != nil {
 		return nil, f.err
+	}
+	if err := f.glance(); err != nil {
+		return nil, err
 	}
 	return f.start(a, principal, name, version, client), nil
 }
@@ -219,6 +286,9 @@ func (f *fakeAgents) NamedConversation(_ context.Context, a *agent.Agent, princi
 func (f *fakeAgents) Conversation(_ context.Context, agentID, principal, id uuid.UUID) (*agent.Conversation, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if err := f.glance(); err != nil {
+		return nil, err
+	}
 	c, ok := f.conversations[id]
 	if !ok || c.AgentID != agentID || c.PrincipalID != principal || c.EndedAt != nil {
 		return nil, fmt.Errorf("conversation %s: %w", id, agent.ErrNotFound)
@@ -231,8 +301,12 @@ func (f *fakeAgents) EndConversation(ctx context.Context, agentID, principal, id
 	if err != nil {
 		return err
 	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	now := time.Now()
-	c.EndedAt = &now
+	ended := *c
+	ended.EndedAt = &now
+	f.conversations[id] = &ended
 	return nil
 }
 

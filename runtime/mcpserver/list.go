@@ -46,7 +46,13 @@ func (x *exchange) listTools() {
 		x.internal("list tools", err)
 		return
 	}
-	x.reply(x.dressList(tools, conversation.Problems)...)
+	if err := x.result(x.dressList(tools, conversation.Problems)...); err != nil {
+		x.left(err)
+		return
+	}
+	if !x.modern && x.r.Header.Get(headerSession) != "" {
+		x.watch.listed(conversation.ID, conversation.Catalogue.Digest())
+	}
 }
 
 // dressList puts around the tools what belongs to this conversation and era.

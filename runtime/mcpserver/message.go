@@ -42,6 +42,7 @@ type message struct {
 	clientInfo   []byte
 	capabilities []byte
 	requestID    []byte // of notifications/cancelled
+	wanted       []byte // of subscriptions/listen
 
 	meta meta
 }
@@ -186,6 +187,8 @@ func (p *parser) param(name []byte) (err error) {
 		m.capabilities, err = p.value()
 	case "requestId":
 		m.requestID, err = p.value()
+	case "notifications":
+		m.wanted, err = p.value()
 	case "_meta":
 		return p.optionalObject((*parser).metaMember, "/params/_meta")
 	default:

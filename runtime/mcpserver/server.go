@@ -1,7 +1,7 @@
 // Package mcpserver owns the MCP endpoint of each agent: who may use it, the
 // protocol in both of its eras, the list of an agent's tools as its client sees
-// it, holding a response open while a call waits, and the words in which a
-// model is told how a call ended.
+// it, saying so when that list changes, holding a response open while a call waits, and
+// the words in which a model is told how a call ended.
 //
 // It does not own calls, conversations or credentials: it asks packages call,
 // agent and identity. It keeps nothing that a request needs to be served: any
@@ -108,6 +108,7 @@ type Server struct {
 	parsers parserPool
 	waiters *waiters
 	lists   *lists
+	watch   *watch
 	info    []byte // serverInfo, as JSON
 }
 
@@ -131,6 +132,7 @@ func New(cfg Config) (*Server, error) {
 		host:    public.Host,
 		waiters: newWaiters(),
 		lists:   newLists(),
+		watch:   newWatch(cfg.Logger, cfg.Now),
 		info:    serverInfo(cfg.Version),
 	}
 	for _, origin := range cfg.TrustedOrigins {
@@ -156,9 +158,16 @@ func (s *Server) Mount(mux *http.ServeMux) {
 }
 
 // Drain ends every open wait with the pending answer, and those that begin from now on at
-// their first pause. The calls go their way. Call it before
+// their first pause. The calls go their way. Streams of announcements end too. Call it before
 // [http.Server.Shutdown], which waits for open responses.
-func (s *Server) Drain() { s.waiters.drain() }
+func (s *Server) Drain() {
+	s.waiters.drain()
+	s.watch.drain()
+}
+
+// CatalogueMayHaveChanged has clients told of what changed in the lists of their tools, if anything
+// did. It costs its caller nothing, and may be called as often as one likes.
+func (s *Server) CatalogueMayHaveChanged() { s.watch.soon() }
 
 // Drop lets go of the response that answers this request of the conversation,
 // if this process holds it, and reports whether it does. The call goes its way.

@@ -25,10 +25,12 @@ func (x *exchange) initialize() {
 		x.internal("start conversation", err)
 		return
 	}
+	// The client has seen no list yet; what it will see first is no change of this one.
+	x.watch.listed(started.ID, started.Catalogue.Digest())
 	x.w.Header().Set(headerSession, started.ID.String())
 	x.reply(marshal(&mcp.InitializeResult{
 		ProtocolVersion: version,
-		Capabilities:    &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{}},
+		Capabilities:    capabilities(),
 		ServerInfo:      &mcp.Implementation{Name: serverName, Version: x.Version},
 		Instructions:    introduction(started.Problems),
 	}))
@@ -40,11 +42,15 @@ func (x *exchange) discover() {
 		Meta:              mcp.Meta{mcp.MetaKeyServerInfo: json.RawMessage(x.info)},
 		Cacheable:         mcp.Cacheable{TTLMs: int(discoverTTL.Milliseconds()), CacheScope: "private"},
 		SupportedVersions: supportedVersions(),
-		Capabilities:      &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{}},
+		Capabilities:      capabilities(),
 		Instructions:      introduction(nil),
 	}
 	found.ResultType = "complete"
 	x.reply(marshal(found))
+}
+
+func capabilities() *mcp.ServerCapabilities {
+	return &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{ListChanged: true}}
 }
 
 const serverName = "holdpoint"

@@ -1,0 +1,182 @@
+package mcpserver
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/holdpoint/holdpoint/runtime/agent"
+)
+
+// Why a stream of announcements ended, besides those of waits.
+var (
+	errReplaced = errors.New("the session's client opened another stream")
+	errEnded    = errors.New("the conversation has ended")
+	errRevoked  = errors.New("the credential is no longer valid")
+)
+
+// credentialCheck is after how long an open stream's credential is checked again.
+const credentialCheck = 30 * time.Second
+
+// get opens the server's own stream of a session, which carries what no request asked for: that the
+// list of tools has changed.
+func (x *exchange) get() {
+	version, session := x.r.Header.Get(headerVersion), x.r.Header.Get(headerSession)
+	x.accepts = parseAccept(x.r.Header["Accept"])
+	switch {
+	case x.r.Method != http.MethodGet || version == modernVersion || version == "" && session == "":
+		x.w.Header().Set("Allow", "POST, DELETE")
+		http.Error(x.w, "there is no stream without a session; send requests by POST", http.StatusMethodNotAllowed)
+		return
+	case version != "" && !slices.Contains(legacyVersions(), version):
+		http.Error(x.w, "unsupported protocol version", http.StatusBadRequest)
+		return
+	case session == "":
+		x.sessionMissing()
+		return
+	case !x.stream:
+		http.Error(x.w, "Accept must allow text/event-stream", http.StatusNotAcceptable)
+		return
+	}
+	found, err := x.ofSession(x.r.Context(), session)
+	switch {
+	case errors.Is(err, agent.ErrNotFound):
+		x.unknownSession()
+	case err != nil:
+		http.Error(x.w, "internal error "+x.logFailure("find conversation", err), http.StatusInternalServerError)
+	default:
+		x.announceTo(found)
+	}
+}
+
+// announceTo holds a session's stream open.
+func (x *exchange) announceTo(c *agent.Conversation) {
+	x.setReadDeadline(time.Time{}) // the server's own would end the stream
+	id := c.ID
+	err := x.beginStream()
+	if err == nil && c.ProtocolVersion == latestLegacy {
+		// An event of no content with an id, which clients of this revision take for progress; without one
+		// some give up a session whose stream was closed a few times.
+		x.put("id: " + uuid.NewString() + "\ndata:\n\n")
+		err = x.flush()
+	}
+	if err == nil {
+		err = x.attend(c, &listener{
+			session: id,
+			find: func(ctx context.Context) (*agent.Conversation, error) {
+				return x.Agents.Conversation(ctx, x.agent.ID, x.principal, id)
+			},
+		}, "")
+	}
+	x.Logger.Debug("stream of announcements ended", "agent", x.agent.Name, "error", err)
+}
+
+// listen is the stream of clients without sessions: the response to a request, which is answered
+// when the stream ends from our side.
+func (x *exchange) listen() {
+	tools, fault := wantsTools(x.msg.wanted)
+	switch {
+	case fault != nil:
+		x.fail(fault)
+		return
+	case !x.stream:
+		http.Error(x.w, "Accept must allow text/event-stream", http.StatusNotAcceptable)
+		return
+	}
+	found, ok := x.conversation()
+	if !ok {
+		return
+	}
+	client := x.self()
+	// The request's body is not kept.
+	x.msg = message{id: cloneRaw(x.msg.id), meta: meta{conversation: x.msg.meta.conversation}}
+	meta := `"_meta":{"` + mcp.MetaKeySubscriptionID + `":` + string(x.msg.id) + `}`
+	agreed := `{}`
+	if tools {
+		agreed = `{"toolsListChanged":true}`
+	}
+	err := x.beginStream()
+	if err == nil {
+		err = x.notify("notifications/subscriptions/acknowledged", meta+`,"notifications":`+agreed)
+	}
+	if err == nil && tools {
+		err = x.attend(found, &listener{
+			told: found.Catalogue.Digest(),
+			name: x.conversationName,
+			find: func(ctx context.Context) (*agent.Conversation, error) {
+				return x.named(ctx, x.conversationName(), client)
+			},
+		}, meta)
+	}
+	if x.broken != nil || x.r.Context().Err() != nil {
+		x.left(err)
+		return
+	}
+	x.reply([]byte(`{"resultType":"complete",` + meta + `}`))
+}
+
+// wantsTools reads which notifications a client asks for. There is one kind to be had.
+func wantsTools(raw []byte) (bool, *jsonrpc.Error) {
+	var wanted struct {
+		Tools bool `json:"toolsListChanged"`
+	}
+	switch {
+	case raw == nil:
+		return false, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "/params/notifications: missing"}
+	case raw[0] != '{':
+		return false, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "/params/notifications: want an object"}
+	case json.Unmarshal(raw, &wanted) != nil:
+		return false, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "/params/notifications/toolsListChanged: want true or false"}
+	}
+	return wanted.Tools, nil
+}
+
+// attend announces changes until the stream ends, and returns why it did. Nobody else writes to it.
+func (x *exchange) attend(c *agent.Conversation, l *listener, params string) error {
+	ctx, cancel := context.WithCancelCause(x.r.Context())
+	defer cancel(nil)
+	l.agentID, l.principal = x.agent.ID, x.principal
+	l.seen, l.cancel, l.wake = viewOf(c), cancel, make(chan struct{}, 1)
+	x.watch.add(l)
+	defer x.watch.remove(l)
+	life := time.NewTicker(x.KeepAlive)
+	defer life.Stop()
+	for checked := x.Now(); ; {
+		var err error
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-l.wake:
+			err = x.notify("notifications/tools/list_changed", params)
+		case <-life.C:
+			if now := x.Now(); now.Sub(checked) >= credentialCheck {
+				if x.revoked() {
+					return errRevoked
+				}
+				checked = now
+			}
+			err = x.comment()
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// notify sends a notification; params is the inside of its parameters, "": it has none.
+func (x *exchange) notify(method, params string) error {
+	x.extendDeadline()
+	x.put("event: message\ndata: " + `{"jsonrpc":"2.0","method":"` + method + `"`)
+	if params != "" {
+		x.put(`,"params":{` + params + "}")
+	}
+	x.put("}\n\n")
+	return x.flush()
+}

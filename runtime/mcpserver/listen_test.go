@@ -1,0 +1,398 @@
+package mcpserver_test
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"regexp"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/uuid"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/holdpoint/holdpoint/runtime/agent"
+	"github.com/holdpoint/holdpoint/runtime/mcpserver"
+)
+
+const (
+	keepalive = ": keepalive\n\n"
+	changed   = "event: message\ndata: " + `{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}` + "\n\n"
+)
+
+// stream is an open response that is read as it comes.
+type stream struct {
+	t      testing.TB
+	body   io.ReadCloser
+	blocks chan string // what stands between blank lines
+}
+
+func (b *bench) stream(r *http.Request) *stream {
+	b.t.Helper()
+	response, err := b.client.Do(r)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	b.t.Cleanup(func() { response.Body.Close() })
+	if response.StatusCode != http.StatusOK || response.Header.Get("Content-Type") != "text/event-stream" ||
+		response.Header.Get("X-Accel-Buffering") != "no" || response.Header.Get("Cache-Control") != "no-cache" {
+		b.t.Fatalf("%d %v", response.StatusCode, response.Header)
+	}
+	s := &stream{b.t, response.Body, make(chan string, 20_000)}
+	go func() {
+		defer close(s.blocks)
+		var block strings.Builder
+		for lines := bufio.NewScanner(response.Body); lines.Scan(); {
+			block.WriteString(lines.Text() + "\n")
+			if lines.Text() == "" {
+				s.blocks <- block.String()
+				block.Reset()
+			}
+		}
+	}()
+	return s
+}
+
+// next is the next event that is not only a sign of life; "": the stream has ended.
+func (s *stream) next() string {
+	s.t.Helper()
+	patience := time.After(10 * time.Minute)
+	for {
+		select {
+		case block := <-s.blocks:
+			if !strings.HasPrefix(block, ":") && !strings.HasPrefix(block, "id:") {
+				return block
+			}
+		case <-patience:
+			s.t.Fatal("nothing came, and the stream did not end")
+		}
+	}
+}
+
+// quiet reports what came, besides signs of life, while d passed.
+func (s *stream) quiet(d time.Duration) {
+	s.t.Helper()
+	<-time.After(d)
+	synctest.Wait()
+	for {
+		select {
+		case block, open := <-s.blocks:
+			if !open {
+				s.t.Fatal("the stream has ended")
+			}
+			if !strings.HasPrefix(block, ":") && !strings.HasPrefix(block, "id:") {
+				s.t.Errorf("came: %s", block)
+			}
+		default:
+			return
+		}
+	}
+}
+
+func (b *bench) get(headers ...string) *http.Request {
+	r := b.request(context.Background(), "", headers...)
+	r.Method, r.Body, r.ContentLength = http.MethodGet, nil, 0
+	r.Header.Del("Content-Type")
+	return r
+}
+
+func (b *bench) delete(session []string) {
+	b.t.Helper()
+	r := b.request(context.Background(), "", session...)
+	r.Method = http.MethodDelete
+	if a := b.do(r); a.status != http.StatusNoContent {
+		b.t.Fatalf("end session: %d %s", a.status, a.body)
+	}
+}
+
+// change is an operator's change of what the agent has, and its notice.
+func (b *bench) change(tools ...string) {
+	b.agents.relist(catalogue(b.t, tools...))
+	b.server.CatalogueMayHaveChanged()
+}
+
+// The official client hears of a change, in every era.
+func TestOfficialClientHears(t *testing.T) {
+	broken := agent.Problem{Skill: "ledger", Kind: "transport", Error: "no route"}
+	for name, c := range map[string]struct {
+		change func(*bench)
+		within time.Duration
+	}{
+		"of an operator's change": {func(b *bench) { b.change(echoTool) }, time.Second},
+		// Nobody gives notice of that.
+		"of a skill that recovers": {func(b *bench) { b.agents.relist(catalogue(b.t, echoTool)) }, 6 * time.Second},
+	} {
+		for _, version := range []string{"2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28"} {
+			t.Run(name+" "+version, func(t *testing.T) {
+				within(t, func(t *testing.T) {
+					b := newBench(t)
+					b.agents.problems = []agent.Problem{broken}
+					heard := make(chan struct{}, 100)
+					session := b.connect(t.Context(), version, &mcp.ClientOptions{
+						ToolListChangedHandler: func(context.Context, *mcp.ToolListChangedRequest) { heard <- struct{}{} },
+					})
+					list := func() (names []string) {
+						for tool, err := range session.Tools(t.Context(), nil) {
+							if err != nil {
+								t.Fatal(err)
+							}
+							names = append(names, tool.Name)
+						}
+						return names
+					}
+					if got := list(); len(got) != 5 || len(heard) != 0 {
+						t.Fatalf("before: %q, heard %d", got, len(heard))
+					}
+					<-time.After(20 * time.Second)
+					began := time.Now()
+					c.change(b)
+					select {
+					case <-heard:
+					case <-time.After(time.Minute):
+					}
+					if took := time.Since(began); took > c.within {
+						t.Errorf("took %s", took)
+					}
+					if diff := cmp.Diff([]string{"files__echo", "holdpoint_await"}, list()); diff != "" {
+						t.Error(diff)
+					}
+					<-time.After(2 * time.Minute)
+					if len(heard) != 0 {
+						t.Errorf("heard %d times more", len(heard))
+					}
+				})
+			})
+		}
+	}
+}
+
+// A client whose streams are closed again and again keeps its session, and hears of a change.
+func TestOfficialClientListensAgain(t *testing.T) {
+	within(t, func(t *testing.T) {
+		b := newBench(t)
+		heard := make(chan struct{}, 100)
+		session := b.connect(t.Context(), "2025-11-25", &mcp.ClientOptions{
+			ToolListChangedHandler: func(context.Context, *mcp.ToolListChangedRequest) { heard <- struct{}{} },
+		})
+		for range 10 {
+			b.closeStreams(session.ID())
+			<-time.After(time.Minute)
+		}
+		b.change(echoTool)
+		select {
+		case <-heard:
+		case <-time.After(time.Minute):
+			t.Error("heard nothing")
+		}
+		if result, err := session.ListTools(t.Context(), nil); err != nil || len(result.Tools) != 2 {
+			t.Errorf("%v %v", result, err)
+		}
+	})
+}
+
+// closeStreams takes the stream of a session away: a new one of the same client replaces it, which is
+// closed as soon as it is open.
+func (b *bench) closeStreams(session string) {
+	b.t.Helper()
+	s := b.stream(b.get("Mcp-Session-Id", session, "Mcp-Protocol-Version", "2025-11-25"))
+	for block := range s.blocks {
+		if strings.HasPrefix(block, "id:") {
+			break
+		}
+	}
+	s.body.Close()
+	synctest.Wait()
+}
+
+func TestStreamOfSession(t *testing.T) {
+	within(t, func(t *testing.T) {
+		b := newBench(t)
+		session := b.session()
+		opened := b.stream(b.get(append(session, "Accept", "text/event-stream")...))
+		<-time.After(25 * time.Second)
+		b.change(echoTool)
+		<-time.After(10 * time.Second)
+		b.delete(session)
+		var text strings.Builder
+		for range 6 {
+			text.WriteString(<-opened.blocks)
+		}
+		if got := opened.next(); got != "" {
+			t.Errorf("after the session ended: %q", got)
+		}
+		got := regexp.MustCompile(`id: [0-9a-f-]{36}\n`).ReplaceAllString(text.String(), "id: ID\n")
+		if diff := cmp.Diff(keepalive+"id: ID\ndata:\n\n"+keepalive+keepalive+changed+keepalive, got); diff != "" {
+			t.Error(diff)
+		}
+	})
+}
+
+// Clients of earlier revisions know nothing of events without content.
+func TestStreamOfEarlierRevision(t *testing.T) {
+	within(t, func(t *testing.T) {
+		b := newBench(t)
+		a := b.post(`{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{}}}`)
+		session := []string{"Mcp-Session-Id", a.header.Get("Mcp-Session-Id"), "Mcp-Protocol-Version", "2025-06-18"}
+		opened := b.stream(b.get(session...))
+		b.change(echoTool)
+		for _, want := range []string{keepalive, changed} {
+			if got := <-opened.blocks; got != want {
+				t.Errorf("got %q", got)
+			}
+		}
+	})
+}
+
+func TestStreamRefused(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	session, ended := b.session(), b.session()
+	b.delete(ended)
+	with := func(headers ...string) []string { return append(session[:2:2], headers...) }
+	for name, c := range map[string]struct {
+		path    string
+		headers []string
+		status  int
+	}{
+		"2026-07-28":               {"", with("Mcp-Protocol-Version", "2026-07-28"), 405},
+		"neither session nor more": {"", nil, 405},
+		"no session":               {"", []string{"Mcp-Protocol-Version", "2025-06-18"}, 400},
+		"unsupported version":      {"", with("Mcp-Protocol-Version", "1900-01-01"), 400},
+		"for JSON":                 {"", append(with("Accept", "application/json"), session[2:]...), 406},
+		"for anything":             {"", with("Accept", "*/*"), 406},
+		"unknown":                  {"", []string{"Mcp-Session-Id", uuid.NewString()}, 404},
+		"malformed":                {"", []string{"Mcp-Session-Id", "x", "Mcp-Protocol-Version", "2025-11-25"}, 404},
+		"ended":                    {"", ended, 404},
+		"another principal's":      {"", with("Authorization", "Bearer token-ann"), 404},
+		"another agent's":          {"/agents/other/mcp", with("Authorization", "Bearer key-other"), 404},
+		"key of another agent":     {"", with("Authorization", "Bearer key-other"), 401},
+		"no key":                   {"", with("Authorization", ""), 401},
+		"foreign page":             {"", with("Origin", "https://evil.example"), 403},
+	} {
+		r := b.get(c.headers...)
+		if c.path != "" {
+			r.URL.Path = c.path
+		}
+		a := b.do(r)
+		if a.status != c.status || (a.header.Get("Allow") != "") != (c.status == 405) {
+			t.Errorf("%s: %d %v %s", name, a.status, a.header, a.body)
+		}
+	}
+	r := b.get(session...)
+	r.Method = http.MethodHead
+	if a := b.do(r); a.status != http.StatusMethodNotAllowed {
+		t.Errorf("HEAD: %d", a.status)
+	}
+	b.agents.meet(func() error { return errors.New("no database at 10.0.0.7") })
+	if a := b.do(b.get(session...)); a.status != http.StatusInternalServerError || strings.Contains(a.body, "10.0.0.7") {
+		t.Errorf("no database: %d %s", a.status, a.body)
+	}
+}
+
+// What changed while no stream was open is announced when one is, unless the client has seen it.
+func TestMissedChange(t *testing.T) {
+	within(t, func(t *testing.T) {
+		b := newBench(t)
+		session := b.session()
+		b.stream(b.get(session...)).quiet(time.Minute) // it has seen nothing, and nothing has changed
+		b.closeStreams(session[1])
+		b.change(echoTool)
+		if got := b.stream(b.get(session...)).next(); got != changed {
+			t.Errorf("missed change: %q", got)
+		}
+		// Told is not seen: the announcement may have been lost.
+		if got := b.stream(b.get(session...)).next(); got != changed {
+			t.Errorf("again: %q", got)
+		}
+		b.post(listBody, session...)
+		listening := b.stream(b.get(session...))
+		listening.quiet(time.Minute)
+		b.change(echoTool, gateTool)
+		if got := listening.next(); got != changed {
+			t.Errorf("change: %q", got)
+		}
+		b.change(echoTool) // and back to what it has seen last
+		if got := listening.next(); got != changed {
+			t.Errorf("change back: %q", got)
+		}
+		listening.quiet(time.Minute)
+
+		// Another process cannot know what the client has seen.
+		other := newBench(t, func(cfg *mcpserver.Config) { cfg.Agents = b.agents })
+		if got := other.stream(other.get(session...)).next(); got != changed {
+			t.Errorf("elsewhere: %q", got)
+		}
+	})
+}
+
+// A client that lists what has changed before it is told is not told.
+func TestListedChange(t *testing.T) {
+	within(t, func(t *testing.T) {
+		b := newBench(t)
+		session := b.session()
+		listening := b.stream(b.get(session...))
+		listening.quiet(time.Second)
+		b.agents.relist(catalogue(t, echoTool))
+		b.post(listBody, session...)
+		b.server.CatalogueMayHaveChanged()
+		listening.quiet(time.Minute)
+	})
+}
+
+// A session has one stream: a client that lost the first opens a second.
+func TestSecondStream(t *testing.T) {
+	within(t, func(t *testing.T) {
+		b := newBench(t)
+		session := b.session()
+		first := b.stream(b.get(session...))
+		second := b.stream(b.get(session...))
+		other := b.stream(b.get(b.session()...))
+		if got := first.next(); got != "" {
+			t.Errorf("first: %q", got)
+		}
+		b.change(echoTool)
+		if got := second.next(); got != changed {
+			t.Errorf("second: %q", got)
+		}
+		if got := other.next(); got != changed {
+			t.Errorf("another session's: %q", got)
+		}
+	})
+}
+
+// A stream ends when its credential is no longer valid or its session ended elsewhere, and not
+// because that cannot be found out.
+func TestStreamEnds(t *testing.T) {
+	for name, end := range map[string]func(b *bench, id uuid.UUID){
+		"key revoked": func(b *bench, _ uuid.UUID) { b.agents.revoke("key-billing") },
+		"ended elsewhere": func(b *bench, id uuid.UUID) {
+			if err := b.agents.EndConversation(b.t.Context(), b.agents.agents["billing"].ID, uuid.Nil, id); err != nil {
+				b.t.Error(err)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			within(t, func(t *testing.T) {
+				b := newBench(t)
+				session := b.session()
+				listening, others := b.stream(b.get(session...)), b.stream(b.get(b.session()...))
+				b.agents.fail(errors.New("no database"))
+				listening.quiet(10 * time.Minute)
+				b.agents.fail(nil)
+				end(b, uuid.MustParse(session[1]))
+				began := time.Now()
+				if got := listening.next(); got != "" || time.Since(began) > 40*time.Second {
+					t.Errorf("%q after %s", got, time.Since(began))
+				}
+				if name == "ended elsewhere" {
+					others.quiet(time.Minute)
+				}
+			})
+		})
+	}
+}

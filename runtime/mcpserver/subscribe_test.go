@@ -1,0 +1,138 @@
+package mcpserver_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/holdpoint/holdpoint/runtime/mcpserver"
+)
+
+// Clients without sessions listen with a request.
+func TestListen(t *testing.T) {
+	within(t, func(t *testing.T) {
+		b := newBench(t)
+		event := func(text string) string { return "event: message\ndata: " + text + "\n\n" }
+		id := `"_meta":{"io.modelcontextprotocol/subscriptionId":7}`
+		ack := func(agreed string) string {
+			return event(`{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{` + id + `,"notifications":` + agreed + `}}`)
+		}
+		ask := func(wanted string) *stream {
+			body, headers := modern("subscriptions/listen", `"notifications":`+wanted)
+			return b.stream(b.request(t.Context(), strings.Replace(body, `"id":"m"`, `"id":7`, 1), headers...))
+		}
+		first, second := ask(`{"toolsListChanged":true,"promptsListChanged":true}`), ask(` { "toolsListChanged" : true } `)
+		for _, s := range []*stream{first, second} {
+			if got := s.next(); got != ack(`{"toolsListChanged":true}`) {
+				t.Errorf("ack %q", got)
+			}
+		}
+		first.quiet(time.Minute)
+		b.change(echoTool)
+		for _, s := range []*stream{first, second} {
+			if got := s.next(); got != event(`{"jsonrpc":"2.0","method":"notifications/tools/list_changed","params":{`+id+`}}`) {
+				t.Errorf("change %q", got)
+			}
+		}
+		// What we do not have is not agreed to, and what nothing would come on ends.
+		none := ask(`{"toolsListChanged":false,"promptsListChanged":true,"resourceSubscriptions":["file:///x"]}`)
+		for _, want := range []string{ack(`{}`), event(`{"jsonrpc":"2.0","id":7,"result":{"resultType":"complete",` + id + `}}`), ""} {
+			if got := none.next(); got != want {
+				t.Errorf("nothing: %q", got)
+			}
+		}
+		second.quiet(time.Minute)
+	})
+}
+
+// The conversation of a client that names none is the day's.
+func TestListenOvernight(t *testing.T) {
+	within(t, func(t *testing.T) {
+		b := newBench(t, func(cfg *mcpserver.Config) {
+			cfg.Now = func() time.Time { return time.Now().Add(23*time.Hour + 59*time.Minute) }
+		})
+		body, headers := modern("subscriptions/listen", `"notifications":{"toolsListChanged":true}`)
+		named := strings.Replace(body, `"_meta":{`, `"_meta":{"dev.holdpoint/conversation":"mine",`, 1)
+		days, mine := b.stream(b.request(t.Context(), body, headers...)), b.stream(b.request(t.Context(), named, headers...))
+		days.next()
+		mine.next()
+		days.quiet(30 * time.Second)
+		b.agents.mu.Lock()
+		b.agents.catalogue = catalogue(t, echoTool) // of conversations that begin from now on
+		b.agents.mu.Unlock()
+		days.quiet(15 * time.Second)
+		if got := days.next(); !strings.Contains(got, "list_changed") {
+			t.Errorf("%q", got)
+		}
+		mine.quiet(time.Minute)
+		if got := len(b.agents.names()); got != 3 {
+			t.Errorf("%d conversations", got)
+		}
+	})
+}
+
+func TestListenRefused(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	for _, c := range []struct {
+		params, accept string
+		status         int
+		want           string
+	}{
+		{``, "", 400, "/params/notifications: missing"},
+		{`"notifications":null`, "", 400, "/params/notifications: want an object"},
+		{`"notifications":[true]`, "", 400, "/params/notifications: want an object"},
+		{`"notifications":{"toolsListChanged":"yes"}`, "", 400, "/params/notifications/toolsListChanged: want true or false"},
+		{`"notifications":{"toolsListChanged":true}`, "application/json", 406, "text/event-stream"},
+	} {
+		body, headers := modern("subscriptions/listen", c.params)
+		if c.accept != "" {
+			headers = append(headers, "Accept", c.accept)
+		}
+		a := b.post(body, headers...)
+		if a.status != c.status || !strings.Contains(a.body, c.want) || c.status == 400 && at(decoded(t, a.body), "error", "code") != -32602.0 {
+			t.Errorf("%s: %d %s", c.params, a.status, a.body)
+		}
+	}
+	a := b.post(`{"jsonrpc":"2.0","id":1,"method":"subscriptions/listen","params":{"notifications":{"toolsListChanged":true}}}`, b.session()...)
+	if at(decoded(t, a.body), "error", "code") != -32601.0 {
+		t.Errorf("in a session: %s", a.body)
+	}
+	b.agents.meet(func() error { return errors.New("no database") })
+	body, headers := modern("subscriptions/listen", `"notifications":{"toolsListChanged":true}`)
+	if a := b.post(body, headers...); at(decoded(t, a.body), "error", "code") != -32603.0 {
+		t.Errorf("no database: %s", a.body)
+	}
+}
+
+func TestDrainedStreams(t *testing.T) {
+	within(t, func(t *testing.T) {
+		b := newBench(t)
+		session := b.session()
+		body, headers := modern("subscriptions/listen", `"notifications":{"toolsListChanged":true}`)
+		open := func() {
+			t.Helper()
+			legacy, recent := b.stream(b.get(session...)), b.stream(b.request(t.Context(), body, headers...))
+			recent.next()
+			b.server.Drain()
+			if got := legacy.next(); got != "" {
+				t.Errorf("session's: %q", got)
+			}
+			want := "event: message\ndata: " + `{"jsonrpc":"2.0","id":"m","result":{"resultType":"complete","_meta":{"io.modelcontextprotocol/subscriptionId":"m"}}}` + "\n\n"
+			if got := recent.next(); got != want {
+				t.Errorf("2026-07-28: %q", got)
+			}
+			if got := recent.next(); got != "" {
+				t.Errorf("after the end: %q", got)
+			}
+		}
+		began := time.Now()
+		open()
+		open() // those that come late
+		if took := time.Since(began); took != 0 {
+			t.Errorf("took %s", took)
+		}
+		b.server.CatalogueMayHaveChanged()
+	})
+}

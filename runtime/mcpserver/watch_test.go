@@ -1,0 +1,137 @@
+package mcpserver_test
+
+import (
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/holdpoint/holdpoint/runtime/agent"
+)
+
+// Many clients of one agent cost one look at a time, and a storm of notices a few.
+func TestManyStreams(t *testing.T) {
+	within(t, func(t *testing.T) {
+		b := newBench(t)
+		streams := make([]*stream, 1000)
+		for i := range streams {
+			if i%2 == 0 {
+				streams[i] = b.stream(b.get(b.session()...))
+				continue
+			}
+			body, headers := modern("subscriptions/listen", `"notifications":{"toolsListChanged":true}`)
+			streams[i] = b.stream(b.request(t.Context(), body, headers...))
+			streams[i].next()
+		}
+		b.agents.looked()
+		<-time.After(21 * time.Second)
+		if got := b.agents.looked(); got == 0 || got > 10 { // sessions and the day's conversation, every five seconds
+			t.Errorf("%d looks while nothing happens", got)
+		}
+		b.change(echoTool)
+		var notices sync.WaitGroup
+		for range 100 {
+			notices.Go(b.server.CatalogueMayHaveChanged)
+		}
+		notices.Wait()
+		for i, s := range streams {
+			if got := s.next(); !strings.Contains(got, "list_changed") {
+				t.Fatalf("stream %d: %q", i, got)
+			}
+		}
+		<-time.After(2 * time.Second)
+		if got := b.agents.looked(); got == 0 || got > 8 {
+			t.Errorf("%d looks at a change", got)
+		}
+		<-time.After(time.Minute)
+		if got := b.agents.looked(); got > 2*len(streams)+40 {
+			t.Errorf("%d looks in a minute", got)
+		}
+	})
+}
+
+// Streams that did not look alike are looked at each for itself: one agent's change is not another's.
+func TestStreamsApart(t *testing.T) {
+	within(t, func(t *testing.T) {
+		b := newBench(t)
+		sessions := [][]string{b.session(), b.session()}
+		b.agents.mu.Lock()
+		b.agents.problems = []agent.Problem{{Skill: "ledger", Kind: "transport", Error: "no route"}}
+		b.agents.mu.Unlock()
+		sessions = append(sessions, b.session(), b.session())
+		streams := make([]*stream, len(sessions))
+		for i, session := range sessions {
+			streams[i] = b.stream(b.get(session...))
+			streams[i].quiet(0)
+		}
+		b.agents.mu.Lock() // the skill recovers
+		for id, c := range b.agents.conversations {
+			if len(c.Problems) > 0 {
+				whole := *c
+				whole.Catalogue, whole.Problems = catalogue(t, echoTool), nil
+				b.agents.conversations[id] = &whole
+			}
+		}
+		b.agents.mu.Unlock()
+		for _, s := range streams[2:] {
+			if got := s.next(); got != changed {
+				t.Errorf("%q", got)
+			}
+		}
+		for _, s := range streams {
+			s.quiet(time.Minute)
+		}
+	})
+}
+
+// A look that fails, or worse, is made again.
+func TestLookFails(t *testing.T) {
+	within(t, func(t *testing.T) {
+		b := newBench(t)
+		listening := b.stream(b.get(b.session()...))
+		for _, look := range []func() error{
+			func() error { return errors.New("no database") },
+			func() error { panic("on purpose") },
+		} {
+			b.agents.meet(look)
+			listening.quiet(30 * time.Second)
+		}
+		b.agents.meet(nil)
+		if log := b.log.String(); !strings.Contains(log, "no database") || !strings.Contains(log, "on purpose") {
+			t.Errorf("log: %s", log)
+		}
+		b.agents.relist(catalogue(t, echoTool))
+		if got := listening.next(); got != changed {
+			t.Errorf("%q", got)
+		}
+	})
+}
+
+// Nothing looks when nobody listens.
+func TestNobodyListens(t *testing.T) {
+	within(t, func(t *testing.T) {
+		b := newBench(t)
+		b.server.CatalogueMayHaveChanged()
+		session := b.session()
+		b.stream(b.get(session...))
+		b.closeStreams(session[1])
+		synctest.Wait()
+		b.agents.looked()
+		b.server.CatalogueMayHaveChanged()
+		<-time.After(time.Minute)
+		if got := b.agents.looked(); got != 0 {
+			t.Errorf("%d looks", got)
+		}
+	})
+}
+
+// What clients were told is forgotten when there is too much of it.
+func TestToldIsBounded(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	if got := b.server.TellSessions(100_100); got != 100_000 {
+		t.Errorf("%d sessions", got)
+	}
+}
