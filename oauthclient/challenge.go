@@ -19,27 +19,50 @@ type Challenge struct {
 }
 
 // ParseChallenge reads WWW-Authenticate headers, however many challenges they hold, and
-// returns the one for a token: DPoP before Bearer. What cannot be read is passed over: a challenge is
+// returns the one for a token: DPoP before Bearer, which completes it. What cannot be read is passed over: a challenge is
 // advice, and nothing it says is believed unchecked.
 //
 // (The SDK's parser gives up on the whole header when one challenge in it is of
 // another form, such as the token68 of Negotiate.)
 func ParseChallenge(headers []string) Challenge {
-	var best Challenge
+	var dpop, bearer *Challenge
 	for _, c := range parseChallenges(strings.Join(headers, ", ")) {
 		scheme := strings.ToLower(c.scheme)
-		if scheme != "dpop" && (scheme != "bearer" || best.Scheme != "") {
-			continue
-		}
-		best = Challenge{
+		parsed := &Challenge{
 			Scheme: scheme, ResourceMetadata: c.params["resource_metadata"], Scopes: splitScopes(c.params["scope"]),
 			Error: c.params["error"], ErrorDescription: plain(c.params["error_description"], maxPlain),
 		}
-		if scheme == "dpop" {
-			break
+		switch {
+		case scheme == "dpop" && dpop == nil:
+			dpop = parsed
+		case scheme == "bearer" && bearer == nil:
+			bearer = parsed
 		}
 	}
-	return best
+	switch {
+	case dpop != nil && bearer != nil:
+		return dpop.completed(*bearer)
+	case dpop != nil:
+		return *dpop
+	case bearer != nil:
+		return *bearer
+	}
+	return Challenge{}
+}
+
+// completed adds what the other challenge for a token says and this one does not: servers that take both
+// kinds (RFC 9449 section 7.1) say once where their metadata is.
+func (c Challenge) completed(other Challenge) Challenge {
+	if c.ResourceMetadata == "" {
+		c.ResourceMetadata = other.ResourceMetadata
+	}
+	if len(c.Scopes) == 0 {
+		c.Scopes = other.Scopes
+	}
+	if c.Error == "" {
+		c.Error, c.ErrorDescription = other.Error, other.ErrorDescription
+	}
+	return c
 }
 
 func splitScopes(text string) []string {
