@@ -257,6 +257,9 @@ func (s *Service) store(ctx context.Context, tx pgx.Tx, t Target, c *connection,
 	if err != nil {
 		return err
 	}
+	if g.by == uuid.Nil && c.Need == NeedNothing {
+		return nil // whoever asked goes on; nobody else was told to wait
+	}
 	if err := notify(ctx, tx, t.SkillID); err != nil {
 		return err
 	}
