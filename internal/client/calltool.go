@@ -26,7 +26,8 @@ type ToolCall struct {
 type News struct {
 	CallID   string    // once it is known
 	Status   string    // parked, approved, executing, …; empty: unknown
-	Deadline time.Time // of the approval; zero: none
+	Deadline time.Time // of the approval, or of the wait for a connection; zero: none
+	Reason   string    // of needs_connection: what somebody has to do
 	Attached bool      // the call had been made before, and this is it
 	Lost     error     // the connection broke; it is being made again
 }
@@ -50,9 +51,12 @@ type callMeta struct {
 	Attached bool   `json:"attached"`
 }
 
+// needsConnection is the status of calls whose skill somebody has to connect first.
+const needsConnection = "needs_connection"
+
 func pending(status string) bool {
 	switch status {
-	case "parked", "approved", "executing", "needs_connection":
+	case "parked", "approved", "executing", needsConnection:
 		return true
 	}
 	return false
@@ -117,8 +121,12 @@ type waiting struct {
 	mark    string // the newest call there was before
 	marked  bool
 	reached bool // the server answered once
-	told    bool // what the call waits for
-	telling sync.WaitGroup
+
+	saying    sync.Mutex
+	said      string // the status that was told last
+	following bool   // somebody is telling
+	again     bool   // there are other news by now
+	telling   sync.WaitGroup
 
 	tries  int           // in a row that did not reach the server
 	waited time.Duration // between them
@@ -169,27 +177,76 @@ func (w *waiting) sendCall(ctx context.Context) (answer, error) {
 	return w.send(ctx, r)
 }
 
-// begun notes the call's id as soon as it is known, and tells once what the call
+// begun notes the call's id as soon as it is known, and tells what the call
 // waits for whose response is held open.
 func (w *waiting) begun(ctx context.Context) func(string, bool) {
 	return func(id string, held bool) {
 		w.id, w.tries, w.reached = id, 0, true
-		if held && !w.told {
-			w.told = true
-			w.telling.Go(func() { w.tell(ctx, id) })
+		if held {
+			w.follow(ctx, id, "")
 		}
 	}
 }
 
-// tell says what a call waits for.
+// follow tells what a call waits for, unless that was told before. status is what the call is known to be in;
+// empty: whatever it is in, if nothing was told yet.
+func (w *waiting) follow(ctx context.Context, id, status string) {
+	w.saying.Lock()
+	defer w.saying.Unlock()
+	if w.said != "" && (status == "" || status == w.said) {
+		return
+	}
+	if w.again = w.following; w.again {
+		return
+	}
+	w.following = true
+	w.telling.Go(func() {
+		for w.tell(ctx, id); w.more(); w.tell(ctx, id) {
+		}
+	})
+}
+
+// more ends the telling, unless there are other news by now.
+func (w *waiting) more() bool {
+	w.saying.Lock()
+	defer w.saying.Unlock()
+	w.following, w.again = w.again, false
+	return w.following
+}
+
+// lookAgain is how often a call is looked at that waits for a connection, in units of Retry.
+const lookAgain = 8
+
+// tell says what a call waits for. While that is a connection it looks again: an approval may come next, and
+// its reviewer should not be waited for in silence.
 func (w *waiting) tell(ctx context.Context, id string) {
-	found, err := w.state(ctx, id)
-	if err != nil {
-		return // the news are not worth a message of their own
+	status := ""
+	for {
+		// News that cannot be had are not worth a message of their own.
+		if found, err := w.state(ctx, id); err == nil {
+			status = found.Status
+			w.say(id, found)
+		}
+		if status != needsConnection || pause(ctx, lookAgain*w.Retry) != nil {
+			return
+		}
+	}
+}
+
+func (w *waiting) say(id string, found callState) {
+	w.saying.Lock()
+	known := w.said == found.Status
+	w.said = found.Status
+	w.saying.Unlock()
+	if known || !pending(found.Status) {
+		return
 	}
 	news := News{CallID: id, Status: found.Status}
 	if found.Deadline != nil {
 		news.Deadline = *found.Deadline
+	}
+	if found.Message != nil && found.Status == needsConnection {
+		news.Reason = *found.Message
 	}
 	w.call.Told(news)
 }
@@ -198,6 +255,7 @@ func (w *waiting) tell(ctx context.Context, id string) {
 type callState struct {
 	Status   string     `json:"status"`
 	Failure  *string    `json:"failure"`
+	Message  *string    `json:"message"`
 	Deadline *time.Time `json:"deadline"`
 }
 
@@ -221,6 +279,9 @@ func (w *waiting) settle(ctx context.Context, found answer) (Outcome, bool, erro
 	}
 	outcome := Outcome{CallID: w.id, Status: meta.Status, Code: meta.Code, Failure: meta.Failure, Result: found.result, Fault: found.fault}
 	if meta.Status != "" || w.id == "" {
+		if pending(meta.Status) {
+			w.follow(ctx, w.id, meta.Status)
+		}
 		return outcome, !pending(meta.Status), nil
 	}
 	state, err := w.state(ctx, w.id)

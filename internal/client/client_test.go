@@ -231,6 +231,64 @@ func TestCall(t *testing.T) {
 }
 
 // TestCallCutEarly: no id was received. The call is sent again only when the server, asked, does not have it.
+// TestCallTellsWhatItWaitsFor: first for a connection, then, while the same response is held, for an
+// approval, and after that, as an answer says, for a connection again.
+func TestCallTellsWhatItWaitsFor(t *testing.T) {
+	t.Parallel()
+	const unconnected = `{"status":"needs_connection","deadline":"2026-01-01T00:00:00Z","message":"nobody connected it"}`
+	told := make(chan client.News, 10)
+	release := make(chan struct{})
+	var s *server
+	s = newServer(t,
+		held(func(w http.ResponseWriter, r *http.Request) {
+			<-release
+			s.know(id, unconnected)
+			event(`"result":{"content":[],"isError":true,"_meta":{"dev.holdpoint/call":{"id":"`+id+`","status":"needs_connection"}}}`)(w, r)
+		}),
+		held(func(w http.ResponseWriter, r *http.Request) {
+			<-release
+			event(`"result":{"content":[]}`)(w, r)
+		}),
+	)
+	s.know(id, unconnected)
+	c := call(`{}`)
+	c.Told = func(n client.News) { told <- n }
+	ended := make(chan client.Outcome, 1)
+	go func() {
+		outcome, err := s.client(t).Call(t.Context(), c)
+		if err != nil {
+			t.Error(err)
+		}
+		ended <- outcome
+	}()
+	next := func(want client.News) {
+		t.Helper()
+		select {
+		case got := <-told:
+			want.CallID = id
+			if got != want {
+				t.Errorf("told %+v, want %+v", got, want)
+			}
+		case <-time.After(10 * time.Second):
+			t.Fatalf("not told of %+v", want)
+		}
+	}
+	deadline := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	next(client.News{Status: "needs_connection", Deadline: deadline, Reason: "nobody connected it"})
+	s.know(id, `{"status":"parked","deadline":"2026-01-01T00:01:00Z","message":null}`)
+	next(client.News{Status: "parked", Deadline: deadline.Add(time.Minute)})
+	release <- struct{}{}
+	next(client.News{Status: "needs_connection", Deadline: deadline, Reason: "nobody connected it"})
+	s.know(id, `{"status":"succeeded","failure":null}`)
+	release <- struct{}{}
+	if outcome := <-ended; outcome.Status != "succeeded" {
+		t.Errorf("got %+v", outcome)
+	}
+	if len(told) != 0 {
+		t.Errorf("told %+v", <-told)
+	}
+}
+
 func TestCallCutEarly(t *testing.T) {
 	t.Parallel()
 	const before = `{"id":"old","name":"files__write","arguments":{"n":1}}`

@@ -26,9 +26,10 @@ func newCallCmd(e *Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "call AGENT TOOL",
 		Short: "Call a tool as an agent, and wait to the call's end",
-		Long: `Call a tool as an agent, over its MCP endpoint, and wait to the call's end: through an approval,
-lost connections and restarts of the server. The credential is the agent's key, or the token of a
-person who may act as it. The arguments are sent exactly as they are given.
+		Long: `Call a tool as an agent, over its MCP endpoint, and wait to the call's end: for a connection
+of its skill, through an approval, lost connections and restarts of the server. The credential is
+the agent's key, or the token of a person who may act as it. The arguments are sent exactly as they
+are given.
 
 Ctrl-C stops the waiting, not the call. The result's text goes to the standard output, with --json
 the call as the API shows it; what happens meanwhile goes to the standard error.
@@ -95,7 +96,10 @@ func (e *Env) tell(n client.News) {
 	case n.Status == "approved" || n.Status == "executing":
 		e.notef("executing: call %s", n.CallID)
 	case n.Status == "needs_connection":
-		e.notef("waiting for a connection: call %s", n.CallID)
+		e.notef("waiting for somebody to connect the skill: call %s (deadline %s)", n.CallID, n.Deadline.UTC().Format(time.RFC3339))
+		if n.Reason != "" {
+			e.notef("  %s; see holdpoint connections list", n.Reason)
+		}
 	}
 }
 
@@ -109,7 +113,7 @@ func (e *Env) notEnded(ctx context.Context, agent string, err error) error {
 		if code == ExitInterrupted {
 			err = fmt.Errorf("stopped waiting; the call %s goes on", stopped.CallID)
 		}
-		return &ExitError{Code: code, Err: fmt.Errorf("%w\n  To come back, repeat the command if the call waits for approval, or:\n"+
+		return &ExitError{Code: code, Err: fmt.Errorf("%w\n  To come back, repeat the command if the call waits for approval or for a connection, or:\n"+
 			"  holdpoint call %s holdpoint_await --args '{\"call_id\":\"%s\"}'\n  holdpoint calls show %s",
 			err, agent, stopped.CallID, stopped.CallID)}
 	}

@@ -2,7 +2,11 @@ package cli_test
 
 import (
 	"bytes"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/holdpoint/holdpoint/cmd/holdpoint/internal/cli"
@@ -134,5 +138,41 @@ func TestCallInterrupted(t *testing.T) {
 	e := &cli.Env{Getenv: func(name string) string { return env[name] }, Stdout: &stdout, Stderr: &stderr}
 	if code := cli.Run(cancelled(t), e, []string{"call", "billing", "x"}); code != 130 {
 		t.Errorf("exit code %d: %s", code, stderr.String())
+	}
+}
+
+// TestCallWaitsForAConnection: first somebody has to connect the skill, then somebody to approve the call.
+func TestCallWaitsForAConnection(t *testing.T) {
+	t.Parallel()
+	states := []string{
+		`{"status":"needs_connection","deadline":"2026-01-02T03:05:05Z","message":"nobody has connected \u202e yet"}`,
+		`{"status":"parked","deadline":"2026-01-02T03:09:05Z","message":null}`,
+	}
+	answers := []string{result("needs_connection", ""), result("parked", ""), result("succeeded", "")}
+	looked := []chan struct{}{make(chan struct{}, 100), make(chan struct{}, 100)}
+	var step atomic.Int32
+	mux := http.NewServeMux()
+	mux.HandleFunc(endpoint, func(w http.ResponseWriter, _ *http.Request) {
+		n := step.Load()
+		if n > 0 {
+			<-looked[n-1] // the command asked what the call waits for
+		}
+		step.Add(1)
+		w.Header().Set("Content-Type", "application/json")
+		fmt.Fprint(w, answers[n])
+	})
+	mux.HandleFunc(callPath, func(w http.ResponseWriter, _ *http.Request) {
+		n := min(max(step.Load()-1, 0), 1)
+		fmt.Fprint(w, states[n])
+		looked[n] <- struct{}{}
+	})
+	mux.HandleFunc("GET /api/v1/calls", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, `{"items":[]}`) })
+	server := httptest.NewServer(mux)
+	t.Cleanup(server.Close)
+	got := run(t, map[string]string{"HOLDPOINT_URL": server.URL, "HOLDPOINT_TOKEN": "t"}, "", "call", "billing", "files__write").want(t, 0)
+	contains(t, "stderr", got.stderr, "waiting for somebody to connect the skill: call "+id+" (deadline 2026-01-02T03:05:05Z)",
+		"nobody has connected <U+202E> yet", "waiting for approval: call "+id+" (deadline 2026-01-02T03:09:05Z)")
+	if strings.Index(got.stderr, "connect the skill") > strings.Index(got.stderr, "waiting for approval") {
+		t.Errorf("stderr %s", got.stderr)
 	}
 }

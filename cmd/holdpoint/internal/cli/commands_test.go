@@ -165,6 +165,7 @@ func TestHelp(t *testing.T) {
 		"apply", "agent list", "agent key create", "agent key list", "agent key revoke", "skill list", "skill tools",
 		"skill accept", "skill probe", "token create", "token list", "token revoke", "tools", "call", "approvals list",
 		"approvals show", "approvals approve", "approvals reject", "calls list", "calls show", "calls cancel", "calls resolve",
+		"connections list", "connections connect", "connections disconnect", "people list", "people link", "people unlink",
 		"migrate", "doctor", "version",
 	} {
 		got := run(t, nil, "", append(strings.Fields(command), "--help")...).want(t, 0)

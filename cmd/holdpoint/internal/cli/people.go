@@ -1,0 +1,92 @@
+package cli
+
+import (
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/holdpoint/holdpoint/internal/client"
+)
+
+func newPeopleCmd(e *Env) *cobra.Command {
+	return group("people", "People, and who is the same as whom", newPeopleListCmd(e), newPeopleLinkCmd(e), newPeopleUnlinkCmd(e))
+}
+
+type personRow struct {
+	ID      string  `json:"id"`
+	Name    string  `json:"name"`
+	Issuer  string  `json:"issuer"`
+	Subject string  `json:"subject"`
+	Email   *string `json:"email"`
+	Link    *struct {
+		SameAs personName `json:"same_as"`
+	} `json:"link"`
+	CreatedAt time.Time `json:"created_at"`
+}
+
+// same is whom the person is the same as.
+func (p *personRow) same() string {
+	if p.Link == nil {
+		return ""
+	}
+	return p.Link.SameAs.Name + " (" + p.Link.SameAs.ID + ")"
+}
+
+func newPeopleListCmd(e *Env) *cobra.Command {
+	var p page
+	cmd := &cobra.Command{
+		Use: "list", Short: "List people, newest first", Example: "  holdpoint people list", Args: usage(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			text, err := e.get(cmd.Context(), "people", p.query())
+			if err != nil {
+				return err
+			}
+			return printList(e, text, []string{"ID", "NAME", "ISSUER", "SUBJECT", "EMAIL", "SAME AS", "CREATED"}, func(p personRow) []string {
+				return []string{p.ID, p.Name, p.Issuer, p.Subject, value(p.Email), p.same(), moment(&p.CreatedAt)}
+			})
+		},
+	}
+	p.bind(cmd)
+	return cmd
+}
+
+func newPeopleLinkCmd(e *Env) *cobra.Command {
+	var same string
+	cmd := &cobra.Command{
+		Use: "link ID --same-as ID", Short: "Declare a person to be the same as another",
+		Long: `Declare a person to be the same as another, whose connections to skills they use from then on: for
+somebody with two ways to sign in. It gives them the other's accounts at the skills, so be sure.`,
+		Example: "  holdpoint people link 0198c1de-9f6b-7c4e-8f0a-7f3f9f2f6f11 --same-as 0198c1de-9f6b-7c4e-8f0a-7f3f9f2f6f22",
+		Args:    usage(cobra.ExactArgs(1)),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if same == "" {
+				return misuse("say with --same-as who they are")
+			}
+			text, err := e.post(cmd.Context(), "people/"+client.Segment(args[0])+"/link", map[string]string{"same_as": same})
+			if err != nil {
+				return err
+			}
+			if e.json {
+				return e.printJSON(text)
+			}
+			linked, err := decode[personRow](text)
+			if err != nil {
+				return err
+			}
+			return write(e.Stdout, cell(linked.Name+" is the same as "+linked.same())+".\n")
+		},
+	}
+	cmd.Flags().StringVar(&same, "same-as", "", "the id of the person they are")
+	return cmd
+}
+
+func newPeopleUnlinkCmd(e *Env) *cobra.Command {
+	return &cobra.Command{
+		Use: "unlink ID", Short: "Take a link back",
+		Example: "  holdpoint people unlink 0198c1de-9f6b-7c4e-8f0a-7f3f9f2f6f11",
+		Args:    usage(cobra.ExactArgs(1)),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return e.remove(cmd.Context(), "people/"+client.Segment(args[0])+"/link", "Unlinked.")
+		},
+	}
+}
