@@ -50,7 +50,7 @@ func (s *Service) attempt(ctx context.Context, t Target, r refusal) error {
 	if c == nil {
 		c = &connection{}
 	}
-	if c.sealed != nil && c.generation > r.generation && !r.insufficient && c.fits(t) {
+	if c.sealed != nil && c.generation > r.generation && (!r.insufficient || c.enough(r)) && c.fits(t) {
 		s.forget(t.Key)
 		return nil // another renewed it meanwhile
 	}
@@ -73,6 +73,11 @@ func (s *Service) attempt(ctx context.Context, t Target, r refusal) error {
 		return fail(StepServer, nil, "%s has no metadata", plain(issuer, 200))
 	}
 	return s.getToken(ctx, t, r, c, f, server)
+}
+
+// enough reports whether the tokens that there are now were asked for with all that a refusal of older ones wants.
+func (c *connection) enough(r refusal) bool {
+	return r.generation > 0 && c.Need == NeedNothing && includes(c.ScopesAsked, r.challenge.Scopes)
 }
 
 // fits reports whether a connection's tokens are for the server as it is set now.

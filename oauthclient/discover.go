@@ -69,7 +69,8 @@ func covers(resource, address string) bool {
 // hidesPath reports whether a path has slashes or dots that not everybody sees.
 func hidesPath(u *url.URL) bool {
 	text := strings.ToLower(u.EscapedPath())
-	return strings.Contains(text, "%2f") || strings.Contains(text, "%2e") || strings.Contains(text, "%5c") || strings.Contains(text, `\`)
+	return strings.Contains(text, "%2f") || strings.Contains(text, "%2e") || strings.Contains(text, "%5c") || strings.Contains(text, `\`) ||
+		strings.Contains(text, "/..;") || strings.Contains(text, "/.;")
 }
 
 // wellKnown puts a well-known name between the origin and the path of a URL.
