@@ -21,6 +21,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/holdpoint/holdpoint/e2e/internal/authserver"
+	"github.com/holdpoint/holdpoint/internal/browsertest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -210,6 +211,38 @@ func TestPeopleSayNoAndPKCEIsNeeded(t *testing.T) {
 		if got := sent.Query().Get("error"); got != problem {
 			t.Errorf("without a good %s: error %q, want %q", parameter, got, problem)
 		}
+	}
+}
+
+func TestPagesInChromium(t *testing.T) {
+	t.Parallel()
+	back := make(chan url.Values, 1)
+	landing := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/callback" {
+			back <- r.URL.Query()
+		}
+		w.Write([]byte(`<p data-testid="landed">landed</p>`))
+	}))
+	t.Cleanup(landing.Close)
+	s := authserver.Start(t, authserver.Config{
+		Clients:   []authserver.Client{{ID: "public", RedirectURIs: []string{landing.URL + "/callback"}}},
+		Resources: map[string][]string{resource: {"tools"}},
+	})
+	page := browsertest.New(t, browsertest.Options{})
+	here := map[string]string{"redirect_uri": landing.URL + "/callback"}
+	page.Go(authorizationURL(s, "public", here))
+	page.Type("account", "ada")
+	page.Click("sign-in")
+	page.Click("deny")
+	page.Wait("landed")
+	if got := <-back; got.Get("error") != "access_denied" {
+		t.Errorf("came back with %v, want access_denied", got)
+	}
+	page.Go(authorizationURL(s, "public", here))
+	page.Click("allow") // she is signed in
+	page.Wait("landed")
+	if got := <-back; got.Get("code") == "" || got.Get("state") != "a state" {
+		t.Errorf("came back with %v, want code and state", got)
 	}
 }
 
@@ -406,6 +439,9 @@ func authorizationURL(s *authserver.Server, client string, other map[string]stri
 		parameters.Set(name, value)
 		if value == "" {
 			parameters.Del(name)
+			if name == "code_challenge" {
+				parameters.Del(name + "_method")
+			}
 		}
 	}
 	return s.Issuer + "/auth?" + parameters.Encode()

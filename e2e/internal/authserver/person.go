@@ -12,8 +12,7 @@ import (
 )
 
 // Person is somebody with a browser that knows HTTP only, and stays signed in. People with
-// Chromium find the same pages: form#login with input[name=account], form#consent with
-// button[value=allow] and button[value=deny].
+// other browsers find the same two pages, with data-testid account and sign-in, allow and deny.
 type Person struct {
 	Account string
 	// Deny makes them say no when they are asked for consent.
@@ -54,11 +53,11 @@ func (p *Person) Authorize(ctx context.Context, authorization string) (*url.URL,
 		case location != nil:
 			next, form = location.String(), nil
 		case strings.Contains(page, `id="login"`):
-			form = url.Values{"account": {p.Account}, "answer": {"sign-in"}}
+			form = url.Values{"account": {p.Account}}
 		case strings.Contains(page, `id="consent"`) && p.Deny:
 			form = url.Values{"answer": {"deny"}}
 		case strings.Contains(page, `id="consent"`):
-			form = url.Values{"answer": {"allow"}}
+			form = url.Values{}
 		default:
 			return nil, fmt.Errorf("%s shows something else: %s", next, page)
 		}

@@ -77,7 +77,7 @@ function newProvider(config) {
   const provider = new Provider(config.issuer, {
     adapter: Store,
     jwks: { keys: [{ ...privateKey.export({ format: 'jwk' }), alg: 'RS256', use: 'sig', kid: 'signing' }] },
-    cookies: { keys: ['signs the cookies of a test'] },
+    cookies: { keys: ['signs the cookies of a test'], names: cookieNames(config) },
     scopes: config.scopes,
     clientAuthMethods: ['none', 'client_secret_basic', 'client_secret_post', 'private_key_jwt'],
     clientBasedCORS: () => false,
@@ -127,6 +127,12 @@ function newProvider(config) {
   return provider;
 }
 
+// cookieNames differ from server to server, since cookies do not care for ports.
+function cookieNames(config) {
+  const { port } = new URL(config.issuer);
+  return { session: `session_${port}`, interaction: `interaction_${port}`, resume: `resume_${port}` };
+}
+
 function mountPath(config) {
   return new URL(config.issuer).pathname.replace(/\/$/, '');
 }
@@ -145,8 +151,8 @@ function page(title, body) {
 
 function loginPage() {
   return page('Sign in', `<form method="post" id="login">
-<label>Account <input name="account" required autofocus></label>
-<button type="submit" name="answer" value="sign-in">Sign in</button>
+<label>Account <input name="account" data-testid="account" required autofocus></label>
+<button type="submit" data-testid="sign-in">Sign in</button>
 </form>`);
 }
 
@@ -159,8 +165,8 @@ function consentPage({ params, prompt, session }) {
   return page('Consent', `<p>${escaped(params.client_id)} asks ${escaped(session.accountId)} for:</p>
 <ul>${asked.map((a) => `<li>${escaped(a)}</li>`).join('')}</ul>
 <form method="post" id="consent">
-<button type="submit" name="answer" value="allow">Allow</button>
-<button type="submit" name="answer" value="deny">Deny</button>
+<button type="submit" data-testid="allow">Allow</button>
+<button type="submit" data-testid="deny" name="answer" value="deny">Deny</button>
 </form>`);
 }
 
@@ -189,10 +195,10 @@ async function interact(provider, request, response) {
   let result;
   if (login) {
     result = { login: { accountId: form.get('account') } };
-  } else if (form.get('answer') === 'allow') {
-    result = await consented(provider, details);
-  } else {
+  } else if (form.get('answer') === 'deny') {
     result = { error: 'access_denied', error_description: 'the person said no' };
+  } else {
+    result = await consented(provider, details);
   }
   await provider.interactionFinished(request, response, result, { mergeWithLastSubmission: !result.error });
 }
