@@ -156,9 +156,13 @@ func TestKeysActOnlyOnWhatIsShown(t *testing.T) {
 	p := w.signInWith(browsertest.Options{})
 	p.Wait("row")
 	p.Press("a") // nothing is selected
+	browsertest.Eval[bool](p, `(document.addEventListener("htmx:after:swap", () => {
+		window.pressed = true; // the call has just come
+		document.dispatchEvent(new KeyboardEvent("keydown", {key: "a", bubbles: true}));
+	}), true)`)
 	p.Press("j")
 	p.WaitText("call", "first")
-	p.Press("a") // the call has just come
+	p.WaitFor("the key to be pressed", "window.pressed")
 	p.WaitFor("keys to work", armed)
 	press := `document.dispatchEvent(new KeyboardEvent("keydown", {key: "a", repeat: true, bubbles: true}))`
 	browsertest.Eval[bool](p, press)
@@ -274,6 +278,7 @@ func TestSignOutEndsTheSession(t *testing.T) {
 	})
 	id := w.submit(uuid.Nil, "files__save_csv", `{"filename":"one"}`)
 	p := w.signInWith(browsertest.Options{})
+	p.WaitFor("the first renewal, which signing out would cut off", `performance.getEntriesByType("resource").some(e => e.name === location.origin + "/")`)
 	p.Click("sign-out")
 	p.Wait("sign-in")
 	p.Go(w.server.URL + "/calls/" + id.String() + "?view=json")

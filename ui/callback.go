@@ -34,7 +34,6 @@ func (u *UI) callback(w http.ResponseWriter, r *http.Request) {
 		u.fail(w, r, err)
 		return
 	}
-	//nolint:gosec // G710: a path of this server, with an id from the database
 	http.Redirect(w, r, connectionURL(connected.ID)+"?done=connected", http.StatusSeeOther)
 }
 
@@ -60,4 +59,3 @@ func connectionFailure(err error) (status int, n view.Notice, ok bool) {
 	}
 	return 0, n, false
 }
-

@@ -25,6 +25,5 @@ func (u *UI) disconnect(w http.ResponseWriter, r *http.Request) {
 		u.fail(w, r, err)
 		return
 	}
-	//nolint:gosec // G710: a path of this server, with an id from the database
 	http.Redirect(w, r, connectionURL(l.there.ID)+"?done=disconnected", http.StatusSeeOther)
 }

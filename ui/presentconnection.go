@@ -32,7 +32,9 @@ func presentLink(l *link, names map[uuid.UUID]string, now time.Time) view.Connec
 	if l.disconnect {
 		v.Disconnect = v.URL + "/disconnect"
 	}
-	if c.Need != oauthclient.NeedNothing {
+	switch c.Need {
+	case oauthclient.NeedNothing, oauthclient.NeedConsent, oauthclient.NeedIssuer: // the state says all there is to say
+	default:
 		v.Reason = c.Reason
 	}
 	v.Error, v.ErrorAt = c.Error, c.ErrorAt
@@ -63,14 +65,16 @@ func presentState(v *view.Connection, l *link, now time.Time) {
 		}
 	case c.Renewable:
 		v.Status = connectedBadge()
-		v.Words, v.Until, v.After = "Connected until ", c.ExpiresAt, "; it renews by itself."
+		v.Words, v.Until, v.After = "Connected until ", c.ExpiresAt, " (it renews by itself)"
 	default:
 		v.Status = connectedBadge()
-		v.Words, v.Until, v.After = "Connected until ", c.ExpiresAt, "; it does not renew by itself, so somebody has to connect again then."
+		v.Words, v.Until, v.After = "Connected until ", c.ExpiresAt, " (it does not renew by itself: somebody has to connect again then)"
 	}
 }
 
-func connectedBadge() view.Badge { return view.Badge{Word: "Connected", Icon: "good", Level: view.Good} }
+func connectedBadge() view.Badge {
+	return view.Badge{Word: "Connected", Icon: "good", Level: view.Good}
+}
 
 func absentState(l *link) (badge view.Badge, words string) {
 	badge = view.Badge{Word: "Not connected", Icon: "stale", Level: view.Quiet}
@@ -188,7 +192,7 @@ func connectionFacts(c *oauthclient.Connection, names map[uuid.UUID]string) []vi
 		list = append(list, view.Fact{Name: "Scopes granted", Text: scopeWords(c.ScopesGranted), Code: len(c.ScopesGranted) > 0})
 		list = append(list, view.Fact{Name: "Scopes asked for", Text: scopeWords(c.ScopesAsked), Code: len(c.ScopesAsked) > 0})
 	}
-	text("Scopes missing", strings.Join(c.NeedScopes, " "))
+	text("Scopes its server wants", strings.Join(c.NeedScopes, " "))
 	text("Grant", c.Grant)
 	text("Client", c.ClientID)
 	return list

@@ -2,10 +2,10 @@ package ui
 
 import (
 	"context"
-	"fmt"
 	"maps"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -127,7 +127,7 @@ func skillFacts(s *agent.Skill) []view.Fact {
 	}
 	list := []view.Fact{
 		{Name: "Skill", Text: s.ID.String(), Code: true},
-		{Name: "Revision", Text: fmt.Sprint(s.Revision)},
+		{Name: "Revision", Text: strconv.FormatInt(s.Revision, 10)},
 		{Name: "Approval", Text: approvals},
 		{Name: "Time to decide, or to connect", Text: durationWords(s.ApprovalTimeout)},
 		{Name: "Time for a call", Text: durationWords(s.CallTimeout)},
@@ -138,8 +138,10 @@ func skillFacts(s *agent.Skill) []view.Fact {
 	if o := s.OAuth; o != nil {
 		list = append(list, view.Fact{Name: "Grant", Text: o.Grant, Code: true})
 		for _, f := range []view.Fact{
-			{Name: "Authorization server", Text: o.Issuer}, {Name: "Client", Text: o.ClientID},
-			{Name: "Scopes", Text: strings.Join(o.Scopes, " ")}, {Name: "Identity provider", Text: o.IDPIssuer},
+			{Name: "Authorization server", Text: o.Issuer},
+			{Name: "Client", Text: o.ClientID},
+			{Name: "Scopes", Text: strings.Join(o.Scopes, " ")},
+			{Name: "Identity provider", Text: o.IDPIssuer},
 		} {
 			if f.Code = true; f.Text != "" {
 				list = append(list, f)
@@ -193,4 +195,3 @@ func toolBadges(status tool.PinStatus, settings agent.ToolSettings) []view.Badge
 	}
 	return badges
 }
-

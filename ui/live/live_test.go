@@ -97,3 +97,34 @@ func TestNobodyWatchesNobodyLooks(t *testing.T) {
 		t.Error("a closed feed is not done")
 	}
 }
+
+// What waits for something else than a decision is told about too.
+func TestWaitsAreTold(t *testing.T) {
+	t.Parallel()
+	q := &queue{}
+	var waits atomic.Value
+	waits.Store("none")
+	feed, err := live.New(live.Config{
+		Pulse: q.pulse, Logger: slog.New(slog.DiscardHandler), Interval: time.Millisecond,
+		Waits: func(context.Context) (string, error) { return waits.Load().(string), nil },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(feed.Close)
+	signals, cancel := feed.Subscribe()
+	defer cancel()
+	first := receive(t, signals, 0)
+	waits.Store("some")
+	timeout := time.After(10 * time.Second)
+	for {
+		select {
+		case s := <-signals:
+			if s.State != first.State {
+				return
+			}
+		case <-timeout:
+			t.Fatal("nobody was told")
+		}
+	}
+}

@@ -9,11 +9,14 @@ import (
 // home is where people are sent who came from nowhere in particular.
 const home = "/"
 
+// maxNext is long enough for an authorization server's answer, whose code may be a whole JWT.
+const maxNext = 8000
+
 // localPath returns where to go after signing in: the given path and query if they are
 // of this server, else home. Browsers read backslashes as slashes and skip control
 // characters, so neither is let through, nor is what begins with two slashes.
 func localPath(next string) string {
-	if !strings.HasPrefix(next, "/") || strings.HasPrefix(next, "//") || len(next) > 2000 ||
+	if !strings.HasPrefix(next, "/") || strings.HasPrefix(next, "//") || len(next) > maxNext ||
 		strings.ContainsFunc(next, func(r rune) bool { return r == '\\' || unicode.IsControl(r) || unicode.IsSpace(r) }) {
 		return home
 	}

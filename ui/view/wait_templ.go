@@ -265,7 +265,16 @@ func waitPart(w Wait) templ.Component {
 			templ_7745c5c3_Var9 = templ.NopComponent
 		}
 		ctx = templ.ClearChildren(ctx)
-		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 19, "<section class=\"part waitpart\" aria-labelledby=\"wait-title\" data-testid=\"wait\"><h3 id=\"wait-title\">It waits for a connection</h3><p>Nothing was sent. When the skill is connected, the call goes on by itself; if nobody connects it in time, the call expires.</p><p class=\"said\" data-testid=\"reason\">")
+		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 19, "<section class=\"part waitpart\" aria-labelledby=\"wait-title\" data-testid=\"wait\"><h3 id=\"wait-title\">It waits for a connection</h3><p>Nothing was sent. When the skill is connected, the call goes on by itself; if nobody connects it in time, the call expires.</p><p data-testid=\"reason\">")
+		if templ_7745c5c3_Err != nil {
+			return templ_7745c5c3_Err
+		}
+		var templ_7745c5c3_Var10 string
+		templ_7745c5c3_Var10, templ_7745c5c3_Err = templ.JoinStringErrs("Why: ")
+		if templ_7745c5c3_Err != nil {
+			return templ.Error{Err: templ_7745c5c3_Err, FileName: `ui/view/wait.templ`, Line: 62, Col: 12}
+		}
+		_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var10))
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
