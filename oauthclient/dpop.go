@@ -45,11 +45,11 @@ func (n *nonces) get(u *url.URL) string {
 	return n.known[u.Scheme+"://"+u.Host]
 }
 
-// note remembers the nonce of an answer, and reports whether it is a new one.
-func (n *nonces) note(u *url.URL, header http.Header) bool {
+// note remembers the nonce of an answer, and returns it; empty: it has none.
+func (n *nonces) note(u *url.URL, header http.Header) string {
 	nonce := header.Get(headerNonce)
 	if nonce == "" || len(nonce) > maxNonce {
-		return false
+		return ""
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -57,9 +57,8 @@ func (n *nonces) note(u *url.URL, header http.Header) bool {
 	if n.known == nil || len(n.known) > maxRememberedAS {
 		n.known = map[string]string{}
 	}
-	fresh := n.known[origin] != nonce
 	n.known[origin] = nonce
-	return fresh
+	return nonce
 }
 
 // wantsDPoP reports whether tokens for a resource are to be bound to a key.

@@ -37,6 +37,7 @@ func (s *Service) Handler(t Target) *Handler { return &Handler{s, t} }
 type Signed struct {
 	generation int64
 	dpop       bool
+	nonce      string // of the proof
 	// Account tells one account's tokens from another's: it changes when somebody connects.
 	Account int64
 }
@@ -74,7 +75,8 @@ func (h *Handler) Sign(ctx context.Context, r *http.Request) (Signed, error) {
 		return Signed{}, err
 	}
 	if signed.dpop = key != nil; signed.dpop {
-		proof, err := key.proof(r.Method, r.URL.String(), c.tokens.Access, s.nonces.get(r.URL), s.Now())
+		signed.nonce = s.nonces.get(r.URL)
+		proof, err := key.proof(r.Method, r.URL.String(), c.tokens.Access, signed.nonce, s.Now())
 		if err != nil {
 			return Signed{}, err
 		}
@@ -129,7 +131,7 @@ func (c *connection) worn(now time.Time) bool {
 // that answers 401 or 403 so did not act on. An error says why there is none: a *[NeedsConnectionError]
 // when somebody has to do something, an *[Error] otherwise.
 func (h *Handler) Answered(ctx context.Context, r *http.Request, status int, header http.Header, signed Signed) (again bool, err error) {
-	fresh := h.service.nonces.note(r.URL, header)
+	nonce := h.service.nonces.note(r.URL, header)
 	header = quoteless(header, r.Header.Get("Authorization"))
 	if status != http.StatusUnauthorized && status != http.StatusForbidden {
 		return false, nil
@@ -137,7 +139,7 @@ func (h *Handler) Answered(ctx context.Context, r *http.Request, status int, hea
 	challenge := ParseChallenge(header.Values("Www-Authenticate"))
 	switch {
 	case status == http.StatusUnauthorized && challenge.Error == "use_dpop_nonce" && signed.dpop:
-		return fresh, nil
+		return nonce != "" && nonce != signed.nonce, nil
 	case status == http.StatusForbidden && challenge.Error != "insufficient_scope":
 		return false, nil
 	}

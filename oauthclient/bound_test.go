@@ -1,0 +1,171 @@
+package oauthclient_test
+
+import (
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/holdpoint/holdpoint/oauthclient"
+)
+
+// boundWorld is one whose tokens are bound to a key (RFC 9449).
+func boundWorld(t *testing.T) *world {
+	t.Helper()
+	w := newWorld(t)
+	w.as.bind = true
+	w.as.set("dpop_signing_alg_values_supported", []string{"ES256", "EdDSA"})
+	w.skill.metadata = func(m map[string]any) { m["dpop_bound_access_tokens_required"] = true }
+	return w
+}
+
+func TestDPoP(t *testing.T) {
+	t.Parallel()
+	w := boundWorld(t)
+	w.mustConnect()
+	for range 3 { // each with a proof of its own: the server takes none twice
+		if a := w.send(); a.status != http.StatusOK || a.rounds != 1 {
+			t.Fatalf("%+v", a)
+		}
+	}
+	w.advance(2 * time.Hour)
+	w.as.dropAccess()
+	if a := w.sendWith(t.Context(), w.start(t), w.url); a.status != http.StatusOK {
+		t.Fatalf("renewed by another process: %+v", a)
+	}
+	keys := map[string]bool{}
+	for _, r := range w.as.requests("/token") {
+		_, key, err := openProof(&http.Request{Header: r.Header})
+		check(t, err)
+		text, err := key.MarshalJSON()
+		check(t, err)
+		keys[string(text)] = true
+	}
+	if len(keys) != 1 {
+		t.Errorf("%d keys: what is bound to one cannot be renewed with another", len(keys))
+	}
+}
+
+// A query is no part of what a proof is for, and a proof goes nowhere without its token.
+func TestProofs(t *testing.T) {
+	t.Parallel()
+	w := boundWorld(t)
+	w.mustConnect()
+	for address, htu := range map[string]string{
+		w.url + "?session=1#x": w.url, w.url + "/messages?a=b": w.url + "/messages", w.skill.URL + "/other": "",
+	} {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, address, nil)
+		check(t, err)
+		_, err = w.handler().Sign(t.Context(), r)
+		check(t, err)
+		claims := proofOf(r)
+		if htu == "" {
+			if r.Header.Get("DPoP") != "" || r.Header.Get("Authorization") != "" {
+				t.Errorf("%s: signed", address)
+			}
+			continue
+		}
+		if claims["htu"] != htu || claims["htm"] != http.MethodGet || !strings.HasPrefix(r.Header.Get("Authorization"), "DPoP ") {
+			t.Errorf("%s: %v", address, claims)
+		}
+	}
+}
+
+func TestNonces(t *testing.T) {
+	t.Parallel()
+	w := boundWorld(t)
+	w.as.nonce, w.skill.nonce = "as-1", "skill-1"
+	check(t, w.connect())
+	if a := w.send(); a.status != http.StatusOK || a.rounds != 2 {
+		t.Errorf("the first request: %+v", a)
+	}
+	if a := w.send(); a.status != http.StatusOK || a.rounds != 1 {
+		t.Errorf("the next, with the nonce that is known: %+v", a)
+	}
+	w.skill.change(func() { w.skill.nonce = "skill-2" })
+	w.as.change(func() { w.as.nonce = "as-2" })
+	w.advance(2 * time.Hour)
+	w.as.dropAccess()
+	if a := w.send(); a.status != http.StatusOK || a.rounds != 2 {
+		t.Errorf("with other nonces: %+v", a)
+	}
+	if n := len(w.as.requests("/token")); n != 4 {
+		t.Errorf("%d token requests, want each twice", n)
+	}
+}
+
+// Requests that are under way together are each sent again with the nonce that the first of them got.
+func TestNonceOfParallelRequests(t *testing.T) {
+	t.Parallel()
+	w := boundWorld(t)
+	w.mustConnect()
+	w.skill.change(func() { w.skill.nonce = "skill-1" })
+	h := w.handler()
+	request := func() (*http.Request, oauthclient.Signed) {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, w.url, nil)
+		check(t, err)
+		signed, err := h.Sign(t.Context(), r)
+		check(t, err)
+		return r, signed
+	}
+	refused := http.Header{"Dpop-Nonce": {"skill-1"}, "Www-Authenticate": {`DPoP error="use_dpop_nonce"`}}
+	first, firstSigned := request()
+	second, secondSigned := request()
+	for i, sent := range []struct {
+		r      *http.Request
+		signed oauthclient.Signed
+	}{{first, firstSigned}, {second, secondSigned}} {
+		again, err := h.Answered(t.Context(), sent.r, http.StatusUnauthorized, refused, sent.signed)
+		if err != nil || !again {
+			t.Errorf("request %d: again %t, %v", i+1, again, err)
+		}
+	}
+	// A server that refuses the very nonce that it gave is not asked for ever.
+	third, signed := request()
+	if again, err := h.Answered(t.Context(), third, http.StatusUnauthorized, refused, signed); again || err != nil {
+		t.Errorf("again %t, %v", again, err)
+	}
+}
+
+// An endless supply of nonces does not make an endless loop.
+func TestEndlessNonces(t *testing.T) {
+	t.Parallel()
+	w := boundWorld(t)
+	var mu sync.Mutex
+	count := 0
+	next := func(code int) http.HandlerFunc {
+		return func(rw http.ResponseWriter, _ *http.Request) {
+			mu.Lock()
+			defer mu.Unlock()
+			count++
+			rw.Header().Set("DPoP-Nonce", strings.Repeat("n", count))
+			rw.Header().Set("WWW-Authenticate", `DPoP error="use_dpop_nonce"`)
+			writeJSON(rw, code, map[string]any{"error": "use_dpop_nonce"})
+		}
+	}
+	w.as.on("/token", next(http.StatusBadRequest))
+	wantError(t, w.connect(), "use_dpop_nonce")
+	if n := len(w.as.requests("/token")); n != 2 {
+		t.Errorf("%d token requests", n)
+	}
+	w.as.on("/token", nil)
+	check(t, w.connect())
+	w.skill.on("/mcp", next(http.StatusUnauthorized))
+	if a := w.send(); a.status != http.StatusUnauthorized || a.rounds != oauthclient.MaxRounds {
+		t.Errorf("%+v", a)
+	}
+}
+
+// A bearer token is used as one also where a key was offered.
+func TestBearerThoughBoundWasAskedFor(t *testing.T) {
+	t.Parallel()
+	w := boundWorld(t)
+	w.as.bind = false
+	w.mustConnect()
+	for _, r := range w.skill.requests("/mcp") {
+		if r.Header.Get("DPoP") != "" {
+			t.Error("a proof came with a bearer token")
+		}
+	}
+}
