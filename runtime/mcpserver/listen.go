@@ -58,7 +58,6 @@ func (x *exchange) get() {
 
 // announceTo holds a session's stream open.
 func (x *exchange) announceTo(c *agent.Conversation) {
-	x.setReadDeadline(time.Time{}) // the server's own would end the stream
 	id := c.ID
 	err := x.beginStream()
 	if err == nil && c.ProtocolVersion == latestLegacy {

@@ -1,14 +1,20 @@
 package mcpserver_test
 
 import (
+	"context"
+	"encoding/json"
 	"errors"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/google/uuid"
+
 	"github.com/holdpoint/holdpoint/runtime/agent"
+	"github.com/holdpoint/holdpoint/runtime/mcpserver"
 )
 
 // Many clients of one agent cost one look at a time, and a storm of notices a few.
@@ -45,9 +51,37 @@ func TestManyStreams(t *testing.T) {
 		if got := b.agents.looked(); got == 0 || got > 8 {
 			t.Errorf("%d looks at a change", got)
 		}
+		for range 100 { // five seconds of them
+			b.server.CatalogueMayHaveChanged()
+			<-time.After(50 * time.Millisecond)
+		}
+		if got := b.agents.looked(); got > 14 {
+			t.Errorf("%d looks in a storm", got)
+		}
 		<-time.After(time.Minute)
 		if got := b.agents.looked(); got > 2*len(streams)+40 {
 			t.Errorf("%d looks in a minute", got)
+		}
+	})
+}
+
+// A session has one stream: a client that lost the first opens a second.
+func TestSecondStream(t *testing.T) {
+	within(t, func(t *testing.T) {
+		b := newBench(t)
+		session := b.session()
+		first := b.stream(b.get(session...))
+		second := b.stream(b.get(session...))
+		other := b.stream(b.get(b.session()...))
+		if got := first.next(); got != "" {
+			t.Errorf("first: %q", got)
+		}
+		b.change(echoTool)
+		if got := second.next(); got != changed {
+			t.Errorf("second: %q", got)
+		}
+		if got := other.next(); got != changed {
+			t.Errorf("another session's: %q", got)
 		}
 	})
 }
@@ -134,4 +168,52 @@ func TestToldIsBounded(t *testing.T) {
 	if got := b.server.TellSessions(100_100); got != 100_000 {
 		t.Errorf("%d sessions", got)
 	}
+}
+
+// slowAgents takes its time, and counts who waits.
+type slowAgents struct {
+	*fakeAgents
+	mu        sync.Mutex
+	now, most int
+}
+
+func (s *slowAgents) NamedConversation(ctx context.Context, a *agent.Agent, principal uuid.UUID, name, version string, client json.RawMessage) (*agent.Conversation, error) {
+	s.mu.Lock()
+	s.now++
+	s.most = max(s.most, s.now)
+	s.mu.Unlock()
+	<-time.After(100 * time.Millisecond)
+	s.mu.Lock()
+	s.now--
+	s.mu.Unlock()
+	return s.fakeAgents.NamedConversation(ctx, a, principal, name, version, client)
+}
+
+// Conversations that have nothing in common are looked at a few at a time.
+func TestFewLooksAtOnce(t *testing.T) {
+	within(t, func(t *testing.T) {
+		agents := &slowAgents{}
+		b := newBench(t, func(cfg *mcpserver.Config) {
+			agents.fakeAgents = cfg.Agents.(*fakeAgents)
+			cfg.Agents = agents
+		})
+		body, headers := modern("subscriptions/listen", `"notifications":{"toolsListChanged":true}`)
+		streams := make([]*stream, 50)
+		for i := range streams {
+			named := strings.Replace(body, `"_meta":{`, `"_meta":{"dev.holdpoint/conversation":"`+strconv.Itoa(i)+`",`, 1)
+			streams[i] = b.stream(b.request(t.Context(), named, headers...))
+			streams[i].next()
+		}
+		b.change(echoTool)
+		for _, s := range streams {
+			if got := s.next(); !strings.Contains(got, "list_changed") {
+				t.Errorf("%q", got)
+			}
+		}
+		agents.mu.Lock()
+		defer agents.mu.Unlock()
+		if agents.most != 8 {
+			t.Errorf("%d at once", agents.most)
+		}
+	})
 }
