@@ -237,6 +237,16 @@ func TestLeftOverConnectionEndsNoOther(t *testing.T) {
 	if text := olga.get(shared).text(); !strings.Contains(text, "Connected until") {
 		t.Errorf("the shared connection: %s", text)
 	}
+	w.guard(as, perUser())
+	if page := olga.get(shared); !strings.Contains(page.text(), "Left over") || page.find("connect").Length() != 0 {
+		t.Errorf("left over, shared: %s", page.text())
+	}
+	if a := olga.post(shared+"/disconnect", url.Values{"confirmed": {"1"}}); a.status != http.StatusSeeOther {
+		t.Errorf("ending what is left over: %d", a.status)
+	}
+	if text := rita.get(own).text(); !strings.Contains(text, "Connected until") {
+		t.Errorf("the person's own, in use again: %s", text)
+	}
 }
 
 func TestAuthorizationServerIsChosen(t *testing.T) {

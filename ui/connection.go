@@ -51,6 +51,9 @@ func (u *UI) link(ctx context.Context, access identity.Access, skill *agent.Skil
 	default:
 		l.there, l.key = &there, there.Key
 	}
+	if skill.PerUser && key.Principal == uuid.Nil { // of when the skill had one for all
+		l.stray, l.connect = true, false
+	}
 	l.connect = l.connect && l.asksPeople()
 	l.disconnect = l.disconnect && l.there != nil && l.there.ConnectedAt != nil
 	return l, nil

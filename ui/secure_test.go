@@ -22,9 +22,15 @@ func TestEveryPageIsGuarded(t *testing.T) {
 	w := newWorld(t)
 	v := w.signedIn("ana", identity.Reviewer)
 	id := w.submit(uuid.Nil, "files__save_csv", `{"filename":"x"}`)
+	as := newAuthServer(t)
+	skill := w.guard(as, perUser())
+	skillPath := "/skills/" + skill.ID.String()
+	leave := v.post(skillPath+"/connect", nil)
+	connection, _, _ := strings.Cut(v.get(as.allowed(t, v.begin(skill, nil))).header.Get("Location"), "?")
 	seen := map[string]bool{}
 	for _, a := range []*answer{
 		v.get("/"), v.get("/", "HX-Request", "true"), v.get("/calls"), v.get(callPath(id)), v.get(callPath(id), "HX-Request", "true"),
+		v.get("/skills"), v.get(skillPath), v.get("/connections"), v.get(connection), v.post(connection+"/disconnect", nil), leave,
 		v.get("/calls/x"), w.visitor().get("/sign-in"), w.visitor().get("/"), v.post(callPath(id)+"/approve", url.Values{"digest": {"x"}}),
 	} {
 		csp := a.header.Get("Content-Security-Policy")
@@ -137,7 +143,8 @@ func TestOtherSitesCannotAct(t *testing.T) {
 	v := w.signedIn("ana", identity.Reviewer)
 	id := w.submit(uuid.Nil, "files__save_csv", `{"filename":"x"}`)
 	form := v.get(callPath(id)).form("decide").Encode()
-	for _, path := range []string{callPath(id) + "/approve", callPath(id) + "/reject", "/sign-out", "/sign-in"} {
+	skill := w.guard(newAuthServer(t), perUser())
+	for _, path := range []string{"/skills/" + skill.ID.String() + "/connect", callPath(id) + "/approve", callPath(id) + "/reject", "/sign-out", "/sign-in"} {
 		for _, header := range [][]string{{"Sec-Fetch-Site", "cross-site"}, {"Sec-Fetch-Site", "same-site"}, {"Origin", "https://evil.example"}, {"Origin", "null"}} {
 			r := v.request(http.MethodPost, path, form, append(header, "Content-Type", "application/x-www-form-urlencoded")...)
 			if a := v.do(r); a.status != http.StatusForbidden || !policy.MatchString(a.header.Get("Content-Security-Policy")) {
