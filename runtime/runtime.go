@@ -210,12 +210,17 @@ func (rt *Runtime) Stop(ctx context.Context) error {
 	err = errors.Join(err, rt.Calls.Stop(ctx))
 	rt.stop()
 	rt.background.Wait()
+	rt.close(ctx)
+	return err
+}
+
+// close lets go of what a runtime holds, started or not.
+func (rt *Runtime) close(ctx context.Context) {
 	rt.source.Close(ctx)
 	rt.Agents.Close()
 	rt.Discovery.Close()
 	rt.OAuth.Close()
 	rt.Identity.Close()
-	return err
 }
 
 // quiet keeps the job queue's own chatter out of the log.

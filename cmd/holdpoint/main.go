@@ -20,6 +20,7 @@ func main() {
 func run(ctx context.Context, args []string, getenv func(string) string, stdin io.Reader, stdout, stderr io.Writer) int {
 	e := &cli.Env{
 		Getenv: getenv, Stdin: stdin, Stdout: stdout, Stderr: stderr, Now: time.Now, Version: version(), Reseal: reseal,
+		Examine: func(ctx context.Context, x cli.Examination) error { return examine(ctx, x, getenv("PATH")) },
 	}
 	return cli.Run(ctx, e, args, newServeCmd(e), newDemoCmd(e))
 }

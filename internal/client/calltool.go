@@ -91,7 +91,7 @@ func (e *StoppedError) Unwrap() error { return e.Err }
 // server, asked, does not have it; from when its id is known, it is waited for and nothing else.
 func (c *Client) Call(ctx context.Context, t ToolCall) (Outcome, error) {
 	ctx, cancel := context.WithCancel(ctx)
-	w := &waiting{Client: c, call: t}
+	w := &waiting{Client: c, call: t, wake: make(chan struct{}, 1)}
 	defer w.telling.Wait()
 	defer cancel()
 	if t.Told == nil {
@@ -126,6 +126,7 @@ type waiting struct {
 	said      string // the status that was told last
 	following bool   // somebody is telling
 	again     bool   // there are other news by now
+	wake      chan struct{}
 	telling   sync.WaitGroup
 
 	tries  int           // in a row that did not reach the server
@@ -197,6 +198,10 @@ func (w *waiting) follow(ctx context.Context, id, status string) {
 		return
 	}
 	if w.again = w.following; w.again {
+		select {
+		case w.wake <- struct{}{}:
+		default: // it is awake
+		}
 		return
 	}
 	w.following = true
@@ -227,8 +232,14 @@ func (w *waiting) tell(ctx context.Context, id string) {
 			status = found.Status
 			w.say(id, found)
 		}
-		if status != needsConnection || pause(ctx, lookAgain*w.Retry) != nil {
+		if status != needsConnection {
 			return
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-w.wake:
+		case <-time.After(lookAgain * w.Retry):
 		}
 	}
 }

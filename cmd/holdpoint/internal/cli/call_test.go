@@ -3,9 +3,11 @@ package cli_test
 import (
 	"bytes"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 
@@ -141,38 +143,69 @@ func TestCallInterrupted(t *testing.T) {
 	}
 }
 
+// told is where a command writes to, and what it wrote, for those who wait for it.
+type told struct {
+	mu      sync.Mutex
+	text    strings.Builder
+	written sync.Cond
+}
+
+func newTold() *told {
+	w := &told{}
+	w.written.L = &w.mu
+	return w
+}
+
+func (w *told) Write(text []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.written.Broadcast()
+	return w.text.Write(text)
+}
+
+// await waits until a text was written.
+func (w *told) await(text string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for !strings.Contains(w.text.String(), text) {
+		w.written.Wait()
+	}
+}
+
 // TestCallWaitsForAConnection: first somebody has to connect the skill, then somebody to approve the call.
 func TestCallWaitsForAConnection(t *testing.T) {
 	t.Parallel()
-	states := []string{
-		`{"status":"needs_connection","deadline":"2026-01-02T03:05:05Z","message":"nobody has connected \u202e yet"}`,
-		`{"status":"parked","deadline":"2026-01-02T03:09:05Z","message":null}`,
+	const unconnected, unapproved = "waiting for somebody to connect the skill: call " + id, "waiting for approval: call " + id
+	stderr := newTold()
+	var state atomic.Value
+	state.Store(`{"status":"needs_connection","deadline":"2026-01-02T03:05:05Z","message":"nobody has connected \u202e yet"}`)
+	steps := make(chan func() string, 3)
+	steps <- func() string { return result("needs_connection", "") }
+	steps <- func() string {
+		stderr.await(unconnected)
+		state.Store(`{"status":"parked","deadline":"2026-01-02T03:09:05Z","message":null}`)
+		return result("parked", "")
 	}
-	answers := []string{result("needs_connection", ""), result("parked", ""), result("succeeded", "")}
-	looked := []chan struct{}{make(chan struct{}, 100), make(chan struct{}, 100)}
-	var step atomic.Int32
+	steps <- func() string {
+		stderr.await(unapproved)
+		return result("succeeded", "")
+	}
 	mux := http.NewServeMux()
 	mux.HandleFunc(endpoint, func(w http.ResponseWriter, _ *http.Request) {
-		n := step.Load()
-		if n > 0 {
-			<-looked[n-1] // the command asked what the call waits for
-		}
-		step.Add(1)
 		w.Header().Set("Content-Type", "application/json")
-		fmt.Fprint(w, answers[n])
+		fmt.Fprint(w, (<-steps)())
 	})
-	mux.HandleFunc(callPath, func(w http.ResponseWriter, _ *http.Request) {
-		n := min(max(step.Load()-1, 0), 1)
-		fmt.Fprint(w, states[n])
-		looked[n] <- struct{}{}
-	})
+	mux.HandleFunc(callPath, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, state.Load()) })
 	mux.HandleFunc("GET /api/v1/calls", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, `{"items":[]}`) })
 	server := httptest.NewServer(mux)
 	t.Cleanup(server.Close)
-	got := run(t, map[string]string{"HOLDPOINT_URL": server.URL, "HOLDPOINT_TOKEN": "t"}, "", "call", "billing", "files__write").want(t, 0)
-	contains(t, "stderr", got.stderr, "waiting for somebody to connect the skill: call "+id+" (deadline 2026-01-02T03:05:05Z)",
-		"nobody has connected <U+202E> yet", "waiting for approval: call "+id+" (deadline 2026-01-02T03:09:05Z)")
-	if strings.Index(got.stderr, "connect the skill") > strings.Index(got.stderr, "waiting for approval") {
-		t.Errorf("stderr %s", got.stderr)
+	e := &cli.Env{Getenv: func(string) string { return "" }, Stdout: io.Discard, Stderr: stderr}
+	if code := cli.Run(t.Context(), e, []string{"call", "billing", "files__write", "--url", server.URL, "--token", "t"}); code != 0 {
+		t.Errorf("exit code %d", code)
+	}
+	const want = unconnected + " (deadline 2026-01-02T03:05:05Z)\n  nobody has connected <U+202E> yet; see holdpoint connections list\n" +
+		unapproved + " (deadline 2026-01-02T03:09:05Z)\n"
+	if got := stderr.text.String(); got != want {
+		t.Errorf("stderr\n%s\nwant\n%s", got, want)
 	}
 }

@@ -30,6 +30,8 @@ type Env struct {
 	// Reseal encrypts again, with the key that encrypts now, what older keys of the keyset had
 	// encrypted in a database, and returns how many rows that were. Nil: migrate leaves all as it is.
 	Reseal func(ctx context.Context, db *postgres.DB, box *secret.Box) (int, error)
+	// Examine takes the steps to a skill's server, up to the first that breaks, whose error it returns.
+	Examine func(ctx context.Context, x Examination) error
 
 	url    string
 	token  string

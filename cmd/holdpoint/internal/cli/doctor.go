@@ -21,16 +21,21 @@ import (
 
 func newDoctorCmd(e *Env) *cobra.Command {
 	var d database
+	var skill skillCheck
 	cmd := &cobra.Command{
 		Use: "doctor", Short: "Check that everything serve needs is there",
 		Long: `Check that everything serve needs is there, with the settings that serve would have: the data
 directory, the database and its schema, the encryption key, the clocks. With a token also a
 running server and its skills.
 
+With --skill it takes the steps to that skill's server itself, one after the other: the challenge, the
+metadata, the authorization server, the client, the token, then the connection and the tools. No
+server has to run for that, and none is asked.
+
 Each line is ok, warn or fail; what is not ok says what to do. The exit code is 1 when something fails.`,
-		Example: "  holdpoint doctor\n  HOLDPOINT_TOKEN=… holdpoint doctor --url https://gate.example.com", Args: usage(cobra.NoArgs),
+		Example: "  holdpoint doctor\n  HOLDPOINT_TOKEN=… holdpoint doctor --url https://gate.example.com\n  holdpoint doctor --skill ledger", Args: usage(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			findings := e.examine(cmd.Context(), d)
+			findings := e.examine(cmd.Context(), d, &skill)
 			if err := e.printFindings(findings); err != nil {
 				return err
 			}
@@ -43,6 +48,7 @@ Each line is ok, warn or fail; what is not ok says what to do. The exit code is 
 		},
 	}
 	d.bind(cmd)
+	skill.bind(cmd)
 	return ServerSettings(cmd)
 }
 
@@ -68,10 +74,14 @@ func (e *Env) printFindings(findings []finding) error {
 		}
 		return e.printJSON(text)
 	}
+	width := 16
 	for _, f := range findings {
-		line := fmt.Sprintf("%-5s %-16s %s\n", f.Status, cell(f.Check), oneLine(f.Detail))
+		width = max(width, len(f.Check))
+	}
+	for _, f := range findings {
+		line := fmt.Sprintf("%-5s %-*s %s\n", f.Status, width, cell(f.Check), oneLine(f.Detail))
 		if f.Advice != "" {
-			line += fmt.Sprintf("%-5s %-16s → %s\n", "", "", oneLine(f.Advice))
+			line += fmt.Sprintf("%-5s %-*s → %s\n", "", width, "", oneLine(f.Advice))
 		}
 		if err := write(e.Stdout, line); err != nil {
 			return err
@@ -83,13 +93,17 @@ func (e *Env) printFindings(findings []finding) error {
 // oneLine is cell for a text that may have several lines.
 func oneLine(text string) string { return cell(strings.Join(strings.Fields(text), " ")) }
 
-func (e *Env) examine(ctx context.Context, d database) []finding {
+func (e *Env) examine(ctx context.Context, d database, skill *skillCheck) []finding {
 	if err := d.complete(e); err != nil {
 		return []finding{{fail, "settings", err.Error(), "give a --data-dir"}}
 	}
 	findings := []finding{{ok, "settings", "data directory " + d.dataDir + ", server " + e.url, ""}, checkDataDir(d.dataDir)}
 	findings = append(findings, e.checkDatabase(ctx, d)...)
 	findings = append(findings, e.checkKey(ctx, d))
+	findings = append(findings, checkOutward(&skill.outward)...)
+	if skill.name != "" {
+		return append(findings, e.examineSkill(ctx, d, skill)...)
+	}
 	return append(findings, e.checkServer(ctx)...)
 }
 

@@ -1,0 +1,135 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/holdpoint/holdpoint/internal/postgres"
+	"github.com/holdpoint/holdpoint/internal/secret"
+)
+
+// Examination is what [Env.Examine] is asked: how a server with these settings reaches a skill.
+type Examination struct {
+	Skill     string
+	DB        *postgres.DB
+	Box       *secret.Box
+	PublicURL string
+	DataDir   string
+	Outward   Outward
+	StdioOff  bool
+	// Step is told of each step that was taken; err is why it failed.
+	Step func(name, detail string, took time.Duration, err error)
+}
+
+// skillCheck are the settings of doctor that are about one skill.
+type skillCheck struct {
+	name      string
+	addr      string
+	publicURL string
+	stdio     string
+	outward   Outward
+}
+
+func (s *skillCheck) bind(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.StringVar(&s.name, "skill", "", "take the steps to this skill's server one after the other, and say where it breaks")
+	flags.StringVar(&s.addr, "addr", "127.0.0.1:8080", "address that serve listens on")
+	flags.StringVar(&s.publicURL, "public-url", "", "where people and agents reach the server (default http:// and the address)")
+	flags.StringVar(&s.stdio, "stdio", "on", `"off": skills that run a command are not tried`)
+	s.outward.Bind(cmd)
+	notSettings(cmd, "skill")
+	_ = cmd.RegisterFlagCompletionFunc("skill", cobra.NoFileCompletions) // it fails for a flag that is not defined
+}
+
+func (s *skillCheck) url() string {
+	if s.publicURL != "" {
+		return s.publicURL
+	}
+	return "http://" + s.addr
+}
+
+// checkOutward says whether the settings about the way out mean something.
+func checkOutward(o *Outward) []finding {
+	if len(o.TrustedHosts) == 0 && o.WorkloadTokenFile == "" {
+		return nil
+	}
+	f := finding{Status: ok, Check: "way out", Detail: fmt.Sprintf("%d trusted hosts", len(o.TrustedHosts))}
+	if o.WorkloadTokenFile != "" {
+		f.Detail += ", own identity token in " + o.WorkloadTokenFile
+	}
+	if err := o.Check(); err != nil {
+		f.Status, f.Detail, f.Advice = fail, err.Error(), "serve does not start with it"
+	}
+	return []finding{f}
+}
+
+// examineSkill takes the steps to a skill's server, as a server with these settings would. No server has
+// to run.
+func (e *Env) examineSkill(ctx context.Context, d database, s *skillCheck) []finding {
+	broken := func(err error, advice string) []finding {
+		return []finding{{fail, "skill " + s.name, err.Error(), advice}}
+	}
+	key := d.secret(e)
+	config := d.config(e)
+	if config.DatabaseURL == "" && !exists(d.dataDir+"/postgres") || key.Keyset == "" && !exists(key.File) {
+		return []finding{{fail, "skill " + s.name, "there are no skills yet: serve has not run with these settings", "give the settings that serve has"}}
+	}
+	box, err := secret.OpenContext(ctx, key)
+	if err != nil {
+		return broken(err, "restore the key: the skill's secrets cannot be read")
+	}
+	config.MaxConns = skillConns
+	db, err := postgres.Open(ctx, config)
+	if err != nil {
+		return broken(err, "see PostgreSQL above")
+	}
+	findings := e.walkSkill(ctx, db, box, d.dataDir, s)
+	if err := closeDatabase(ctx, db); err != nil {
+		findings = append(findings, finding{warn, "PostgreSQL", err.Error(), "look at the log in the data directory"})
+	}
+	return findings
+}
+
+// skillConns are connections to the database for reaching one skill: a token is got under a
+// row's lock, and stored by another connection.
+const skillConns = 5
+
+func (e *Env) walkSkill(ctx context.Context, db *postgres.DB, box *secret.Box, dataDir string, s *skillCheck) []finding {
+	var findings []finding
+	told := false
+	err := e.Examine(ctx, Examination{
+		Skill: s.name, DB: db, Box: box, PublicURL: s.url(), DataDir: dataDir, Outward: s.outward, StdioOff: s.stdio == "off",
+		Step: func(name, detail string, took time.Duration, err error) {
+			f := finding{Status: ok, Check: name, Detail: fmt.Sprintf("%s (%s)", detail, took.Round(time.Millisecond))}
+			if err != nil {
+				told = true
+				f.Status, f.Detail, f.Advice = fail, err.Error(), stepAdvice(name, s.name)
+			}
+			findings = append(findings, f)
+		},
+	})
+	if err != nil && !told {
+		findings = append(findings, finding{fail, "skill " + s.name, err.Error(), "look at holdpoint skill list, and at the schema above"})
+	}
+	return findings
+}
+
+// stepAdvice says what helps most often where a step failed.
+func stepAdvice(step, skill string) string {
+	switch step {
+	case "challenge", "connect":
+		return "check the skill's url, and that this machine reaches it"
+	case "resource metadata":
+		return "the skill's server has to say who issues its tokens (RFC 9728); a host in your own network goes into --" + trustedHosts
+	case "authorization server":
+		return "set oauth.issuer, or choose one when connecting; a host in your own network goes into --" + trustedHosts
+	case "client registration":
+		return "register a client with the authorization server, and give the skill its oauth.client_id"
+	case "token":
+		return "holdpoint connections connect " + skill + ", where a person has to; else check the skill's oauth"
+	}
+	return ""
+}
