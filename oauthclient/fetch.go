@@ -183,3 +183,25 @@ type requestError struct{ err error }
 func (e *requestError) Error() string { return dialMessage(e.err) }
 
 func (e *requestError) Unwrap() error { return e.err }
+
+// boundedClient is a client whose answers end at the size of the largest document: for libraries that read to the end.
+func boundedClient(client *http.Client) *http.Client {
+	c := *client
+	c.Transport = boundedTransport{client.Transport}
+	return &c
+}
+
+type boundedTransport struct{ next http.RoundTripper }
+
+// RoundTrip implements [http.RoundTripper].
+func (b boundedTransport) RoundTrip(r *http.Request) (*http.Response, error) {
+	response, err := b.next.RoundTrip(r)
+	if err != nil {
+		return nil, err
+	}
+	response.Body = struct {
+		io.Reader
+		io.Closer
+	}{io.LimitReader(response.Body, maxDocument), response.Body}
+	return response, nil
+}

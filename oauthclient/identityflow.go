@@ -47,8 +47,10 @@ func (s *Service) verifyIdentity(ctx context.Context, fl *flow, idToken string) 
 	if _, err := s.checkURL("", fl.Server.JWKSURI); err != nil {
 		return fail(StepIdentity, err, "jwks_uri of %s: %s", plain(fl.Server.Issuer, 200), err)
 	}
-	keys := oidc.NewRemoteKeySet(oidc.ClientContext(ctx, s.client("")), fl.Server.JWKSURI)
-	verified, err := oidc.NewVerifier(fl.Server.Issuer, keys, &oidc.Config{ClientID: fl.Client.ID, Now: s.Now}).Verify(ctx, idToken)
+	keys := oidc.NewRemoteKeySet(oidc.ClientContext(ctx, boundedClient(s.client(""))), fl.Server.JWKSURI)
+	verified, err := oidc.NewVerifier(fl.Server.Issuer, keys, &oidc.Config{
+		ClientID: fl.Client.ID, Now: s.Now, SupportedSigningAlgs: identityAlgorithms(),
+	}).Verify(ctx, idToken)
 	if err != nil {
 		return fail(StepIdentity, err, "%s issued an ID token that does not verify", plain(fl.Server.Issuer, 200))
 	}
@@ -56,6 +58,13 @@ func (s *Service) verifyIdentity(ctx context.Context, fl *flow, idToken string) 
 		return fail(StepIdentity, nil, "%s issued an ID token for another request", plain(fl.Server.Issuer, 200))
 	}
 	return nil
+}
+
+// identityAlgorithms are those that ID tokens may be signed with: none with a shared secret.
+func identityAlgorithms() []string {
+	return []string{
+		oidc.RS256, oidc.RS384, oidc.RS512, oidc.PS256, oidc.PS384, oidc.PS512, oidc.ES256, oidc.ES384, oidc.ES512, oidc.EdDSA,
+	}
 }
 
 // UseIdentity connects by an ID token that the enterprise's identity provider issued for the
