@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -114,9 +115,7 @@ func (a *authServer) registration(w http.ResponseWriter, _ *http.Request) {
 		answer["client_secret"] = a.secret
 		answer["client_secret_expires_at"] = 0
 	}
-	for name, value := range a.register {
-		answer[name] = value
-	}
+	maps.Copy(answer, a.register)
 	a.mu.Unlock()
 	writeJSON(w, http.StatusCreated, answer)
 }
@@ -186,9 +185,7 @@ func (a *authServer) token(w http.ResponseWriter, r *http.Request) {
 	if a.life > 0 {
 		answer["expires_in"] = a.life
 	}
-	for name, value := range a.extra {
-		answer[name] = value
-	}
+	maps.Copy(answer, a.extra)
 	writeJSON(w, http.StatusOK, answer)
 }
 

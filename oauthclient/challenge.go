@@ -67,7 +67,7 @@ func (c Challenge) completed(other Challenge) Challenge {
 
 func splitScopes(text string) []string {
 	var scopes []string
-	for _, scope := range strings.Fields(text) {
+	for scope := range strings.FieldsSeq(text) {
 		if validScope(scope) && !slices.Contains(scopes, scope) && len(scopes) < maxScopes {
 			scopes = append(scopes, scope)
 		}

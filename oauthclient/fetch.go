@@ -25,8 +25,7 @@ const (
 
 // rootMessage is an error without the request and its URL.
 func rootMessage(err error) string {
-	var inURL *url.Error
-	if errors.As(err, &inURL) {
+	if inURL, ok := errors.AsType[*url.Error](err); ok {
 		err = inURL.Err
 	}
 	return err.Error()
@@ -55,7 +54,7 @@ func dialled(u *url.URL) string {
 func (s *Service) policy(own string) outbound.Policy {
 	trusted := s.TrustedHosts
 	if _, host, ok := strings.Cut(own, "://"); ok {
-		trusted = append(trusted[:len(trusted):len(trusted)], host)
+		trusted = append(slices.Clip(trusted), host)
 	}
 	return outbound.Policy{TrustedHosts: trusted}
 }

@@ -13,8 +13,8 @@ const (
 	grantTypeRefresh  = "refresh_token"
 	grantTypeJWT      = "urn:ietf:params:oauth:grant-type:jwt-bearer"
 	grantTypeExchange = "urn:ietf:params:oauth:grant-type:token-exchange"
-	tokenTypeIDToken  = "urn:ietf:params:oauth:token-type:id_token"
-	tokenTypeIDJAG    = "urn:ietf:params:oauth:token-type:id-jag"
+	tokenTypeIDToken  = "urn:ietf:params:oauth:token-type:id_token" //nolint:gosec // G101: a name
+	tokenTypeIDJAG    = "urn:ietf:params:oauth:token-type:id-jag"   //nolint:gosec // G101: a name
 	storePause        = 250 * time.Millisecond
 )
 

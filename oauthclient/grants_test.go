@@ -84,7 +84,7 @@ func pemOf(t *testing.T, key any) string {
 // claimsOf verifies a client's assertion with any of some keys.
 func claimsOf(t *testing.T, assertion string, keys ...any) map[string]any {
 	t.Helper()
-	signed, err := jose.ParseSigned(assertion, []jose.SignatureAlgorithm{jose.ES256, jose.ES384, jose.RS256})
+	signed, err := jose.ParseSignedCompact(assertion, []jose.SignatureAlgorithm{jose.ES256, jose.ES384, jose.RS256})
 	check(t, err)
 	for _, key := range keys {
 		if payload, err := signed.Verify(key); err == nil {
@@ -194,7 +194,7 @@ func TestOwnKeysChange(t *testing.T) {
 	w.as.dropAccess()
 	w.mustSend()
 	assertion := w.as.requests("/token")[1].Form.Get("client_assertion")
-	signed, err := jose.ParseSigned(assertion, []jose.SignatureAlgorithm{jose.ES256})
+	signed, err := jose.ParseSignedCompact(assertion, []jose.SignatureAlgorithm{jose.ES256})
 	check(t, err)
 	if _, err := signed.Verify(first); err == nil {
 		t.Error("the old key signs")

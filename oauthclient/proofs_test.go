@@ -20,7 +20,7 @@ type proofs struct {
 }
 
 func openProof(r *http.Request) (map[string]any, *jose.JSONWebKey, error) {
-	signed, err := jose.ParseSigned(r.Header.Get("DPoP"), []jose.SignatureAlgorithm{jose.ES256})
+	signed, err := jose.ParseSignedCompact(r.Header.Get("DPoP"), []jose.SignatureAlgorithm{jose.ES256})
 	if err != nil {
 		return nil, nil, err
 	}

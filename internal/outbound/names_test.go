@@ -1,0 +1,156 @@
+package outbound_test
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"net/netip"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/net/dns/dnsmessage"
+
+	"github.com/holdpoint/holdpoint/internal/outbound"
+)
+
+// zone is a name server that answers each question for a name with the next of some addresses, the last for ever.
+type zone struct {
+	mu      sync.Mutex
+	answers map[string][][]string
+	asked   map[string]int
+}
+
+// answer is that to one query.
+func (z *zone) answer(query []byte) []byte {
+	var message dnsmessage.Message
+	if err := message.Unpack(query); err != nil || len(message.Questions) != 1 {
+		return nil
+	}
+	question := message.Questions[0]
+	message.Response, message.Additionals = true, nil
+	if question.Type != dnsmessage.TypeA {
+		reply, _ := message.Pack()
+		return reply
+	}
+	z.mu.Lock()
+	defer z.mu.Unlock()
+	name := question.Name.String()
+	if all := z.answers[name]; len(all) > 0 {
+		for _, address := range all[min(z.asked[name], len(all)-1)] {
+			message.Answers = append(message.Answers, dnsmessage.Resource{
+				Header: dnsmessage.ResourceHeader{Name: question.Name, Class: dnsmessage.ClassINET},
+				Body:   &dnsmessage.AResource{A: netip.MustParseAddr(address).As4()},
+			})
+		}
+	}
+	z.asked[name]++
+	reply, _ := message.Pack()
+	return reply
+}
+
+// serveNames makes names resolve as the zone says, for all of this process, until the test ends.
+func serveNames(t *testing.T, z *zone) {
+	t.Helper()
+	socket, err := net.ListenPacket("udp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var serving sync.WaitGroup
+	serving.Go(func() {
+		buffer := make([]byte, 4096)
+		for {
+			n, from, err := socket.ReadFrom(buffer)
+			if err != nil {
+				return
+			}
+			_, _ = socket.WriteTo(z.answer(buffer[:n]), from)
+		}
+	})
+	before := net.DefaultResolver
+	net.DefaultResolver = &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return (&net.Dialer{}).DialContext(ctx, "udp", socket.LocalAddr().String())
+	}}
+	t.Cleanup(func() {
+		net.DefaultResolver = before
+		_ = socket.Close()
+		serving.Wait()
+	})
+}
+
+// What a name resolves to is judged when it is dialled, each time. (Not parallel: it replaces the resolver of the process.)
+func TestHostileNames(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = listener.Close() })
+	_, port, _ := net.SplitHostPort(listener.Addr().String())
+	const public = "192.88.99.1" // of a range that is not routed any more (RFC 7526)
+	z := &zone{asked: map[string]int{}, answers: map[string][][]string{
+		"private.test.":  {{"10.1.2.3"}},
+		"loopback.test.": {{"127.0.0.1"}},
+		"metadata.test.": {{"169.254.169.254"}},
+		"trusted.test.":  {{"127.0.0.1"}},
+		"turned.test.":   {{"127.0.0.1"}, {"169.254.169.254"}},
+		"rebind.test.":   {{public}, {"127.0.0.1"}},
+	}}
+	serveNames(t, z)
+	transport := outbound.NewTransport(outbound.Config{
+		Policy:      outbound.Policy{TrustedHosts: []string{"metadata.test", "trusted.test", "turned.test"}},
+		DialTimeout: 200 * time.Millisecond,
+	})
+	dial := func(name string) error {
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		defer cancel()
+		conn, err := transport.DialContext(ctx, "tcp", net.JoinHostPort(name, port))
+		if err == nil {
+			_ = conn.Close()
+		}
+		return err
+	}
+	refused := func(name, gist string) {
+		t.Helper()
+		err := dial(name)
+		var address *outbound.AddressError
+		if !errors.As(err, &address) || address.Host != name || !strings.Contains(err.Error(), gist) {
+			t.Errorf("%s: got %v, want it refused: %s", name, err, gist)
+		}
+	}
+	refused("private.test", "private addresses are not allowed")
+	refused("loopback.test", "private addresses are not allowed")
+	refused("metadata.test", "never dialled") // trusted, and still
+	if err := dial("trusted.test"); err != nil {
+		t.Errorf("trusted name: %v", err)
+	}
+	if err := dial("turned.test"); err != nil {
+		t.Errorf("trusted name, before it turns: %v", err)
+	}
+	refused("turned.test", "never dialled")
+	// The first answer was public, and no answer is remembered for what the next one is judged by.
+	if err := dial("rebind.test"); errors.Is(err, outbound.ErrForbidden) {
+		t.Errorf("a public address: %v", err)
+	}
+	refused("rebind.test", "private addresses are not allowed")
+}
+
+// A client over the transport resolves, and judges, whatever the request's header says.
+func TestHostHeaderDoesNotCount(t *testing.T) {
+	t.Parallel()
+	client := outbound.NewClient(outbound.Config{Policy: outbound.Policy{TrustedHosts: []string{"good.test"}}})
+	defer client.CloseIdleConnections()
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://127.0.0.1:1/", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Host = "good.test"
+	response, err := client.Do(request)
+	if err == nil {
+		_ = response.Body.Close()
+	}
+	if !errors.Is(err, outbound.ErrForbidden) {
+		t.Errorf("got %v, want ErrForbidden", err)
+	}
+}
