@@ -23,6 +23,7 @@ CREATE TABLE oauth_connections (
     need_reason    text,
     need_scopes    text[] NOT NULL DEFAULT '{}',
     issuers        text[] NOT NULL DEFAULT '{}',  -- to choose from
+    need_method    text,                    -- of the request that was refused
     challenge      text,                    -- the server's last WWW-Authenticate
     error          text,                    -- the last attempt's; null: it succeeded
     error_at       timestamptz,

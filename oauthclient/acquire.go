@@ -3,6 +3,7 @@ package oauthclient
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/url"
 	"slices"
 	"strings"
@@ -17,6 +18,7 @@ type refusal struct {
 	challenge  Challenge
 	header     string // the challenge as it came
 	generation int64  // of the token that was refused; 0: none was sent
+	method     string // of the request that was refused
 	// insufficient: the token was good, but not for this (RFC 6750 section 3.1).
 	insufficient bool
 	// early: nobody refused anything; the token is about to run out.
@@ -29,7 +31,7 @@ func (s *Service) authorize(ctx context.Context, t Target, r refusal) error {
 	if t.PerUser && t.Principal == (Key{}).Principal {
 		return fail(StepChallenge, nil, "each person has a connection of their own to this skill, and this is done on nobody's behalf")
 	}
-	name := t.SkillID.String() + t.Principal.String()
+	name := fmt.Sprint(t.SkillID, t.Principal, t.Revision)
 	if r.insufficient {
 		name += " " + strings.Join(r.challenge.Scopes, " ")
 	}
@@ -66,7 +68,7 @@ func (s *Service) attempt(ctx context.Context, t Target, r refusal) error {
 		return s.need(ctx, t, &NeedsConnectionError{
 			Need: NeedIssuer, Scopes: r.challenge.Scopes,
 			Reason: "the skill's server takes tokens of several authorization servers: choose one, or set oauth.issuer",
-		}, f.issuers, r.header)
+		}, f.issuers, r)
 	}
 	server := f.servers[issuer]
 	if server == nil {
@@ -85,7 +87,7 @@ func (c *connection) fits(t Target) bool { return covers(c.Resource, t.URL) }
 
 // lookAt is discover, from memory unless the server just refused a token.
 func (s *Service) lookAt(ctx context.Context, t Target, r refusal, used string) (*found, error) {
-	key := foundKey{t.URL, r.challenge.ResourceMetadata, t.Settings.Issuer, used}
+	key := foundKey{t.SkillID, t.URL, t.Settings.Issuer, used}
 	began := s.Now()
 	load := func(ctx context.Context) (*found, error) {
 		f, err := s.discover(ctx, t, r.challenge, used)
@@ -103,21 +105,27 @@ func (s *Service) lookAt(ctx context.Context, t Target, r refusal, used string) 
 // getToken gets a token from an authorization server by what the settings and the connection allow.
 func (s *Service) getToken(ctx context.Context, t Target, r refusal, c *connection, f *found, server *Server) error {
 	scopes, missing := wantedScopes(t, r, c, f, server)
-	if r.insufficient && len(missing) == 0 && r.generation == c.generation {
+	if r.insufficient && len(missing) == 0 && r.generation < c.generation {
+		return nil // a token with these scopes came meanwhile
+	}
+	if r.insufficient && len(missing) == 0 {
 		return fail(StepToken, nil, "the skill's server wants the scopes %q, which were asked for before: asking again would not help",
 			strings.Join(r.challenge.Scopes, " "))
 	}
 	same := c.sealed != nil && c.Issuer == server.Issuer && c.Resource == f.resource
 	switch t.Settings.grant() {
 	case grantClient, grantWorkload:
-		return s.renew(ctx, t, r, f, server, scopes)
+		if extra := beyond(t.Settings.Scopes, missing); r.insufficient && len(extra) > 0 {
+			return fail(StepToken, nil, "the skill's server wants the scopes %q, which oauth.scopes does not have", strings.Join(extra, " "))
+		}
+		return s.renew(ctx, t, r, f, server, scopes, "")
 	case grantEnterprise:
-		if same || c.tokens.Identity != "" {
-			return s.renew(ctx, t, r, f, server, scopes)
+		if c.tokens.knows(t.Settings) {
+			return s.renew(ctx, t, r, f, server, scopes, "")
 		}
 	default:
 		if same && c.tokens.Refresh != "" && !r.insufficient {
-			return s.renew(ctx, t, r, f, server, c.ScopesAsked)
+			return s.renew(ctx, t, r, f, server, c.ScopesAsked, c.ClientID)
 		}
 	}
 	return s.needConsent(ctx, t, r, c, f, server, scopes, missing)
@@ -144,7 +152,7 @@ func (s *Service) needConsent(ctx context.Context, t Target, r refusal, c *conne
 		}
 		n.Need, n.Reason = needs.Need, needs.Reason
 	}
-	return s.need(ctx, t, n, f.issuers, r.header)
+	return s.need(ctx, t, n, f.issuers, r)
 }
 
 // checkCodeGrant refuses authorization servers without PKCE by S256.
@@ -180,8 +188,11 @@ func wantedScopes(t Target, r refusal, c *connection, f *found, server *Server) 
 	case f.metadata != nil:
 		scopes = slices.Clone(f.metadata.ScopesSupported)
 	}
-	if r.insufficient {
+	switch {
+	case r.insufficient:
 		scopes = union(union(c.ScopesAsked, c.ScopesGranted), union(scopes, r.challenge.Scopes))
+	case len(t.Settings.Scopes) == 0 && c.sealed != nil && c.Issuer == server.Issuer && c.Resource == f.resource:
+		scopes = union(c.ScopesAsked, scopes) // what was got for one tool is not lost by a renewal
 	}
 	if t.Settings.grant() == grantCode && slices.Contains(server.ScopesSupported, scopeOffline) {
 		scopes = union(scopes, []string{scopeOffline})
@@ -192,6 +203,14 @@ func wantedScopes(t Target, r refusal, c *connection, f *found, server *Server) 
 		}
 	}
 	return scopes, missing
+}
+
+// beyond are those scopes that are not among the allowed ones; none allowed: all are.
+func beyond(allowed, scopes []string) []string {
+	if len(allowed) == 0 {
+		return nil
+	}
+	return slices.DeleteFunc(slices.Clone(scopes), func(scope string) bool { return slices.Contains(allowed, scope) })
 }
 
 // scopeOffline asks for a refresh token (OpenID Connect Core section 11).
@@ -207,74 +226,137 @@ func union(a, b []string) []string {
 	return out
 }
 
-// renew gets a new token without a person, under the lock of the connection's row.
-func (s *Service) renew(ctx context.Context, t Target, r refusal, f *found, server *Server, scopes []string) error {
-	cl, err := s.clientOf(ctx, t, f.own(t), server)
+// renew gets a new token without a person, under the lock of the connection's row. used is the client that the last was
+// issued to.
+func (s *Service) renew(ctx context.Context, t Target, r refusal, f *found, server *Server, scopes []string, used string) error {
+	cl, err := s.renewingClient(ctx, t, f, server, used)
 	if err != nil {
 		return s.asNeed(ctx, t, err, f, r)
 	}
-	var spent bool // what the renewal was to be made with is no good
-	var kept *grant
-	err = s.inRow(ctx, t, func(tx pgx.Tx, c *connection) error {
-		if c.sealed != nil && c.generation > r.generation && !r.insufficient && c.fits(t) {
-			return nil // another was faster
-		}
-		g, err := s.regrant(ctx, t, f, server, cl, c, scopes, r)
-		if refusedAs(err, "invalid_grant") {
-			spent = true
-			return s.dropSpent(ctx, tx, c, r.early)
-		}
-		if err != nil {
-			return err
-		}
-		kept = g
-		failpoint.Hit(failpoint.RefreshBeforeCommit)
-		return s.store(ctx, tx, t, c, g)
-	})
+	done, err := s.turns.take(ctx, server.Issuer)
+	if err != nil {
+		return fail(StepToken, err, "%s is busy with others", plain(server.Issuer, 200))
+	}
+	n := renewal{service: s, target: t, refusal: r, found: f, server: server, client: cl, scopes: scopes}
+	err = s.inRow(ctx, t, func(tx pgx.Tx, c *connection) error { return n.run(ctx, tx, c) })
+	done()
 	switch {
-	case spent && r.early:
+	case n.refused != nil && refusedBy(n.refused, t) && r.early:
 		return nil // what is left of the token serves on
-	case spent:
+	case n.refused != nil && refusedBy(n.refused, t):
 		return s.spent(ctx, t, r, f)
-	case err != nil && kept != nil:
-		return s.keep(ctx, t, kept, err)
-	case cl.registered && refusedAs(err, "invalid_client", "unauthorized_client"):
+	case err != nil && n.got != nil:
+		return s.keep(ctx, t, n, err)
+	case err == nil:
+		err = n.refused
+	}
+	if cl.registered && refusedAs(err, StepToken, "invalid_client", "unauthorized_client") {
 		return s.forgotten(ctx, t, r, f, server, cl, err)
 	}
 	return asTokenError(err)
 }
 
+// renewal is one, under the lock of its connection's row.
+type renewal struct {
+	service *Service
+	target  Target
+	refusal refusal
+	found   *found
+	server  *Server
+	client  *client
+	scopes  []string
+
+	before  *connection // the row as it was
+	got     *grant
+	refused error // why there is nothing; what had to be stored because of it is
+}
+
+func (n *renewal) run(ctx context.Context, tx pgx.Tx, c *connection) error {
+	s, t := n.service, n.target
+	switch {
+	case c.SkillRevision > t.Revision:
+		return fail(StepToken, nil, "the skill was changed meanwhile")
+	case c.sealed != nil && c.generation > n.refusal.generation && !n.refusal.insufficient && c.fits(t):
+		return nil // another was faster
+	case t.Settings.grant() == grantCode && (c.Issuer != n.server.Issuer || c.Resource != n.found.resource || c.tokens.Refresh == ""):
+		return fail(StepToken, nil, "the skill was connected anew meanwhile")
+	}
+	n.before = c
+	identity := c.tokens.IdentityRefresh
+	g, err := s.regrant(ctx, t, n.found, n.server, n.client, c, n.scopes, n.refusal)
+	if err == nil {
+		n.got = g
+		failpoint.Hit(failpoint.RefreshBeforeCommit)
+		return s.store(ctx, tx, t, c, g)
+	}
+	n.refused = err
+	switch {
+	case refusedBy(err, t):
+		return s.dropSpent(ctx, tx, c, n.refusal.early)
+	case c.tokens.IdentityRefresh != identity: // it was used, and has a successor
+		return s.storeTokens(ctx, tx, c, &c.tokens)
+	}
+	return nil
+}
+
+// refusedBy reports whether what the connection is renewed with is no good any more: to the authorization server, or
+// to the enterprise's identity provider.
+func refusedBy(err error, t Target) bool {
+	step := StepToken
+	if t.Settings.grant() == grantEnterprise {
+		step = StepIdentity
+	}
+	return !t.Settings.unattended() && refusedAs(err, step, "invalid_grant")
+}
+
+// renewingClient is the one that the tokens were issued to, which may have been registered under another public URL.
+func (s *Service) renewingClient(ctx context.Context, t Target, f *found, server *Server, used string) (*client, error) {
+	if used == "" || t.Settings.ClientID != "" || t.Settings.unattended() {
+		return s.clientOf(ctx, t, f.own(t), server)
+	}
+	c, err := s.storedClient(ctx, s.Pool, server.Issuer, used)
+	if c != nil || err != nil {
+		return c, err
+	}
+	return &client{id: used, method: authNone}, nil // the URL of its metadata
+}
+
 // asTokenError names the step of a refusal.
 func asTokenError(err error) error {
-	var refused *refusedError
-	if errors.As(err, &refused) {
-		return fail(StepToken, nil, "%s", refused.Error())
+	if refused, ok := errors.AsType[*refusedError](err); ok {
+		return fail(refused.step, nil, "%s", refused.Error())
 	}
 	return err
 }
 
 // asNeed stores what an operator has to do before there can be a client.
 func (s *Service) asNeed(ctx context.Context, t Target, err error, f *found, r refusal) error {
-	var needs *NeedsConnectionError
-	if errors.As(err, &needs) {
-		return s.need(ctx, t, needs, f.issuers, r.header)
+	if needs, ok := errors.AsType[*NeedsConnectionError](err); ok {
+		return s.need(ctx, t, needs, f.issuers, r)
 	}
 	return err
 }
 
 // dropSpent forgets a refresh token that its server does not take, and after the time of the access token that too.
 func (s *Service) dropSpent(ctx context.Context, tx pgx.Tx, c *connection, early bool) error {
+	if !early {
+		return s.storeTokens(ctx, tx, c, nil)
+	}
 	left := c.tokens
 	left.Refresh, left.Identity, left.IdentityRefresh = "", "", ""
-	if !early {
-		left = tokens{}
+	return s.storeTokens(ctx, tx, c, &left)
+}
+
+// storeTokens replaces what is sealed, and nothing else; nil: there is nothing any more.
+func (s *Service) storeTokens(ctx context.Context, tx pgx.Tx, c *connection, left *tokens) error {
+	var sealed []byte
+	if left != nil {
+		var err error
+		if sealed, err = s.seal(connectionPurpose, c.ID, left); err != nil {
+			return err
+		}
 	}
-	sealed, err := s.seal(connectionPurpose, c.ID, left)
-	if err != nil {
-		return err
-	}
-	_, err = tx.Exec(ctx, `UPDATE oauth_connections SET sealed = CASE WHEN $2 THEN $3::bytea END, updated_at = holdpoint_now()
-		WHERE id = $1`, c.ID, early, sealed)
+	_, err := tx.Exec(ctx, `UPDATE oauth_connections SET sealed = $2, updated_at = holdpoint_now() WHERE id = $1`, c.ID, sealed)
 	return err
 }
 
@@ -285,7 +367,7 @@ func (s *Service) spent(ctx context.Context, t Target, r refusal, f *found) erro
 	}
 	return s.need(ctx, t, &NeedsConnectionError{
 		Need: NeedAgain, Scopes: r.challenge.Scopes, Reason: "the authorization server does not renew what was granted: connect again",
-	}, f.issuers, r.header)
+	}, f.issuers, r)
 }
 
 // forgotten is for a client that its authorization server does not know any more: the next
@@ -296,13 +378,21 @@ func (s *Service) forgotten(ctx context.Context, t Target, r refusal, f *found, 
 	}
 	return s.need(ctx, t, &NeedsConnectionError{
 		Need: NeedAgain, Scopes: r.challenge.Scopes, Reason: "the authorization server does not know Holdpoint any more: connect again",
-	}, f.issuers, r.header)
+	}, f.issuers, r)
 }
 
-// keep stores tokens whose first storing failed: what they were got with may be used up.
-func (s *Service) keep(ctx context.Context, t Target, g *grant, cause error) error {
+// keep stores tokens whose first storing failed: what they were got with may be used up. Where somebody connected or
+// disconnected meanwhile, they are not wanted any more, and revoked.
+func (s *Service) keep(ctx context.Context, t Target, n renewal, cause error) error {
 	for try := 1; ; try++ {
-		err := s.inRow(ctx, t, func(tx pgx.Tx, c *connection) error { return s.store(ctx, tx, t, c, g) })
+		err := s.inRow(ctx, t, func(tx pgx.Tx, c *connection) error {
+			if c.generation == n.before.generation && c.account == n.before.account {
+				return s.store(ctx, tx, t, c, n.got)
+			}
+			return s.revokeLater(ctx, tx, &connection{Connection: Connection{
+				Issuer: n.got.issuer, Resource: n.got.resource, ClientID: n.got.clientID,
+			}, tokens: n.got.tokens}, &t)
+		})
 		if err == nil {
 			return nil
 		}

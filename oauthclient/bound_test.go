@@ -116,14 +116,14 @@ func TestNonceOfParallelRequests(t *testing.T) {
 		r      *http.Request
 		signed oauthclient.Signed
 	}{{first, firstSigned}, {second, secondSigned}} {
-		again, err := h.Answered(t.Context(), sent.r, http.StatusUnauthorized, refused, sent.signed)
+		again, err := h.Answered(t.Context(), sent.r, "tools/list", http.StatusUnauthorized, refused, sent.signed)
 		if err != nil || !again {
 			t.Errorf("request %d: again %t, %v", i+1, again, err)
 		}
 	}
 	// A server that refuses the very nonce that it gave is not asked for ever.
 	third, signed := request()
-	if again, err := h.Answered(t.Context(), third, http.StatusUnauthorized, refused, signed); again || err != nil {
+	if again, err := h.Answered(t.Context(), third, "tools/list", http.StatusUnauthorized, refused, signed); again || err != nil {
 		t.Errorf("again %t, %v", again, err)
 	}
 }

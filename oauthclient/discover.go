@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/modelcontextprotocol/go-sdk/oauthex"
 )
 
@@ -28,16 +29,49 @@ type found struct {
 	read   time.Time // when it was, by Now
 }
 
-// foundKey is what discovery depends on.
+// foundKey is what discovery depends on, besides what a server says.
 type foundKey struct {
-	url, metadata, issuer, used string
+	skill             uuid.UUID
+	url, issuer, used string
+}
+
+// slim keeps of a document what is used of it: it is remembered, and its size was the server's choice.
+func (m *Server) slim() *Server {
+	kept := &Server{}
+	kept.Issuer, kept.AuthorizationEndpoint, kept.TokenEndpoint = m.Issuer, m.AuthorizationEndpoint, m.TokenEndpoint
+	kept.RegistrationEndpoint, kept.RevocationEndpoint, kept.JWKSURI = m.RegistrationEndpoint, m.RevocationEndpoint, m.JWKSURI
+	kept.ScopesSupported = m.ScopesSupported
+	kept.TokenEndpointAuthMethodsSupported = few(m.TokenEndpointAuthMethodsSupported)
+	kept.CodeChallengeMethodsSupported = few(m.CodeChallengeMethodsSupported)
+	kept.DPoPAlgorithms = few(m.DPoPAlgorithms)
+	kept.ClientIDMetadataDocumentSupported = m.ClientIDMetadataDocumentSupported
+	kept.AuthorizationResponseIssParameterSupported = m.AuthorizationResponseIssParameterSupported
+	return kept
+}
+
+// few bounds a list of registered names.
+func few(names []string) []string { return names[:min(len(names), maxIssuers)] }
+
+// size is about what is remembered of a server, in bytes.
+func (f *found) size() int {
+	n := 1024 + len(f.resource)
+	for _, issuer := range f.issuers {
+		n += len(issuer)
+	}
+	if f.metadata != nil {
+		n += len(strings.Join(f.metadata.ScopesSupported, " "))
+	}
+	for _, m := range f.servers {
+		n += 1024 + len(strings.Join(m.ScopesSupported, " ")) + len(strings.Join(m.TokenEndpointAuthMethodsSupported, " "))
+	}
+	return n
 }
 
 // resourceURL is a skill's URL without what is no part of a resource identifier
-// (RFC 8707 section 2): fragment, and a slash alone.
+// (RFC 8707 section 2): fragment, query, which may hold a secret, and a slash alone.
 func resourceURL(skill *url.URL) string {
 	u := *skill
-	u.Fragment, u.RawFragment, u.User = "", "", nil
+	u.Fragment, u.RawFragment, u.User, u.RawQuery, u.ForceQuery = "", "", nil, "", false
 	u.Scheme, u.Host = strings.ToLower(u.Scheme), strings.ToLower(u.Host)
 	if u.Path == "/" {
 		u.Path = ""
@@ -128,7 +162,10 @@ func (s *Service) checkResource(skill *url.URL, place string, m *oauthex.Protect
 		return nil, fail(StepResource, nil, "%s is about the resource %q, but the skill's server is %q",
 			plain(place, 200), plain(m.Resource, 200), plain(resourceURL(skill), 200))
 	}
-	f := &found{resource: m.Resource, metadata: m, servers: map[string]*Server{}}
+	f := &found{resource: m.Resource, servers: map[string]*Server{}, metadata: &oauthex.ProtectedResourceMetadata{
+		Resource: m.Resource, ScopesSupported: splitScopes(strings.Join(m.ScopesSupported, " ")),
+		DPOPSigningAlgValuesSupported: few(m.DPOPSigningAlgValuesSupported), DPOPBoundAccessTokensRequired: m.DPOPBoundAccessTokensRequired,
+	}}
 	for _, issuer := range m.AuthorizationServers {
 		if _, err := s.checkURL(ownOf(skill), issuer); err != nil {
 			return nil, fail(StepResource, err, "%s names an authorization server whose URL cannot be used: %s", plain(place, 200), err)
@@ -140,7 +177,6 @@ func (s *Service) checkResource(skill *url.URL, place string, m *oauthex.Protect
 	if len(f.issuers) == 0 {
 		return nil, fail(StepResource, nil, "%s names no authorization server", plain(place, 200))
 	}
-	m.ScopesSupported = splitScopes(strings.Join(m.ScopesSupported, " "))
 	return f, nil
 }
 
@@ -214,7 +250,10 @@ func (s *Service) serverMetadata(ctx context.Context, own, issuer string) (*Serv
 			return nil, fail(StepServer, nil, "the metadata at %s is that of the issuer %q, but %q was asked for",
 				plain(place, 200), plain(m.Issuer, 200), plain(issuer, 200))
 		}
-		return &m, s.checkServer(own, &m)
+		if err := s.checkServer(own, &m); err != nil {
+			return nil, err
+		}
+		return m.slim(), nil
 	}
 	return nil, nil
 }

@@ -2,12 +2,14 @@ package oauthclient
 
 import (
 	"context"
+	"errors"
 	"net/url"
 	"strings"
 
 	"github.com/google/uuid"
-	"github.com/holdpoint/holdpoint/internal/audit"
 	"github.com/jackc/pgx/v5"
+
+	"github.com/holdpoint/holdpoint/internal/audit"
 )
 
 // identityServer is the enterprise's identity provider. Its URL is the operator's, and must be https like all.
@@ -37,9 +39,12 @@ func (s *Service) enterpriseToken(ctx context.Context, t Target, a ask, c *conne
 	if err != nil {
 		return nil, err
 	}
-	left := c.tokens
-	if err := s.freshIdentity(ctx, t, provider, &left); err != nil {
-		return nil, err
+	if !c.tokens.knows(t.Settings) {
+		return nil, fail(StepIdentity, nil, "what is known of the person is another identity provider's: connect again")
+	}
+	left := &c.tokens // what is renewed of it stays, whatever becomes of the rest
+	if err := s.freshIdentity(ctx, t, provider, left); err != nil {
+		return nil, ofProvider(err)
 	}
 	exchange := ask{server: provider, client: identityClient(t.Settings, provider), params: url.Values{
 		"grant_type": {grantTypeExchange}, "requested_token_type": {tokenTypeIDJAG}, "audience": {a.server.Issuer},
@@ -47,7 +52,7 @@ func (s *Service) enterpriseToken(ctx context.Context, t Target, a ask, c *conne
 	}}
 	jag, err := s.token(ctx, exchange)
 	if err != nil {
-		return nil, err
+		return nil, ofProvider(err)
 	}
 	if kind, _ := jag.Extra("issued_token_type").(string); kind != tokenTypeIDJAG {
 		return nil, fail(StepIdentity, nil, "%s issued a %q, not an ID-JAG", plain(provider.Issuer, 200), plain(kind, 100))
@@ -64,7 +69,18 @@ func (s *Service) enterpriseToken(ctx context.Context, t Target, a ask, c *conne
 	}
 	g.tokens.Refresh = "" // the identity provider stays in charge
 	g.tokens.Identity, g.tokens.IdentityRefresh = left.Identity, left.IdentityRefresh
+	g.tokens.IdentityIssuer, g.tokens.IdentityClient = left.IdentityIssuer, left.IdentityClient
 	return g, nil
+}
+
+// ofProvider says who refused.
+func ofProvider(err error) error {
+	if refused, ok := errors.AsType[*refusedError](err); ok {
+		by := *refused
+		by.step = StepIdentity
+		return &by
+	}
+	return err
 }
 
 // freshIdentity renews the ID token where that is possible: it may have run out.

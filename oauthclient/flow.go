@@ -56,10 +56,9 @@ func (s *Service) Begin(ctx context.Context, by uuid.UUID, key Key, issuer strin
 	case t.Settings.unattended():
 		return "", fail(StepAuthorization, nil, "the grant %s needs no person", t.Settings.grant())
 	}
-	if t.Settings.Issuer == "" {
-		t.Settings.Issuer = issuer
-	}
-	fl, err := s.flowFor(ctx, t)
+	ctx, cancel := context.WithTimeout(ctx, attemptTimeout)
+	defer cancel()
+	fl, err := s.flowFor(ctx, t, issuer)
 	if err != nil {
 		return "", s.failed(ctx, t, err)
 	}
@@ -71,22 +70,21 @@ func (s *Service) Begin(ctx context.Context, by uuid.UUID, key Key, issuer strin
 }
 
 // flowFor finds out all that a request is made of.
-func (s *Service) flowFor(ctx context.Context, t Target) (*flow, error) {
-	c, err := s.read(ctx, s.Pool, byKey, t.args()...)
+//
+// What a person chose is no more than a choice: the client of the settings stays with the authorization server it belongs to.
+func (s *Service) flowFor(ctx context.Context, t Target, chosen string) (*flow, error) {
+	c, r, err := s.standing(ctx, t)
 	if err != nil {
 		return nil, err
 	}
-	r := refusal{}
-	if c == nil {
-		c = &connection{}
+	if chosen == "" {
+		chosen = c.Issuer
 	}
-	r.challenge = ParseChallenge([]string{c.challenge})
-	r.insufficient = c.Need == NeedScope
-	f, err := s.discover(ctx, t, r.challenge, c.Issuer)
+	f, err := s.discover(ctx, t, r.challenge, chosen)
 	if err != nil {
 		return nil, err
 	}
-	issuer, err := f.choose(t.Settings.Issuer, c.Issuer)
+	issuer, err := f.choose(t.Settings.Issuer, chosen)
 	if err != nil {
 		return nil, err
 	}
@@ -111,6 +109,22 @@ func (s *Service) flowFor(ctx context.Context, t Target) (*flow, error) {
 		Target: t, Resource: f.resource, Issuer: server.Issuer, Server: *server, Scopes: scopes, Verifier: oauth2.GenerateVerifier(),
 		Client: flowClient{cl.id, cl.secret, cl.method, cl.registered}, DPoP: f.wantsDPoP(server, r.challenge),
 	}, nil
+}
+
+// standing is the connection as it is, or an empty one, and what the skill's server said last, unless that was
+// another server.
+func (s *Service) standing(ctx context.Context, t Target) (*connection, refusal, error) {
+	c, err := s.read(ctx, s.Pool, byKey, t.args()...)
+	if err != nil {
+		return nil, refusal{}, err
+	}
+	if c == nil {
+		c = &connection{}
+	}
+	if c.SkillRevision != t.Revision {
+		return c, refusal{}, nil
+	}
+	return c, refusal{challenge: ParseChallenge([]string{c.challenge}), insufficient: c.Need == NeedScope}, nil
 }
 
 // address is the authorization request.
@@ -247,7 +261,7 @@ func (s *Service) exchange(ctx context.Context, by uuid.UUID, fl *flow, code str
 	}
 	token, err := s.token(ctx, a)
 	if err != nil {
-		if a.client.registered && refusedAs(err, "invalid_client", "unauthorized_client") {
+		if a.client.registered && refusedAs(err, StepToken, "invalid_client", "unauthorized_client") {
 			return errors.Join(asTokenError(err), s.unregister(ctx, fl.Server.Issuer, a.client))
 		}
 		return err
@@ -257,11 +271,31 @@ func (s *Service) exchange(ctx context.Context, by uuid.UUID, fl *flow, code str
 		return err
 	}
 	g.by = by
-	err = s.inRow(ctx, fl.Target, func(tx pgx.Tx, c *connection) error { return s.store(ctx, tx, fl.Target, c, g) })
-	if err != nil {
-		return s.keep(ctx, fl.Target, g, err)
+	return s.storeConsent(ctx, fl.Target, g)
+}
+
+// storeConsent stores what a person granted, in a connection that is there: its skill may have been deleted meanwhile.
+func (s *Service) storeConsent(ctx context.Context, t Target, g *grant) error {
+	defer s.forget(t.Key)
+	for try := 1; ; try++ {
+		err := postgres.InTx(ctx, s.Pool, func(tx pgx.Tx) error {
+			c, err := s.read(ctx, tx, byKey+` FOR UPDATE`, t.args()...)
+			if err == nil && c == nil {
+				err = ErrNotFound
+			}
+			if err != nil {
+				return err
+			}
+			return s.store(ctx, tx, t, c, g)
+		})
+		if err == nil || errors.Is(err, ErrNotFound) {
+			return err
+		}
+		s.Logger.Warn("storing new tokens: trying again", "skill", t.Skill, "attempt", try, "error", err)
+		if !pause(ctx, storePause) {
+			return err
+		}
 	}
-	return nil
 }
 
 // drop forgets a connection that is not needed.

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/modelcontextprotocol/go-sdk/auth"
 	"golang.org/x/oauth2"
 )
@@ -39,8 +40,19 @@ type Signed struct {
 	dpop       bool
 	nonce      string // of the proof
 	// Account tells one account's tokens from another's: it changes when somebody connects.
-	Account int64
+	Account Account
 }
+
+// Account is whose tokens there are; the zero Account: nobody's.
+type Account struct {
+	connection uuid.UUID
+	times      int64 // that somebody connected or disconnected
+}
+
+func (c *connection) whose() Account { return Account{c.ID, c.account} }
+
+// nobody reports whether there can be no connection: each person has their own, and nobody is acted for.
+func (t Target) nobody() bool { return t.PerUser && t.Principal == uuid.Nil }
 
 // resolve makes the principal the one whose connections are meant.
 func (h *Handler) resolve(ctx context.Context) (Target, error) {
@@ -66,9 +78,9 @@ func (h *Handler) Sign(ctx context.Context, r *http.Request) (Signed, error) {
 	if err != nil || c == nil {
 		return Signed{}, err
 	}
-	signed := Signed{generation: c.generation, Account: c.account}
+	signed := Signed{generation: c.generation, Account: c.whose()}
 	if !covers(c.Resource, r.URL.String()) {
-		return Signed{Account: c.account}, nil
+		return Signed{Account: c.whose()}, nil
 	}
 	key, err := c.tokens.boundKey()
 	if err != nil {
@@ -89,6 +101,9 @@ func (h *Handler) Sign(ctx context.Context, r *http.Request) (Signed, error) {
 // current is the connection with a token that is not about to run out, if that can be had. Nil: there is no token.
 func (h *Handler) current(ctx context.Context, t Target) (*connection, error) {
 	s := h.service
+	if t.nobody() {
+		return nil, nil
+	}
 	c, err := s.known(ctx, t.Key)
 	if err != nil || c == nil || c.tokens.Access == "" {
 		return nil, err
@@ -130,7 +145,9 @@ func (c *connection) worn(now time.Time) bool {
 // Answered takes an answer's status and header. again: a better token was got, and the request may be sent again, which a server
 // that answers 401 or 403 so did not act on. An error says why there is none: a *[NeedsConnectionError]
 // when somebody has to do something, an *[Error] otherwise.
-func (h *Handler) Answered(ctx context.Context, r *http.Request, status int, header http.Header, signed Signed) (again bool, err error) {
+//
+// method is what the request asks for: that a server lets others in without a token tells nothing of this one.
+func (h *Handler) Answered(ctx context.Context, r *http.Request, method string, status int, header http.Header, signed Signed) (again bool, err error) {
 	nonce := h.service.nonces.note(r.URL, header)
 	header = quoteless(header, r.Header.Get("Authorization"))
 	if status != http.StatusUnauthorized && status != http.StatusForbidden {
@@ -149,6 +166,7 @@ func (h *Handler) Answered(ctx context.Context, r *http.Request, status int, hea
 	}
 	err = h.service.authorize(ctx, t, refusal{
 		challenge: challenge, header: joinHeader(header), generation: signed.generation, insufficient: status == http.StatusForbidden,
+		method: method,
 	})
 	return err == nil, err
 }
@@ -181,25 +199,31 @@ func (h *Handler) Ready(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if t.nobody() {
+		return nil
+	}
 	c, err := h.service.known(ctx, t.Key)
 	if err != nil || c == nil {
 		return err
 	}
-	// With changed settings it may be otherwise; that a token was not enough for one tool, says nothing of the others.
-	if c.Need == NeedNothing || c.Need == NeedScope || c.SkillRevision != t.Revision {
+	// With changed settings it may be otherwise.
+	if c.Need == NeedNothing || c.SkillRevision != t.Revision {
 		return nil
 	}
 	return &NeedsConnectionError{Key: t.Key, Need: c.Need, Reason: c.Reason, Scopes: c.NeedScopes}
 }
 
-// Accepted is told that the server let a request in: whatever was missing, but for what only some
-// of its tools need, is not missed any more.
-func (h *Handler) Accepted(ctx context.Context) {
+// methodCall is apart from all other methods: many servers let anybody connect and list.
+const methodCall = "tools/call"
+
+// Accepted is told that the server let a request in: what was missing when it refused one of this method
+// is not missed any more, but for what only some of its tools need.
+func (h *Handler) Accepted(ctx context.Context, method string) {
 	t, err := h.resolve(ctx)
 	if err != nil {
 		return
 	}
-	if c, err := h.service.known(ctx, t.Key); err != nil || c == nil || c.Need == NeedNothing || c.Need == NeedScope {
+	if c, err := h.service.known(ctx, t.Key); err != nil || c == nil || c.Need == NeedNothing || c.Need == NeedScope || (c.refused == methodCall) != (method == methodCall) {
 		return
 	}
 	if err := h.service.drop(ctx, t); err != nil {
@@ -264,6 +288,6 @@ func (h *Handler) Authorize(ctx context.Context, r *http.Request, response *http
 			signed.generation = c.generation
 		}
 	}
-	_, err := h.Answered(ctx, r, response.StatusCode, response.Header, signed)
+	_, err := h.Answered(ctx, r, "", response.StatusCode, response.Header, signed)
 	return err
 }

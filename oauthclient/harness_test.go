@@ -152,10 +152,10 @@ func (w *world) runJobs() {
 	})
 	check(w.t, err)
 	w.service.Start(client)
-	ctx, stop := context.WithCancel(context.Background()) //nolint:usetesting // it ends in the cleanup
+	ctx, stop := context.WithCancel(context.Background())
 	check(w.t, client.Start(ctx))
 	w.t.Cleanup(func() {
-		check(w.t, client.Stop(context.Background())) //nolint:usetesting // the test's own has ended
+		check(w.t, client.Stop(context.Background()))
 		stop()
 	})
 }
@@ -188,13 +188,13 @@ func (w *world) sendWith(ctx context.Context, s *oauthclient.Service, address st
 		_ = response.Body.Close()
 		a := answer{status: response.StatusCode, rounds: round, signed: signed}
 		if a.status < 300 {
-			h.Accepted(ctx)
+			h.Accepted(ctx, "tools/list")
 		}
 		if round >= oauthclient.MaxRounds {
 			h.GaveUp(ctx, response.Header)
 			return a
 		}
-		again, err := h.Answered(ctx, r, response.StatusCode, response.Header, signed)
+		again, err := h.Answered(ctx, r, "tools/list", response.StatusCode, response.Header, signed)
 		if a.err = w.saw(err); err != nil || !again {
 			return a
 		}
@@ -206,7 +206,7 @@ func (w *world) challenged(status int, header ...string) error {
 	w.t.Helper()
 	r, err := http.NewRequestWithContext(w.t.Context(), http.MethodPost, w.url, nil)
 	check(w.t, err)
-	_, err = w.handler().Answered(w.t.Context(), r, status, http.Header{"Www-Authenticate": header}, oauthclient.Signed{})
+	_, err = w.handler().Answered(w.t.Context(), r, "tools/list", status, http.Header{"Www-Authenticate": header}, oauthclient.Signed{})
 	return w.saw(err)
 }
 
@@ -289,8 +289,7 @@ func wantNeed(t testing.TB, err error, need oauthclient.Need) *oauthclient.Needs
 
 func wantError(t testing.TB, err error, gist ...string) {
 	t.Helper()
-	var known *oauthclient.Error
-	if !errors.As(err, &known) {
+	if _, ok := errors.AsType[*oauthclient.Error](err); !ok {
 		t.Fatalf("got %v (%T), want an *oauthclient.Error", err, err)
 	}
 	for _, part := range gist {

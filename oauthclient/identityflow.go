@@ -40,7 +40,7 @@ func (s *Service) completeIdentity(ctx context.Context, by uuid.UUID, fl *flow, 
 	if err := s.verifyIdentity(ctx, fl, idToken); err != nil {
 		return err
 	}
-	return s.useIdentity(ctx, by, fl.Target, tokens{Identity: idToken, IdentityRefresh: token.RefreshToken})
+	return s.useIdentity(ctx, by, fl.Target, fl.Target.Settings.identity(idToken, token.RefreshToken))
 }
 
 func (s *Service) verifyIdentity(ctx context.Context, fl *flow, idToken string) error {
@@ -67,6 +67,18 @@ func identityAlgorithms() []string {
 	}
 }
 
+// identity is what the provider of the settings said of somebody.
+func (settings Settings) identity(idToken, refresh string) tokens {
+	return tokens{
+		Identity: idToken, IdentityRefresh: refresh, IdentityIssuer: settings.IDPIssuer, IdentityClient: settings.IDPClientID,
+	}
+}
+
+// knows reports whether there is something that the provider of the settings said, for this client.
+func (t *tokens) knows(settings Settings) bool {
+	return (t.Identity != "" || t.IdentityRefresh != "") && t.IdentityIssuer == settings.IDPIssuer && t.IdentityClient == settings.IDPClientID
+}
+
 // UseIdentity connects by an ID token that the enterprise's identity provider issued for the
 // person of the key, as their sign-in does (grant enterprise_managed).
 func (s *Service) UseIdentity(ctx context.Context, by uuid.UUID, key Key, idToken string) error {
@@ -74,18 +86,14 @@ func (s *Service) UseIdentity(ctx context.Context, by uuid.UUID, key Key, idToke
 	if err != nil {
 		return err
 	}
-	return s.useIdentity(ctx, by, t, tokens{Identity: idToken})
+	return s.useIdentity(ctx, by, t, t.Settings.identity(idToken, ""))
 }
 
 func (s *Service) useIdentity(ctx context.Context, by uuid.UUID, t Target, identity tokens) error {
-	c, err := s.read(ctx, s.Pool, byKey, t.args()...)
+	c, r, err := s.standing(ctx, t)
 	if err != nil {
 		return err
 	}
-	if c == nil {
-		c = &connection{}
-	}
-	r := refusal{challenge: ParseChallenge([]string{c.challenge}), insufficient: c.Need == NeedScope}
 	f, err := s.discover(ctx, t, r.challenge, c.Issuer)
 	if err != nil {
 		return err
@@ -103,15 +111,15 @@ func (s *Service) useIdentity(ctx context.Context, by uuid.UUID, t Target, ident
 		return err
 	}
 	scopes, _ := wantedScopes(t, r, c, f, server)
-	c.tokens.Identity, c.tokens.IdentityRefresh = identity.Identity, identity.IdentityRefresh
+	c.tokens = identity
 	g, err := s.regrant(ctx, t, f, server, cl, c, scopes, r)
 	if err != nil {
 		return asTokenError(err)
 	}
 	g.by = by
-	err = s.inRow(ctx, t, func(tx pgx.Tx, c *connection) error { return s.store(ctx, tx, t, c, g) })
+	err = s.inRow(ctx, t, func(pgx.Tx, *connection) error { return nil }) // it may be the first that is heard of it
 	if err != nil {
-		return s.keep(ctx, t, g, err)
+		return err
 	}
-	return nil
+	return s.storeConsent(ctx, t, g)
 }

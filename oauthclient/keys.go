@@ -30,6 +30,7 @@ const (
 	keyAge  = 30 * 24 * time.Hour
 	keyKept = keyAge + 7*24*time.Hour
 
+	keysTTL       = time.Minute // how long they are remembered
 	assertionLife = time.Minute
 	keyPurpose    = "oauth key"
 )
@@ -135,6 +136,10 @@ func parsePrivateKey(text string) (*signingKey, error) {
 // ownKeys are Holdpoint's, newest first, those that are still published. The newest signs; when it is too old
 // a new one is made.
 func (s *Service) ownKeys(ctx context.Context) ([]*signingKey, error) {
+	return s.keys.Get(ctx, struct{}{}, s.loadKeys)
+}
+
+func (s *Service) loadKeys(ctx context.Context) ([]*signingKey, error) {
 	var keys []*signingKey
 	err := postgres.InTx(ctx, s.Pool, func(tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock(hashtextextended('holdpoint_oauth_keys', 0))`); err != nil {
@@ -202,15 +207,6 @@ func (s *Service) insertKey(ctx context.Context, tx pgx.Tx) (*signingKey, error)
 	}
 	_, err = tx.Exec(ctx, `INSERT INTO oauth_keys (id, sealed) VALUES ($1, $2)`, id, sealed)
 	return &signingKey{id: id.String(), key: key}, err
-}
-
-// thumbprint names a public key (RFC 7638).
-func (k *signingKey) thumbprint() (string, error) {
-	sum, err := (&jose.JSONWebKey{Key: k.key.Public()}).Thumbprint(crypto.SHA256)
-	if err != nil {
-		return "", fmt.Errorf("name key: %w", err)
-	}
-	return base64.RawURLEncoding.EncodeToString(sum), nil
 }
 
 // hashText is the SHA-256 of a text, in base64url.

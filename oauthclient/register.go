@@ -139,17 +139,22 @@ func methodFor(settings Settings, server *Server) string {
 
 // registeredClient is the one that was registered at an authorization server, or is now.
 func (s *Service) registeredClient(ctx context.Context, own string, server *Server) (*client, error) {
-	c, err := s.storedClient(ctx, s.Pool, server.Issuer)
+	c, err := s.storedClient(ctx, s.Pool, server.Issuer, "")
 	if c != nil || err != nil {
 		return c, err
 	}
+	done, err := s.turns.take(ctx, server.Issuer)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
 	err = postgres.InTx(ctx, s.Pool, func(tx pgx.Tx) error {
 		// One process registers; the others find what it registered.
 		_, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock(hashtextextended('holdpoint_oauth_client ' || $1, 0))`, server.Issuer)
 		if err != nil {
 			return err
 		}
-		if c, err = s.storedClient(ctx, tx, server.Issuer); c != nil || err != nil {
+		if c, err = s.storedClient(ctx, tx, server.Issuer, ""); c != nil || err != nil {
 			return err
 		}
 		var expires *time.Time
@@ -161,23 +166,26 @@ func (s *Service) registeredClient(ctx context.Context, own string, server *Serv
 	return c, err
 }
 
-func (s *Service) storedClient(ctx context.Context, db querier, issuer string) (*client, error) {
-	rows, err := db.Query(ctx, `SELECT client_id, auth_method, sealed FROM oauth_clients
-		WHERE issuer = $1 AND redirect_uri = $2 AND (expires_at IS NULL OR expires_at > holdpoint_now() + interval '1 minute')`,
-		issuer, s.redirectURI())
+// storedClient is the one with this id, or, without one, that of this public URL. Nil: there is none.
+func (s *Service) storedClient(ctx context.Context, db querier, issuer, id string) (*client, error) {
+	rows, err := db.Query(ctx, `SELECT client_id, auth_method, sealed, redirect_uri FROM oauth_clients
+		WHERE issuer = $1 AND CASE WHEN $3 = '' THEN redirect_uri = $2 ELSE client_id = $3 END
+			AND (expires_at IS NULL OR expires_at > holdpoint_now() + interval '1 minute') LIMIT 1`,
+		issuer, s.redirectURI(), id)
 	if err != nil {
 		return nil, err
 	}
 	var sealed []byte
+	var redirect string
 	c, err := pgx.CollectExactlyOneRow(rows, func(row pgx.CollectableRow) (*client, error) {
 		c := &client{registered: true}
-		return c, row.Scan(&c.id, &c.method, &sealed)
+		return c, row.Scan(&c.id, &c.method, &sealed, &redirect)
 	})
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil, nil
 	}
 	if err == nil && sealed != nil {
-		err = s.unseal(clientPurpose, clientRow(issuer, s.redirectURI()), sealed, &c.secret)
+		err = s.unseal(clientPurpose, clientRow(issuer, redirect), sealed, &c.secret)
 	}
 	return c, err
 }
@@ -205,8 +213,7 @@ func (s *Service) storeClient(ctx context.Context, tx pgx.Tx, issuer string, c *
 
 // unregister forgets a client that its authorization server does not know any more.
 func (s *Service) unregister(ctx context.Context, issuer string, c *client) error {
-	_, err := s.Pool.Exec(ctx, `DELETE FROM oauth_clients WHERE issuer = $1 AND redirect_uri = $2 AND client_id = $3`,
-		issuer, s.redirectURI(), c.id)
+	_, err := s.Pool.Exec(ctx, `DELETE FROM oauth_clients WHERE issuer = $1 AND client_id = $2`, issuer, c.id)
 	return err
 }
 

@@ -63,7 +63,7 @@ func (s *Service) revokeLater(ctx context.Context, tx pgx.Tx, c *connection, t *
 		return nil
 	}
 	rv := revocation{Issuer: c.Issuer, Tokens: c.tokens, Client: flowClient{ID: c.ClientID, Method: authNone}}
-	stored, err := s.storedClient(ctx, tx, c.Issuer)
+	stored, err := s.storedClient(ctx, tx, c.Issuer, c.ClientID)
 	if err != nil {
 		return err
 	}
@@ -71,9 +71,9 @@ func (s *Service) revokeLater(ctx context.Context, tx pgx.Tx, c *connection, t *
 		rv.Own = ownOf(u)
 	}
 	switch {
-	case stored != nil && stored.id == c.ClientID:
+	case stored != nil:
 		rv.Client = flowClient{stored.id, stored.secret, stored.method, true}
-	case t != nil && t.Settings.ClientID == c.ClientID:
+	case t != nil && t.Settings.ClientID == c.ClientID && (t.Settings.Issuer == "" || sameIssuer(t.Settings.Issuer, c.Issuer)):
 		rv.Client.Secret, rv.Client.Method, rv.Settings = t.Settings.ClientSecret, t.Settings.AuthMethod, t.Settings
 	}
 	id, err := uuid.NewV7()
@@ -163,13 +163,14 @@ func (s *Service) revokeOne(ctx context.Context, own string, server *Server, cl 
 	return nil // what it refuses it does not know any more
 }
 
-// Disconnect forgets a connection's tokens and has them revoked. Calls
-// that need it wait for somebody to connect again. [ErrNotFound].
+// Disconnect forgets the tokens of the connection with this very key, be it one that the skill's settings do not
+// lead to any more, and has them revoked. Calls that need it wait for somebody to connect again. [ErrNotFound].
 func (s *Service) Disconnect(ctx context.Context, by uuid.UUID, key Key) error {
-	t, err := s.target(ctx, key)
+	t, err := s.Target(ctx, key)
 	if err != nil {
 		return err
 	}
+	t.Key = key
 	defer s.forget(t.Key)
 	return postgres.InTx(ctx, s.Pool, func(tx pgx.Tx) error {
 		c, err := s.read(ctx, tx, byKey+` FOR UPDATE`, t.args()...)

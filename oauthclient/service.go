@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/url"
+	"runtime/debug"
 	"strings"
 	"sync"
 	"time"
@@ -98,6 +99,7 @@ const (
 	defaultTimeout    = 10 * time.Second
 	attemptTimeout    = 45 * time.Second // of getting a token, discovery included
 	maxRememberedAS   = 1000
+	maxMetadata       = 16 << 20 // bytes
 	metadataTTL       = time.Hour
 	metadataMinimumIn = 2 * time.Second // a refused token makes metadata be read again, but not more often
 )
@@ -121,6 +123,7 @@ type Service struct {
 
 	connections *registry.Memory[Key, *connection]
 	found       *registry.Memory[foundKey, *found]
+	keys        *registry.Memory[struct{}, []*signingKey]
 	clients     clients // by what they may dial
 
 	river *river.Client[pgx.Tx]
@@ -130,6 +133,7 @@ type Service struct {
 	attempts attempts
 	nonces   nonces
 	rests    rests
+	turns    turns
 }
 
 // New makes a service.
@@ -153,8 +157,9 @@ func New(cfg Config) (*Service, error) {
 	s.attempts.flying = map[string]*attempt{}
 	s.connections = registry.NewMemory[Key](registry.Config[*connection]{Now: cfg.Now, TTL: registry.SafetyNet})
 	s.found = registry.NewMemory[foundKey](registry.Config[*found]{
-		Now: cfg.Now, TTL: metadataTTL, MaxSize: maxRememberedAS, LoadTimeout: attemptTimeout,
+		Now: cfg.Now, TTL: metadataTTL, Size: (*found).size, MaxSize: maxMetadata, LoadTimeout: attemptTimeout,
 	})
+	s.keys = registry.NewMemory[struct{}](registry.Config[[]*signingKey]{Now: cfg.Now, TTL: keysTTL})
 	return s, nil
 }
 
@@ -176,6 +181,7 @@ func (s *Service) Close() {
 	s.attempts.wait()
 	s.connections.Close()
 	s.found.Close()
+	s.keys.Close()
 	s.clients.close()
 }
 
@@ -221,7 +227,7 @@ func (a *attempts) run(ctx, base context.Context, name string, f func(context.Co
 		a.running.Go(func() {
 			ctx, cancel := context.WithTimeout(base, attemptTimeout)
 			defer cancel()
-			t.err = f(ctx)
+			t.err = guarded(ctx, f)
 			a.mu.Lock()
 			delete(a.flying, name)
 			a.mu.Unlock()
@@ -235,6 +241,16 @@ func (a *attempts) run(ctx, base context.Context, name string, f func(context.Co
 	case <-ctx.Done():
 		return ctx.Err()
 	}
+}
+
+// guarded turns a panic over what a server sent into an error.
+func guarded(ctx context.Context, f func(context.Context) error) (err error) {
+	defer func() {
+		if cause := recover(); cause != nil {
+			err = fmt.Errorf("authorization broke off: %v\n%s", cause, debug.Stack())
+		}
+	}()
+	return f(ctx)
 }
 
 func (a *attempts) wait() {
@@ -266,6 +282,48 @@ func (r *rests) rests(key Key, now time.Time) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return now.Before(r.known[key])
+}
+
+// turns bound how many hold a connection of the pool over a request to an authorization server: few for each
+// of them, so that one that hangs holds up its own skills only, and not too many in all.
+type turns struct {
+	mu    sync.Mutex
+	known map[string]chan struct{}
+	all   chan struct{}
+}
+
+const (
+	turnsEach = 2
+	turnsAll  = 6
+)
+
+// take waits for a turn at an issuer. The caller gives it back by done.
+func (t *turns) take(ctx context.Context, issuer string) (done func(), err error) {
+	t.mu.Lock()
+	if t.all == nil {
+		t.all = make(chan struct{}, turnsAll)
+	}
+	if t.known == nil || len(t.known) > maxRememberedAS {
+		t.known = map[string]chan struct{}{}
+	}
+	each := t.known[issuer]
+	if each == nil {
+		each = make(chan struct{}, turnsEach)
+		t.known[issuer] = each
+	}
+	t.mu.Unlock()
+	select {
+	case each <- struct{}{}:
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	select {
+	case t.all <- struct{}{}:
+		return func() { <-t.all; <-each }, nil
+	case <-ctx.Done():
+		<-each
+		return nil, ctx.Err()
+	}
 }
 
 // clients are HTTP clients by the one host, besides the trusted ones, that they may

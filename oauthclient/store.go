@@ -46,6 +46,7 @@ type connection struct {
 	generation int64
 	account    int64
 	challenge  string
+	refused    string    // the method that was, when something is needed
 	until      time.Time // until when the access token is good, by Now; zero: nobody knows
 	sealed     []byte
 }
@@ -61,6 +62,8 @@ type tokens struct {
 	// Of the enterprise's identity provider.
 	Identity        string `json:"identity,omitempty"` // ID token
 	IdentityRefresh string `json:"identity_refresh,omitempty"`
+	IdentityIssuer  string `json:"identity_issuer,omitempty"` // whose they are
+	IdentityClient  string `json:"identity_client,omitempty"`
 }
 
 const (
@@ -73,7 +76,7 @@ const (
 const connectionColumns = `id, skill_id, principal_id, skill_revision, grant_type, coalesce(issuer, ''), coalesce(resource, ''),
 	coalesce(client_id, ''), scopes_asked, scopes_granted, sealed, expires_at,
 	extract(epoch FROM expires_at - holdpoint_now())::float8, generation, account, connected_at, connected_by, refreshed_at,
-	coalesce(need, ''), coalesce(need_reason, ''), need_scopes, issuers, coalesce(challenge, ''), coalesce(error, ''), error_at`
+	coalesce(need, ''), coalesce(need_reason, ''), need_scopes, issuers, coalesce(challenge, ''), coalesce(need_method, ''), coalesce(error, ''), error_at`
 
 func (s *Service) scan(row pgx.CollectableRow) (*connection, error) {
 	c := &connection{}
@@ -81,7 +84,7 @@ func (s *Service) scan(row pgx.CollectableRow) (*connection, error) {
 	var left *float64
 	err := row.Scan(&c.ID, &c.SkillID, &principal, &c.SkillRevision, &c.Grant, &c.Issuer, &c.Resource,
 		&c.ClientID, &c.ScopesAsked, &c.ScopesGranted, &c.sealed, &c.ExpiresAt, &left, &c.generation, &c.account,
-		&c.ConnectedAt, &by, &c.RefreshedAt, &c.Need, &c.Reason, &c.NeedScopes, &c.Issuers, &c.challenge, &c.Error, &c.ErrorAt)
+		&c.ConnectedAt, &by, &c.RefreshedAt, &c.Need, &c.Reason, &c.NeedScopes, &c.Issuers, &c.challenge, &c.refused, &c.Error, &c.ErrorAt)
 	if err != nil {
 		return nil, err
 	}
@@ -166,12 +169,12 @@ func (s *Service) inRow(ctx context.Context, t Target, f func(tx pgx.Tx, c *conn
 }
 
 // need stores what somebody has to do. Whoever waits is told by the error that it returns.
-func (s *Service) need(ctx context.Context, t Target, n *NeedsConnectionError, issuers []string, challenge string) error {
+func (s *Service) need(ctx context.Context, t Target, n *NeedsConnectionError, issuers []string, r refusal) error {
 	n.Key = t.Key
 	err := s.inRow(ctx, t, func(tx pgx.Tx, c *connection) error {
 		_, err := tx.Exec(ctx, `UPDATE oauth_connections SET need = $2, need_reason = $3, need_scopes = $4, issuers = $5,
-				challenge = $6, skill_revision = $7, grant_type = $8, updated_at = holdpoint_now() WHERE id = $1`,
-			c.ID, n.Need, n.Reason, listOf(n.Scopes), listOf(issuers), nullable(challenge), t.Revision, t.Settings.grant())
+				challenge = $6, skill_revision = $7, grant_type = $8, need_method = $9, updated_at = holdpoint_now() WHERE id = $1`,
+			c.ID, n.Need, n.Reason, listOf(n.Scopes), listOf(issuers), nullable(r.header), t.Revision, t.Settings.grant(), nullable(r.method))
 		if err != nil {
 			return fmt.Errorf("store need: %w", err)
 		}

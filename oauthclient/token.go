@@ -48,12 +48,17 @@ type ask struct {
 
 // refusedError is an answer of a token endpoint that refuses (RFC 6749 section 5.2).
 type refusedError struct {
+	step              string // who refused: StepToken, StepIdentity
 	code, description string
 	status            int
 }
 
 func (e *refusedError) Error() string {
-	text := fmt.Sprintf("the authorization server refuses (HTTP %d)", e.status)
+	who := "authorization server"
+	if e.step == StepIdentity {
+		who = StepIdentity
+	}
+	text := fmt.Sprintf("the %s refuses (HTTP %d)", who, e.status)
 	if e.code != "" {
 		text += ": " + e.code
 	}
@@ -63,9 +68,9 @@ func (e *refusedError) Error() string {
 	return text
 }
 
-func refusedAs(err error, codes ...string) bool {
+func refusedAs(err error, step string, codes ...string) bool {
 	var refused *refusedError
-	return errors.As(err, &refused) && slices.Contains(codes, refused.code)
+	return errors.As(err, &refused) && refused.step == step && slices.Contains(codes, refused.code)
 }
 
 // token sends a token request. It is sent once more when the server wants a nonce in the proof. Errors are
@@ -76,7 +81,7 @@ func (s *Service) token(ctx context.Context, a ask) (*oauth2.Token, error) {
 		if err == nil {
 			return token, checkToken(token, a.bind != nil)
 		}
-		if again || a.bind == nil || !refusedAs(err, "use_dpop_nonce") {
+		if again || a.bind == nil || !refusedAs(err, StepToken, "use_dpop_nonce") {
 			return nil, err
 		}
 	}
@@ -148,7 +153,7 @@ func tokenError(err error, secrets []string) error {
 		return nil
 	case errors.As(err, &answer) && (answer.ErrorCode != "" || answer.Response.StatusCode/100 == 4):
 		return &refusedError{
-			plain(hide(answer.ErrorCode, secrets), 100), plain(hide(answer.ErrorDescription, secrets), maxPlain), answer.Response.StatusCode,
+			StepToken, plain(hide(answer.ErrorCode, secrets), 100), plain(hide(answer.ErrorDescription, secrets), maxPlain), answer.Response.StatusCode,
 		}
 	case errors.As(err, &answer) && answer.Response.StatusCode/100 == 3:
 		return fail(StepToken, nil, "the token endpoint redirects (HTTP %d), and secrets follow no redirect", answer.Response.StatusCode)

@@ -26,15 +26,11 @@ func (s *Service) Issuers(ctx context.Context, key Key) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	challenge := ""
-	c, err := s.read(ctx, s.Pool, byKey, t.args()...)
+	_, r, err := s.standing(ctx, t)
 	if err != nil {
 		return nil, err
 	}
-	if c != nil {
-		challenge = c.challenge
-	}
-	f, err := s.discover(ctx, t, ParseChallenge([]string{challenge}), "")
+	f, err := s.discover(ctx, t, r.challenge, "")
 	if err != nil {
 		return nil, err
 	}

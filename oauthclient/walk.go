@@ -35,8 +35,11 @@ func (s *Service) Walk(ctx context.Context, key Key, step func(Step)) error {
 		name string
 		do   func(context.Context) (string, error)
 	}{
-		{StepChallenge, w.challenge}, {StepResource, w.resource}, {StepServer, w.server},
-		{StepRegistration, w.registration}, {StepToken, w.token},
+		{StepChallenge, w.challenge},
+		{StepResource, w.resource},
+		{StepServer, w.server},
+		{StepRegistration, w.registration},
+		{StepToken, w.token},
 	} {
 		began := s.Now()
 		detail, err := next.do(ctx)
@@ -161,7 +164,7 @@ func (w *walk) registration(ctx context.Context) (string, error) {
 	case w.issuer.ClientIDMetadataDocumentSupported && w.service.ClientMetadataURL != "":
 		return "by its metadata document " + w.service.ClientMetadataURL, nil
 	}
-	c, err := w.service.storedClient(ctx, w.service.Pool, w.issuer.Issuer)
+	c, err := w.service.storedClient(ctx, w.service.Pool, w.issuer.Issuer, "")
 	switch {
 	case err != nil:
 		return "", err

@@ -6,7 +6,8 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"sync/atomic"
+	"strings"
+	"sync"
 
 	"github.com/holdpoint/holdpoint/oauthclient"
 	"github.com/holdpoint/holdpoint/runtime/tool"
@@ -16,8 +17,40 @@ import (
 // headers say who sends them.
 type authorizer struct {
 	handler *oauthclient.Handler
-	// account tells whose tokens the session was opened with.
-	account atomic.Int64
+
+	mu      sync.Mutex
+	account oauthclient.Account // whose tokens the session was opened with
+	sent    string              // the last Authorization
+}
+
+// opened notes whose session it is.
+func (a *authorizer) opened(account oauthclient.Account) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.account = account
+}
+
+// foreign reports whether tokens are another account's than the session.
+func (a *authorizer) foreign(signed oauthclient.Signed) bool {
+	if a == nil {
+		return false
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.account != signed.Account
+}
+
+// hide takes the token out of what a server wrote, which may quote it.
+func (a *authorizer) hide(f *tool.Failure) {
+	if a == nil || f == nil {
+		return
+	}
+	a.mu.Lock()
+	_, token, _ := strings.Cut(a.sent, " ")
+	a.mu.Unlock()
+	if token != "" && strings.Contains(f.Message, token) {
+		f.Message = strings.ReplaceAll(f.Message, token, "…")
+	}
 }
 
 func (c Config) authorizer(server tool.Server) *authorizer {
@@ -51,23 +84,28 @@ func (a *authorizer) sign(ctx context.Context, r *http.Request) (oauthclient.Sig
 	if err != nil {
 		return signed, authorizationFailure(ctx, err)
 	}
+	if sent := r.Header.Get("Authorization"); sent != "" {
+		a.mu.Lock()
+		a.sent = sent
+		a.mu.Unlock()
+	}
 	return signed, nil
 }
 
 // answered judges an answer. again: the request may be sent once more, signed anew; a server that
 // answers so did not act on it.
-func (a *authorizer) answered(ctx context.Context, r *http.Request, response *http.Response, signed oauthclient.Signed, round int) (again bool, f *tool.Failure) {
+func (a *authorizer) answered(ctx context.Context, r *http.Request, method string, response *http.Response, signed oauthclient.Signed, round int) (again bool, f *tool.Failure) {
 	if a == nil {
 		return false, nil
 	}
 	if response.StatusCode < 300 {
-		a.handler.Accepted(ctx)
+		a.handler.Accepted(ctx, method)
 	}
 	if round >= oauthclient.MaxRounds && response.StatusCode == http.StatusUnauthorized {
 		a.handler.GaveUp(ctx, response.Header)
 		return false, nil
 	}
-	again, err := a.handler.Answered(ctx, r, response.StatusCode, response.Header, signed)
+	again, err := a.handler.Answered(ctx, r, method, response.StatusCode, response.Header, signed)
 	if err != nil {
 		return false, authorizationFailure(ctx, err)
 	}

@@ -66,8 +66,8 @@ func (w *connectWatch) RoundTrip(r *http.Request) (*http.Response, error) {
 func (w *connectWatch) authorized(r *http.Request) (*http.Response, error) {
 	auth := w.peer.auth
 	for round := 1; ; round++ {
-		if w.refused != nil {
-			return nil, w.refused
+		if failure := w.refusal(); failure != nil {
+			return nil, failure
 		}
 		attempt, err := copyOf(r)
 		if err != nil {
@@ -77,6 +77,9 @@ func (w *connectWatch) authorized(r *http.Request) (*http.Response, error) {
 		if failure != nil {
 			return nil, w.refuse(failure)
 		}
+		if w.isDone() && auth.foreign(signed) {
+			return nil, errPeerClosed // the session is another account's
+		}
 		response, err := w.peer.transport.RoundTrip(attempt)
 		if err != nil {
 			return nil, err
@@ -84,7 +87,7 @@ func (w *connectWatch) authorized(r *http.Request) (*http.Response, error) {
 		if auth != nil && response.StatusCode == http.StatusUnauthorized {
 			w.handshake.begin("authorize", "the server wants a token")
 		}
-		again, failure := auth.answered(r.Context(), attempt, response, signed, round)
+		again, failure := auth.answered(r.Context(), attempt, methodOf(r), response, signed, round)
 		switch {
 		case failure != nil:
 			finishRefused(response)
@@ -96,12 +99,26 @@ func (w *connectWatch) authorized(r *http.Request) (*http.Response, error) {
 			_ = w.refuse(without(statusFailure(w.peer.origin()+" answered", response.StatusCode, response.Header, nil, nil).failure))
 			return response, nil
 		case !again:
-			auth.account.Store(signed.Account)
+			if !w.isDone() {
+				auth.opened(signed.Account)
+			}
 			return response, nil
 		}
 		finishRefused(response)
 		w.handshake.beginMethod(methodOf(r))
 	}
+}
+
+func (w *connectWatch) refusal() *tool.Failure {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.refused
+}
+
+func (w *connectWatch) isDone() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.done
 }
 
 // refuse keeps a failure of authorization, which is what connecting fails with.
@@ -221,11 +238,13 @@ func (w *connectWatch) failure(ctx context.Context, err error) *tool.Failure {
 	p := w.peer
 	switch {
 	case w.refused != nil:
+		p.auth.hide(w.refused)
 		return w.refused
 	case w.err != nil && ctx.Err() == nil:
 		return transportFailure(tool.EffectNone, w.err, "connect to %s: %s", p.origin(), plain(w.err.Error(), 300))
 	case w.status >= 300:
 		out := statusFailure(p.origin()+" answered", w.status, w.header, w.body, errors.New(plain(err.Error(), 1000)))
+		p.auth.hide(out.failure)
 		return without(out.failure)
 	case ctx.Err() != nil:
 		return without(ended(ctx, tool.EffectNone, "connect to "+p.origin()))

@@ -59,6 +59,7 @@ func (x *httpExchange) run() outcome {
 		out = x.body(response, media)
 	}
 	out = x.settle(out)
+	x.peer.auth.hide(out.failure)
 	x.finish(response)
 	return out
 }
@@ -91,16 +92,16 @@ func (x *httpExchange) authorized() (*http.Response, outcome) {
 		switch {
 		case failure != nil:
 			return nil, failed(failure)
-		case x.peer.auth != nil && x.peer.sessionID != "" && signed.Account != x.peer.auth.account.Load():
+		case x.peer.sessionID != "" && x.peer.auth.foreign(signed):
 			out := failed(transportFailure(tool.EffectNone, nil, "%s: the skill was connected anew meanwhile", x.request.what))
-			out.unsent = true // the session is another account's
+			out.unsent, out.renew = true, true // the session is another account's
 			return nil, out
 		}
 		response, out := x.post(r)
 		if response == nil {
 			return nil, out
 		}
-		again, failure := x.peer.auth.answered(x.ctx, r, response, signed, round)
+		again, failure := x.peer.auth.answered(x.ctx, r, x.request.method, response, signed, round)
 		switch {
 		case failure != nil:
 			finishRefused(response)
@@ -291,7 +292,7 @@ func (p *httpPeer) sendNow(message []byte, limit time.Duration) {
 		return
 	}
 	r.Header, r.Host = maps.Clone(p.header), p.host
-	if _, failure := p.auth.sign(ctx, r); failure != nil {
+	if signed, failure := p.auth.sign(ctx, r); failure != nil || p.sessionID != "" && p.auth.foreign(signed) {
 		return
 	}
 	response, err := p.transport.RoundTrip(r)

@@ -141,8 +141,12 @@ func (p *httpPeer) openStream(ctx context.Context, lastID string) (*http.Respons
 
 // eventStream sends r and wants a stream of events.
 func (p *httpPeer) eventStream(r *http.Request) (*http.Response, error) {
-	if _, failure := p.auth.sign(r.Context(), r); failure != nil {
+	signed, failure := p.auth.sign(r.Context(), r)
+	if failure != nil {
 		return nil, failure
+	}
+	if p.sessionID != "" && p.auth.foreign(signed) {
+		return nil, errPeerClosed // the session is another account's
 	}
 	response, err := p.transport.RoundTrip(r)
 	if err != nil {

@@ -1,0 +1,134 @@
+package oauthclient_test
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/holdpoint/holdpoint/oauthclient"
+)
+
+func TestStepUp(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.skill.metadata = func(m map[string]any) { m["scopes_supported"] = []string{"read"} }
+	w.mustConnect()
+	old, signed, err := w.signedWith(t.Context(), w.service, w.url)
+	check(t, err)
+
+	w.skill.change(func() { w.skill.scopes = []string{"write"} })
+	a := w.send()
+	needs := wantNeed(t, a.err, oauthclient.NeedScope)
+	if a.status != http.StatusForbidden || !slices.Contains(needs.Scopes, "write") {
+		t.Errorf("status %d, scopes %v", a.status, needs.Scopes)
+	}
+	wantNeed(t, w.handler().Ready(t.Context()), oauthclient.NeedScope)
+	w.advance(2 * time.Hour)
+	w.as.dropAccess()
+	wantNeed(t, w.send().err, oauthclient.NeedScope) // and a renewal grants nothing
+	u, err := w.begin()
+	check(t, err)
+	asked := strings.Fields(u.Query().Get("scope"))
+	if !slices.Contains(asked, "read") || !slices.Contains(asked, "write") || len(asked) != 2 {
+		t.Errorf("asked for %v, want the union", asked)
+	}
+	check(t, w.callback(w.as.consent(t, u)))
+	w.mustSend()
+
+	// A refusal of the token before is no reason to ask again.
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, w.url, nil)
+	check(t, err)
+	r.Header.Set("Authorization", old)
+	again, err := w.handler().Answered(t.Context(), r, "tools/list", http.StatusForbidden,
+		http.Header{"Www-Authenticate": {`Bearer error="insufficient_scope", scope="write"`}}, signed)
+	if err != nil || !again {
+		t.Errorf("the answer to an older token: again %t, %v", again, err)
+	}
+	check(t, w.handler().Ready(t.Context()))
+
+	// The server wants what it got: that is an error, and no need of consent without end.
+	w.skill.on("/mcp", func(rw http.ResponseWriter, _ *http.Request) {
+		rw.Header().Set("WWW-Authenticate", `Bearer error="insufficient_scope", scope="write"`)
+		rw.WriteHeader(http.StatusForbidden)
+	})
+	for range 2 {
+		wantError(t, w.send().err, "asked for before", "write")
+	}
+	if c := w.stored(); c.Need != oauthclient.NeedNothing {
+		t.Errorf("need %q", c.Need)
+	}
+}
+
+// Without a person, a step-up asks at once.
+func TestStepUpOfClientCredentials(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.settings = oauthclient.Settings{Grant: "client_credentials", ClientID: "given", ClientSecret: "given-secret"}
+	w.as.clients["given"] = "given-secret"
+	w.skill.metadata = func(m map[string]any) { m["scopes_supported"] = []string{"read"} }
+	w.mustSend()
+	w.skill.change(func() { w.skill.scopes = []string{"write"} })
+	w.mustSend()
+	w.skill.change(func() { w.skill.scopes = []string{"read", "write"} })
+	w.mustSend()
+	requests := w.as.tokenRequests("client_credentials")
+	if len(requests) != 2 || requests[0].Form.Get("scope") != "read" || requests[1].Form.Get("scope") != "read write" {
+		t.Errorf("token requests: %v", requests)
+	}
+	w.skill.on("/mcp", func(rw http.ResponseWriter, _ *http.Request) {
+		rw.Header().Set("WWW-Authenticate", `Bearer error="insufficient_scope", scope="write"`)
+		rw.WriteHeader(http.StatusForbidden)
+	})
+	wantError(t, w.send().err, "asked for before")
+	if n := len(w.as.tokenRequests("client_credentials")); n != 2 {
+		t.Errorf("%d token requests", n)
+	}
+}
+
+// Scopes that an operator wrote down are the most that is asked for without a person.
+func TestStepUpBeyondSettings(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.given(oauthclient.Settings{Grant: "client_credentials", ClientSecret: "given-secret", Scopes: []string{"read"}})
+	w.mustSend()
+	w.skill.change(func() { w.skill.scopes = []string{"write"} })
+	wantError(t, w.send().err, "write", "oauth.scopes does not have")
+	for _, r := range w.as.requests("/token") {
+		if r.Form.Get("scope") != "read" {
+			t.Errorf("asked for %q", r.Form.Get("scope"))
+		}
+	}
+}
+
+// Another 403 is the server's last word, not a question of authorization.
+func TestForbiddenWithoutScope(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.mustConnect()
+	w.skill.on("/mcp", status(http.StatusForbidden))
+	if a := w.send(); a.err != nil || a.status != http.StatusForbidden || a.rounds != 1 {
+		t.Errorf("%+v", a)
+	}
+}
+
+// Each person has tokens of their own.
+func TestPerUser(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.perUser = true
+	_, err := w.service.Begin(t.Context(), w.alice, w.key, "")
+	wantError(t, err, "each person")
+	wantError(t, w.send().err, "on nobody's behalf")
+	check(t, w.connect())
+	w.key.Principal = w.bob
+	wantNeed(t, w.send().err, oauthclient.NeedConsent)
+	w.key.Principal = w.alice
+	w.mustSend()
+	for _, r := range w.skill.requests("/mcp")[:2] {
+		if r.Header.Get("Authorization") != "" {
+			t.Error("somebody else's token was sent")
+		}
+	}
+}
