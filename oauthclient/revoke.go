@@ -3,6 +3,7 @@ package oauthclient
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/url"
 	"strings"
@@ -52,9 +53,10 @@ func (w *revokeWorker) Work(ctx context.Context, job *river.Job[revokeArgs]) err
 	return err
 }
 
-// AddWorkers registers the worker of this package's job.
+// AddWorkers registers the workers of this package's jobs.
 func (s *Service) AddWorkers(workers *river.Workers) {
 	river.AddWorker(workers, &revokeWorker{service: s})
+	river.AddWorker(workers, &forgetWorker{service: s})
 }
 
 // revokeLater has a connection's tokens revoked after tx commits.
@@ -197,8 +199,34 @@ func (s *Service) Disconnect(ctx context.Context, by uuid.UUID, key Key) error {
 	})
 }
 
-// Removed forgets the connections of a skill that is deleted in tx, and has their tokens revoked.
+// Removed has the connections of a skill, which is deleted in tx, forgotten and their tokens revoked. It waits for no
+// renewal that is under way.
 func (s *Service) Removed(ctx context.Context, tx pgx.Tx, skillID uuid.UUID) error {
+	if s.river == nil {
+		return s.forgetSkill(ctx, tx, skillID)
+	}
+	if _, err := s.river.InsertTx(ctx, tx, forgetArgs{skillID}, nil); err != nil {
+		return fmt.Errorf("insert job that forgets connections: %w", err)
+	}
+	return nil
+}
+
+type forgetArgs struct {
+	SkillID uuid.UUID `json:"skill_id"`
+}
+
+func (forgetArgs) Kind() string { return "oauth_forget" }
+
+type forgetWorker struct {
+	river.WorkerDefaults[forgetArgs]
+	service *Service
+}
+
+func (w *forgetWorker) Work(ctx context.Context, job *river.Job[forgetArgs]) error {
+	return postgres.InTx(ctx, w.service.Pool, func(tx pgx.Tx) error { return w.service.forgetSkill(ctx, tx, job.Args.SkillID) })
+}
+
+func (s *Service) forgetSkill(ctx context.Context, tx pgx.Tx, skillID uuid.UUID) error {
 	rows, err := tx.Query(ctx, `SELECT `+connectionColumns+` FROM oauth_connections WHERE skill_id = $1 FOR UPDATE`, skillID)
 	if err != nil {
 		return err

@@ -78,7 +78,7 @@ func TestDoctorOfASkill(t *testing.T) {
 		{Name: "person", URL: url},
 		{Name: "own", URL: url, Connection: "per_user"},
 		{Name: "machine", URL: url, OAuth: &agent.OAuthSpec{Grant: "client_credentials", Issuer: "http://" + issuer, ClientID: "c", ClientSecret: "hush"}},
-		{Name: "workload", URL: url, OAuth: &agent.OAuthSpec{Grant: "workload_identity", ClientID: "c"}},
+		{Name: "workload", URL: url, OAuth: &agent.OAuthSpec{Grant: "workload_identity", ClientID: "c", Issuer: "http://" + issuer}},
 		{Name: "keyed", URL: url, Headers: map[string]string{"Authorization": "Bearer " + issuedToken}},
 		{Name: "gone", URL: "http://127.0.0.1:1/mcp"},
 	} {

@@ -30,6 +30,23 @@ func (s *Service) SameAs(ctx context.Context, person uuid.UUID) (uuid.UUID, erro
 	return person, nil
 }
 
+// Same reports whether two people are one, by what operators declared. It reads db, not memory.
+func Same(ctx context.Context, db querier, a, b uuid.UUID) (bool, error) {
+	if a == b {
+		return true, nil
+	}
+	rows, err := db.Query(ctx, `SELECT coalesce((SELECT same_as FROM person_links WHERE person_id = $1), $1)
+		= coalesce((SELECT same_as FROM person_links WHERE person_id = $2), $2)`, a, b)
+	if err != nil {
+		return false, fmt.Errorf("compare people: %w", err)
+	}
+	same, err := pgx.CollectExactlyOneRow(rows, pgx.RowTo[bool])
+	if err != nil {
+		return false, fmt.Errorf("compare people: %w", err)
+	}
+	return same, nil
+}
+
 func (s *Service) readLinks(ctx context.Context) (map[uuid.UUID]uuid.UUID, error) {
 	rows, err := s.pool.Query(ctx, `SELECT person_id, same_as FROM person_links`)
 	if err != nil {

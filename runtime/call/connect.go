@@ -279,10 +279,10 @@ func (s *Service) Connected(ctx context.Context, tx pgx.Tx, skillID uuid.UUID) e
 	return nil
 }
 
-// resumeAll lets those calls of a skill go on whose connection is there. uuid.Nil: of every skill.
+// resumeAll lets those calls of a skill go on whose connection is there.
 func (s *Service) resumeAll(ctx context.Context, skillID uuid.UUID) error {
 	waiting, err := readIDs(ctx, s.Pool, `SELECT call_id FROM call_connections
-		WHERE ended_at IS NULL AND ($1::uuid IS NULL OR skill_id = $1) ORDER BY created_at`, postgres.OrNull(skillID))
+		WHERE ended_at IS NULL AND skill_id = $1 ORDER BY created_at`, skillID)
 	if err != nil {
 		return fmt.Errorf("find calls that wait for a connection: %w", err)
 	}
@@ -291,6 +291,62 @@ func (s *Service) resumeAll(ctx context.Context, skillID uuid.UUID) error {
 		if err := s.resume(ctx, id); err != nil {
 			failures = errors.Join(failures, fmt.Errorf("resume call %s: %w", id, err))
 		}
+	}
+	return failures
+}
+
+const (
+	connectionsInterval = 2 * time.Second
+	resumeTimeout       = 5 * time.Minute
+	maxWaitKeys         = 1000
+)
+
+// pollConnections is the safety net under the resume job: it looks for calls whose connection is there, or whose skill was
+// changed so that it may be.
+func (s *Service) pollConnections() {
+	for pause(s.running, connectionsInterval) {
+		ctx, cancel := context.WithTimeout(s.running, resumeTimeout)
+		err := s.pollConnectionsOnce(ctx)
+		cancel()
+		if err != nil && !errors.Is(err, context.Canceled) {
+			s.Logger.Warn("looking for calls that can go on", "error", err)
+		}
+	}
+}
+
+func (s *Service) pollConnectionsOnce(ctx context.Context) error {
+	rows, err := s.Pool.Query(ctx, `SELECT DISTINCT skill_id, principal_id FROM call_connections WHERE ended_at IS NULL LIMIT $1`, maxWaitKeys)
+	if err != nil {
+		return fmt.Errorf("find connections that calls wait for: %w", err)
+	}
+	ready := map[uuid.UUID]bool{}
+	type key struct {
+		Skill     uuid.UUID
+		Principal *uuid.UUID
+	}
+	keys, err := pgx.CollectRows(rows, pgx.RowToStructByPos[key])
+	if err != nil {
+		return fmt.Errorf("find connections that calls wait for: %w", err)
+	}
+	for _, k := range keys {
+		_, server, err := s.Agents.Skill(ctx, k.Skill)
+		if err != nil && !errors.Is(err, agent.ErrNotFound) {
+			return err
+		}
+		if err == nil {
+			connect, err := s.missing(ctx, server.For(deref(k.Principal)))
+			if err != nil {
+				return err
+			}
+			if connect != nil {
+				continue
+			}
+		}
+		ready[k.Skill] = true
+	}
+	var failures error
+	for skill := range ready {
+		failures = errors.Join(failures, s.resumeAll(ctx, skill))
 	}
 	return failures
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/holdpoint/holdpoint/approval"
 	"github.com/holdpoint/holdpoint/internal/audit"
 	"github.com/holdpoint/holdpoint/internal/failpoint"
+	"github.com/holdpoint/holdpoint/internal/identity"
 	"github.com/holdpoint/holdpoint/internal/postgres"
 )
 
@@ -82,10 +83,14 @@ func (s *Service) mayDecide(ctx context.Context, tx pgx.Tx, a approval.Approval,
 	if err := tx.QueryRow(ctx, `SELECT principal_id FROM calls WHERE id = $1`, a.CallID).Scan(&principal); err != nil {
 		return fmt.Errorf("read principal: %w", err)
 	}
-	if principal != nil && *principal == d.By {
-		return approval.ErrSelfApproval
+	if principal == nil {
+		return nil
 	}
-	return nil
+	same, err := identity.Same(ctx, tx, *principal, d.By)
+	if err == nil && same {
+		err = approval.ErrSelfApproval
+	}
+	return err
 }
 
 func (s *Service) approve(ctx context.Context, tx pgx.Tx, a approval.Approval, d Decision) (approval.Approval, error) {
@@ -218,6 +223,9 @@ func (s *Service) Cancel(ctx context.Context, viewer Viewer, by, id uuid.UUID) (
 		actor = audit.Person(by)
 	}
 	if c.Status == NeedsConnection {
+		if _, err := approval.Get(ctx, s.Pool, id); !errors.Is(err, approval.ErrNotFound) {
+			return Call{}, errors.Join(err, fmt.Errorf("cancel call %s: %w: it was approved", id, ErrState))
+		}
 		if _, err := s.giveUp(ctx, id, cancellation(), actor, false); err != nil {
 			return Call{}, err
 		}

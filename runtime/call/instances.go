@@ -60,7 +60,7 @@ func (s *Service) keepBeating() {
 		last = now
 		if err == nil {
 			if steady++; steady >= steadyBeats {
-				err = errors.Join(s.takeOver(ctx), s.reconcile(ctx), s.resumeAll(ctx, uuid.Nil))
+				err = errors.Join(s.takeOver(ctx), s.reconcile(ctx))
 				if beats%sweepBeats == 0 {
 					err = errors.Join(err, s.sweep(ctx))
 				}

@@ -29,6 +29,9 @@ func (s *Service) resume(ctx context.Context, id uuid.UUID) error {
 	if err != nil {
 		return err
 	}
+	if server.PerUser && c.PrincipalID == uuid.Nil {
+		return s.moveOn(ctx, c, denied(CodeNoPrincipal, noPrincipal), nil)
+	}
 	server = server.For(c.PrincipalID)
 	if connect, err := s.missing(ctx, server); err != nil || connect != nil {
 		return err

@@ -108,6 +108,7 @@ func (s *Service) Start(ctx context.Context, client *river.Client[pgx.Tx]) error
 	s.outcomes = newBatcher(s.running, 4, s.flushOutcomes)
 	s.background.Go(s.keepBeating)
 	s.background.Go(s.pollWaiting)
+	s.background.Go(s.pollConnections)
 	return nil
 }
 

@@ -49,8 +49,7 @@ func (s *Service) submitOnce(ctx context.Context, sub *Submission) (Ticket, erro
 		return s.refuse(c, sub, Invalid, CodeInvalidArguments, listProblems(problems))
 	}
 	if server.PerUser && sub.PrincipalID == uuid.Nil {
-		return s.refuse(c, sub, Denied, CodeNoPrincipal,
-			"each person has a connection of their own to this skill, and the agent acts on nobody's behalf")
+		return s.refuse(c, sub, Denied, CodeNoPrincipal, noPrincipal)
 	}
 	server = server.For(sub.PrincipalID)
 	if connect, err := s.missing(ctx, server); err != nil {
@@ -68,6 +67,8 @@ func (s *Service) submitOnce(ctx context.Context, sub *Submission) (Ticket, erro
 		return s.refuse(c, sub, Denied, code, message)
 	}
 }
+
+const noPrincipal = "each person has a connection of their own to this skill, and the agent acts on nobody's behalf"
 
 // judge finds the tool's present definition, which a call is always about, and
 // the verdict. An error means that the call must not be sent.

@@ -48,8 +48,8 @@ func (a *authorizer) hide(f *tool.Failure) {
 	a.mu.Lock()
 	_, token, _ := strings.Cut(a.sent, " ")
 	a.mu.Unlock()
-	if token != "" && strings.Contains(f.Message, token) {
-		f.Message = strings.ReplaceAll(f.Message, token, "…")
+	if token != "" {
+		f.Message, f.Challenge = strings.ReplaceAll(f.Message, token, "…"), strings.ReplaceAll(f.Challenge, token, "…")
 	}
 }
 
