@@ -48,8 +48,14 @@ func TestDemo(t *testing.T) {
 	}
 	again := program.Serve(t, o)
 	last := approveInvoice(t, again, w.dataDir, "invoice-2026-003")
-	// The authorization server has a new key, so what it issued before is no good any more.
-	showsInOrder(t, again, 0, tokenToWrite(again, last)...)
+	// The authorization server has a new key, so what it issued before is no good any more. What
+	// was asked for once is asked for again.
+	showsInOrder(t, again, 0,
+		"drive    refused a request (401): its token is not one for this server",
+		"auth     issued a token to holdpoint: for "+again.URL+"/demo/skills/drive/mcp, scope drive.read drive.write, good for 2m0s",
+	)
+	id := "…" + last.CallID[len(last.CallID)-6:]
+	showsInOrder(t, again, 0, "reviewer approved the call "+id, "gate     claimed the call "+id+" and sends it", "gate     the call "+id+" succeeded")
 	if err := again.Interrupt(t); err != nil {
 		t.Errorf("after Ctrl-C: %v", err)
 	}

@@ -229,13 +229,7 @@ func TestKilledBetweenRefreshAndCommit(t *testing.T) {
 	if _, err := there.CallTool(t.Context(), "counting__record", `{"n":2}`); err == nil {
 		t.Error("the process that was to die answered")
 	}
-	for _, r := range w.as.RequestsTo("/token") {
-		t.Logf("DEBUG %s %d %.10s", r.GrantType(), r.Status, r.Form.Get("refresh_token"))
-	}
 	doomed.AwaitKilled(t)
-	for _, r := range w.as.RequestsTo("/token") {
-		t.Logf("DEBUG %s %d", r.GrantType(), r.Status)
-	}
 	if n := w.as.Granted("refresh_token") - before; n != 1 {
 		t.Fatalf("%d refreshes before the death", n)
 	}
