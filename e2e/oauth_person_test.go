@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"os"
 	"os/exec"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -200,7 +201,7 @@ func TestPeopleConnectForThemselves(t *testing.T) {
 			}
 			return err
 		})
-		if got := w.skill.Subject(fmt.Sprint(n)); got != name+"-there" {
+		if got := w.skill.Subject(strconv.Itoa(n)); got != name+"-there" {
 			t.Errorf("%s's call was made on behalf of %q", name, got)
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -67,7 +68,7 @@ func refusedWith(t testing.TB, w *protectedWorld, a holdpoint.Agent, n int, gist
 	if text := answer.Text(); succeeded(answer) || !strings.Contains(text, gist) || !strings.Contains(text, "not executed") {
 		t.Fatalf("recording %d: %s; want a failure that says %q and that it was not executed", n, text, gist)
 	}
-	if w.skill.Count(fmt.Sprint(n)) != 0 {
+	if w.skill.Count(strconv.Itoa(n)) != 0 {
 		t.Errorf("%d was recorded", n)
 	}
 }
@@ -278,7 +279,7 @@ func TestOneRenewal(t *testing.T) {
 		t.Errorf("%d tokens were granted for 50 calls, want 1", n)
 	}
 	for i := range 50 {
-		if n := w.skill.Count(fmt.Sprint(100 + i)); n != 1 {
+		if n := w.skill.Count(strconv.Itoa(100 + i)); n != 1 {
 			t.Errorf("call %d was executed %d times", i, n)
 		}
 	}

@@ -200,7 +200,7 @@ func (o *OAuthSpec) fields() []field {
 		scopes = jsonText(o.Scopes)
 	}
 	list := []field{
-		{name: "grant", value: string(o.Grant)},
+		{name: "grant", value: o.Grant},
 		{name: "issuer", value: o.Issuer},
 		{name: "client_id", value: o.ClientID},
 		{name: secretClient, value: o.ClientSecret, secret: true},

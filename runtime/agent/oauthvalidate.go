@@ -56,7 +56,7 @@ func (o *OAuthSpec) validate(r report) {
 	r.issuer("issuer", o.Issuer)
 	r.check(o.Grant != tool.WorkloadIdentity || o.Issuer != "", "issuer",
 		"is required for grant workload_identity: otherwise the skill's server would say where this server's own token goes")
-	r.check(o.ClientID != "" || !o.unattended(), "client_id", fmt.Sprintf("is required for grant %s", o.Grant))
+	r.check(o.ClientID != "" || !o.unattended(), "client_id", "is required for grant "+o.Grant)
 	r.line("client_id", o.ClientID, maxClientID)
 	o.validateClient(r)
 	r.scopes(o.Scopes)

@@ -142,8 +142,7 @@ func (s *Source) Ready(ctx context.Context, server tool.Server) (*tool.Connect, 
 		return nil, nil
 	}
 	err := a.handler.Ready(ctx)
-	var needs *oauthclient.NeedsConnectionError
-	if errors.As(err, &needs) {
+	if needs, ok := errors.AsType[*oauthclient.NeedsConnectionError](err); ok {
 		return &tool.Connect{Reason: needs.Reason, Scopes: needs.Scopes, Partial: needs.Need == oauthclient.NeedScope}, nil
 	}
 	return nil, err

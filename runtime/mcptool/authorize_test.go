@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -195,9 +196,7 @@ func forward(w http.ResponseWriter, r *http.Request, to *url.URL) {
 		return
 	}
 	defer response.Body.Close()
-	for name, values := range response.Header {
-		w.Header()[name] = values
-	}
+	maps.Copy(w.Header(), response.Header)
 	w.WriteHeader(response.StatusCode)
 	buffer := make([]byte, 4096)
 	for {

@@ -9,6 +9,7 @@ import (
 	"net/http/httptrace"
 	"sync"
 
+	"github.com/holdpoint/holdpoint/oauthclient"
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
@@ -66,19 +67,9 @@ func (w *connectWatch) RoundTrip(r *http.Request) (*http.Response, error) {
 func (w *connectWatch) authorized(r *http.Request) (*http.Response, error) {
 	auth := w.peer.auth
 	for round := 1; ; round++ {
-		if failure := w.refusal(); failure != nil {
-			return nil, failure
-		}
-		attempt, err := copyOf(r)
+		attempt, signed, err := w.signed(r)
 		if err != nil {
 			return nil, err
-		}
-		signed, failure := auth.sign(r.Context(), attempt)
-		if failure != nil {
-			return nil, w.refuse(failure)
-		}
-		if w.isDone() && auth.foreign(signed) {
-			return nil, errPeerClosed // the session is another account's
 		}
 		response, err := w.peer.transport.RoundTrip(attempt)
 		if err != nil {
@@ -107,6 +98,25 @@ func (w *connectWatch) authorized(r *http.Request) (*http.Response, error) {
 		finishRefused(response)
 		w.handshake.beginMethod(methodOf(r))
 	}
+}
+
+// signed is a request to be sent, with a token if there is one.
+func (w *connectWatch) signed(r *http.Request) (*http.Request, oauthclient.Signed, error) {
+	if failure := w.refusal(); failure != nil {
+		return nil, oauthclient.Signed{}, failure
+	}
+	attempt, err := copyOf(r)
+	if err != nil {
+		return nil, oauthclient.Signed{}, err
+	}
+	signed, failure := w.peer.auth.sign(r.Context(), attempt)
+	if failure != nil {
+		return nil, signed, w.refuse(failure)
+	}
+	if w.isDone() && w.peer.auth.foreign(signed) {
+		return nil, signed, errPeerClosed // the session is another account's
+	}
+	return attempt, signed, nil
 }
 
 func (w *connectWatch) refusal() *tool.Failure {
