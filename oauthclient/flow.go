@@ -1,6 +1,7 @@
 package oauthclient
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -77,14 +78,11 @@ func (s *Service) flowFor(ctx context.Context, t Target, chosen string) (*flow, 
 	if err != nil {
 		return nil, err
 	}
-	if chosen == "" {
-		chosen = c.Issuer
-	}
-	f, err := s.discover(ctx, t, r.challenge, chosen)
+	f, err := s.discover(ctx, t, r.challenge, cmp.Or(chosen, c.Issuer))
 	if err != nil {
 		return nil, err
 	}
-	issuer, err := f.choose(t.Settings.Issuer, chosen)
+	issuer, err := f.choose(cmp.Or(t.Settings.Issuer, chosen), c.Issuer)
 	if err != nil {
 		return nil, err
 	}

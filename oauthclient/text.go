@@ -1,8 +1,9 @@
 package oauthclient
 
 import (
-	"strconv"
 	"strings"
+
+	plaintext "github.com/holdpoint/holdpoint/internal/plain"
 )
 
 // maxPlain bounds what is shown of a text from outside.
@@ -10,22 +11,7 @@ const maxPlain = 300
 
 // plain makes a server's text fit to be shown and stored: one line, bounded, with what
 // is invisible or unprintable written as an escape.
-func plain(s string, limit int) string {
-	cut := ""
-	if len(s) > limit {
-		s, cut = s[:limit], "…"
-	}
-	s = strings.ToValidUTF8(s, "\uFFFD")
-	var b strings.Builder
-	for _, r := range s {
-		if strconv.IsPrint(r) {
-			b.WriteRune(r)
-			continue
-		}
-		b.WriteString(strings.Trim(strconv.QuoteRune(r), "'"))
-	}
-	return b.String() + cut
-}
+func plain(s string, limit int) string { return plaintext.Line(s, limit) }
 
 // hide takes secrets out of a text that a server wrote which was sent them.
 func hide(text string, secrets []string) string {

@@ -5,10 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strconv"
-	"strings"
 	"unicode/utf8"
 
+	plaintext "github.com/holdpoint/holdpoint/internal/plain"
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
@@ -99,18 +98,4 @@ func evidence(raw []byte) json.RawMessage {
 
 // plain makes a server's text fit to be shown in a message: one line, bounded,
 // with what is invisible or unprintable written as an escape.
-func plain(s string, limit int) string {
-	cut := ""
-	if len(s) > limit {
-		s, cut = strings.ToValidUTF8(s[:limit], ""), "…"
-	}
-	var b strings.Builder
-	for _, r := range s {
-		if strconv.IsPrint(r) {
-			b.WriteRune(r)
-			continue
-		}
-		b.WriteString(strings.Trim(strconv.QuoteRune(r), "'"))
-	}
-	return b.String() + cut
-}
+func plain(s string, limit int) string { return plaintext.Line(s, limit) }

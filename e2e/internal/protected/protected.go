@@ -111,7 +111,7 @@ func (s *Server) server() *mcp.Server {
 			Name: tool.Name, Description: "Records a number.",
 			InputSchema: json.RawMessage(`{"type":"object","properties":{"n":{"type":"integer"}},"required":["n"]}`),
 		}, func(_ context.Context, r *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-			n := argumentN(r.Params.Arguments)
+			n := skill.ArgumentN(r.Params.Arguments)
 			by := s.recordCall(tool.Name, n, r.Extra.Header.Get("Authorization"))
 			if held := s.Record(n); held != nil {
 				<-held // whatever becomes of the client
@@ -120,16 +120,6 @@ func (s *Server) server() *mcp.Server {
 		})
 	}
 	return server
-}
-
-func argumentN(arguments json.RawMessage) string {
-	var a struct {
-		N json.RawMessage `json:"n"`
-	}
-	if err := json.Unmarshal(arguments, &a); err != nil {
-		return ""
-	}
-	return string(a.N)
 }
 
 // recordCall notes a call, which was let in, and returns whose it was.

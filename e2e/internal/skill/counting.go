@@ -34,7 +34,7 @@ func CountingServer(ledger *Ledger) *mcp.Server {
 	server.AddTool(&mcp.Tool{
 		Name: "record", Description: "Records a number.", InputSchema: json.RawMessage(recordSchema),
 	}, func(_ context.Context, r *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-		n := argumentN(r.Params.Arguments)
+		n := ArgumentN(r.Params.Arguments)
 		if held := ledger.Record(n); held != nil {
 			<-held // whatever becomes of the client: a real effect takes its time too
 		}
@@ -44,8 +44,8 @@ func CountingServer(ledger *Ledger) *mcp.Server {
 	return server
 }
 
-// argumentN is the argument n as it was written.
-func argumentN(arguments json.RawMessage) string {
+// ArgumentN is the argument n as it was written.
+func ArgumentN(arguments json.RawMessage) string {
 	var a struct {
 		N json.RawMessage `json:"n"`
 	}

@@ -61,7 +61,7 @@ type Request struct {
 }
 
 // N is the argument n, as it was written.
-func (r *Request) N() string { return argumentN(r.Params.Arguments) }
+func (r *Request) N() string { return ArgumentN(r.Params.Arguments) }
 
 // RecordTool is the definition of the tool "record".
 const RecordTool = `{"name":"record","description":"Records a number.","inputSchema":` + recordSchema + `}`

@@ -35,7 +35,7 @@ func RunStdio(file string) error {
 		})
 	server.AddTool(&mcp.Tool{Name: "record", InputSchema: json.RawMessage(recordSchema)},
 		func(_ context.Context, r *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-			n := argumentN(r.Params.Arguments)
+			n := ArgumentN(r.Params.Arguments)
 			if err := appendLine(file, fmt.Sprintf("%s %d", n, os.Getpid())); err != nil {
 				return nil, err
 			}
