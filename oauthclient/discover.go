@@ -203,7 +203,7 @@ func (f *found) choose(wanted, used string) (string, error) {
 			return issuer, nil
 		}
 	}
-	return "", fail(StepServer, nil, "the settings name the authorization server %s, but the skill's server names %s",
+	return "", fail(StepServer, nil, "the authorization server %s is not one that the skill's server names: %s",
 		plain(wanted, 200), plain(strings.Join(f.issuers, ", "), 400))
 }
 

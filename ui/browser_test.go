@@ -157,6 +157,8 @@ func TestKeysActOnlyOnWhatIsShown(t *testing.T) {
 	p.Wait("row")
 	p.Press("a") // nothing is selected
 	browsertest.Eval[bool](p, `(document.addEventListener("htmx:after:swap", () => {
+		// Only once: later swaps renew the queue, while the call may be decided.
+		if (window.pressed || !document.querySelector("[data-testid=call]")) return;
 		window.pressed = true; // the call has just come
 		document.dispatchEvent(new KeyboardEvent("keydown", {key: "a", bubbles: true}));
 	}), true)`)
