@@ -2,8 +2,11 @@ package main
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"net/http"
 	"net/url"
@@ -44,8 +47,11 @@ type state struct {
 
 func open(ctx context.Context, getenv func(string) string, log *slog.Logger, server tool.Server, sc scenario) (*state, error) {
 	st := &state{log: log, server: server}
-	var err error
-	dir := filepath.Join(os.TempDir(), "holdpoint-conformance-"+strconv.Itoa(os.Getuid()))
+	schema, err := schemaName()
+	if err != nil {
+		return nil, err
+	}
+	dir := filepath.Join(os.TempDir(), "holdpoint-conformance-"+strconv.Itoa(os.Getuid())+"-"+schema)
 	st.db, err = postgres.Open(ctx, postgres.Config{
 		DatabaseURL: getenv("DATABASE_URL"), DataDir: dir, MaxConns: 4, Logger: log,
 		Settings: map[string]string{"fsync": "off", "max_connections": "300"}, // of the cluster: all scenarios run at once
@@ -57,6 +63,23 @@ func open(ctx context.Context, getenv func(string) string, log *slog.Logger, ser
 		return nil, errors.Join(err, st.close(ctx))
 	}
 	return st, nil
+}
+
+// schemaName names the migrations: a cluster that another state of them left behind is of no use.
+func schemaName() (string, error) {
+	hash := sha256.New()
+	files, err := fs.Glob(migrations.FS, "*.sql")
+	if err != nil {
+		return "", err
+	}
+	for _, name := range files {
+		text, err := fs.ReadFile(migrations.FS, name)
+		if err != nil {
+			return "", err
+		}
+		hash.Write(text)
+	}
+	return hex.EncodeToString(hash.Sum(nil)[:6]), nil
 }
 
 func (st *state) assemble(ctx context.Context, sc scenario) error {
