@@ -41,33 +41,41 @@ type flowClient struct {
 	Registered bool   `json:"registered"`
 }
 
+// Request is an authorization request, for a person to take to the authorization server.
+type Request struct {
+	URL string
+	// Issuer gets what comes back. Its metadata says where the URL leads, which may be somebody else's
+	// site: a person should see both.
+	Issuer string
+}
+
 // Begin starts to connect and returns where to send the person. issuer is the authorization
 // server that they chose, empty where there is no choice. What comes back goes to
 // [Service.Callback], in any process.
 //
 // Errors: [ErrNotFound], *[NeedsConnectionError] when something else has to be done first, *[Error].
-func (s *Service) Begin(ctx context.Context, by uuid.UUID, key Key, issuer string) (string, error) {
+func (s *Service) Begin(ctx context.Context, by uuid.UUID, key Key, issuer string) (Request, error) {
 	t, err := s.target(ctx, key)
 	if err != nil {
-		return "", err
+		return Request{}, err
 	}
 	switch {
 	case t.PerUser && t.Principal == uuid.Nil:
-		return "", fail(StepAuthorization, nil, "each person has a connection of their own to this skill")
+		return Request{}, fail(StepAuthorization, nil, "each person has a connection of their own to this skill")
 	case t.Settings.unattended():
-		return "", fail(StepAuthorization, nil, "the grant %s needs no person", t.Settings.grant())
+		return Request{}, fail(StepAuthorization, nil, "the grant %s needs no person", t.Settings.grant())
 	}
 	ctx, cancel := context.WithTimeout(ctx, attemptTimeout)
 	defer cancel()
 	fl, err := s.flowFor(ctx, t, issuer)
 	if err != nil {
-		return "", s.failed(ctx, t, err)
+		return Request{}, s.failed(ctx, t, err)
 	}
 	state := randomText()
 	if err := s.storeFlow(ctx, by, t, fl, state); err != nil {
-		return "", err
+		return Request{}, err
 	}
-	return fl.address(s.redirectURI(), state), nil
+	return Request{URL: fl.address(s.redirectURI(), state), Issuer: fl.Issuer}, nil
 }
 
 // flowFor finds out all that a request is made of.

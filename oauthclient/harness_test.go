@@ -219,11 +219,11 @@ func (w *world) beginAs(by uuid.UUID, issuer string) (*url.URL, error) {
 	if w.perUser {
 		key.Principal = by
 	}
-	address, err := w.service.Begin(w.t.Context(), by, key, issuer)
+	begun, err := w.service.Begin(w.t.Context(), by, key, issuer)
 	if w.saw(err) != nil {
 		return nil, err
 	}
-	u, err := url.Parse(address)
+	u, err := url.Parse(begun.URL)
 	check(w.t, err)
 	w.known.add("state", u.Query().Get("state"))
 	return u, nil

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"strings"
 
 	"github.com/google/uuid"
 
@@ -34,7 +35,8 @@ func (u *UI) connect(w http.ResponseWriter, r *http.Request) {
 	if len(issuer) > maxIssuer {
 		issuer = ""
 	}
-	address, err := u.begin(r, l, issuer)
+	access, _ := login.Access(r.Context())
+	begun, err := u.cfg.OAuth.Begin(r.Context(), access.Person.ID, l.key, issuer)
 	var needs *oauthclient.NeedsConnectionError
 	if errors.As(err, &needs) && needs.Need == oauthclient.NeedIssuer {
 		u.letChoose(w, r, l)
@@ -44,7 +46,7 @@ func (u *UI) connect(w http.ResponseWriter, r *http.Request) {
 		u.notConnected(w, r, err, l.skill.Name, skillURL(l.skill.ID))
 		return
 	}
-	leave, err := leaveFor(address)
+	leave, err := leaveFor(begun)
 	if err != nil {
 		u.fail(w, r, fmt.Errorf("connect skill %s: %w", l.skill.ID, err))
 		return
@@ -52,18 +54,6 @@ func (u *UI) connect(w http.ResponseWriter, r *http.Request) {
 	leave.Skill, leave.Back, leave.Own = l.skill.Name, skillURL(l.skill.ID), l.mine
 	page := u.page(r, view.SectionSkills, "Connect "+printable(l.skill.Name), approval.Pulse{Now: u.cfg.Now()})
 	u.render(w, r, http.StatusOK, view.LeavePage(page, leave))
-}
-
-// begin asks for the authorization request. Whoever connects again without a choice keeps the authorization server
-// of before, where there are several.
-func (u *UI) begin(r *http.Request, l *link, issuer string) (string, error) {
-	access, _ := login.Access(r.Context())
-	address, err := u.cfg.OAuth.Begin(r.Context(), access.Person.ID, l.key, issuer)
-	var needs *oauthclient.NeedsConnectionError
-	if errors.As(err, &needs) && needs.Need == oauthclient.NeedIssuer && issuer == "" && l.there != nil && l.there.Connected() {
-		return u.cfg.OAuth.Begin(r.Context(), access.Person.ID, l.key, l.there.Issuer)
-	}
-	return address, err
 }
 
 // linkOfSkill is the signed-in person's link to the skill that the request's path names. The skill is read anew: what it
@@ -95,16 +85,22 @@ func (u *UI) letChoose(w http.ResponseWriter, r *http.Request, l *link) {
 }
 
 // leaveFor says where an authorization request leads.
-func leaveFor(address string) (view.Leave, error) {
-	to, err := url.Parse(address)
+func leaveFor(begun oauthclient.Request) (view.Leave, error) {
+	to, err := url.Parse(begun.URL)
 	if err != nil || to.Scheme != "https" && to.Scheme != "http" || to.Host == "" || to.User != nil {
 		return view.Leave{}, errors.New("the authorization request is no https URL")
 	}
 	query := to.Query()
 	return view.Leave{
 		URL: to.String(), Origin: to.Scheme + "://" + to.Host, Plain: to.Scheme != "https",
-		Scopes: query.Get("scope"), Resource: query.Get("resource"),
+		Scopes: query.Get("scope"), Resource: query.Get("resource"), Issuer: begun.Issuer, Elsewhere: !sameOrigin(to, begun.Issuer),
 	}, nil
+}
+
+// sameOrigin reports whether an issuer is where the request leads.
+func sameOrigin(to *url.URL, issuer string) bool {
+	u, err := url.Parse(issuer)
+	return err == nil && u.Scheme == to.Scheme && strings.EqualFold(u.Host, to.Host)
 }
 
 // notConnected tells why a skill could not be connected.

@@ -394,3 +394,23 @@ func TestCallWaitsForAConnection(t *testing.T) {
 		t.Errorf("on nobody's behalf: %s", text)
 	}
 }
+
+// TestSignInElsewhere: metadata may send a person to another site than the one that gets what they allow there. They
+// are told before they go.
+func TestSignInElsewhere(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	as := newAuthServer(t)
+	skill := w.guard(as, agent.SkillSpec{})
+	olga, _ := w.signedInAs("olga", identity.Operator)
+	leave := olga.post("/skills/"+skill.ID.String()+"/connect", nil)
+	if leave.find("issuer").Text() != as.url || leave.find("elsewhere").Length() != 0 {
+		t.Errorf("to its own site: %s", leave.text())
+	}
+	as.set(func(as *authServer) { as.change = map[string]any{"authorization_endpoint": "https://well-known.example/authorize"} })
+	leave = olga.post("/skills/"+skill.ID.String()+"/connect", nil)
+	if !strings.Contains(leave.find("origin").Text(), "https://well-known.example") || strings.TrimSpace(leave.find("issuer").Text()) != as.url ||
+		leave.find("elsewhere").Length() != 1 {
+		t.Errorf("to another site: %s", leave.text())
+	}
+}

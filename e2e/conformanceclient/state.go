@@ -148,11 +148,11 @@ func (st *state) connect(ctx context.Context, sc scenario) error {
 	if sc.IDToken != "" {
 		return st.oauth.UseIdentity(ctx, st.person, key, sc.IDToken)
 	}
-	address, err := st.oauth.Begin(ctx, st.person, key, "")
+	begun, err := st.oauth.Begin(ctx, st.person, key, "")
 	if err != nil {
 		return err
 	}
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, begun.URL, nil)
 	if err != nil {
 		return err
 	}

@@ -314,11 +314,11 @@ func (a *API) connectSkill(ctx context.Context, input *connectSkillInput) (*body
 	if why := needsNobody(skill); why != "" {
 		return nil, problem(http.StatusConflict, CodeStateConflict, "%s", why)
 	}
-	address, err := a.oauth.Begin(ctx, who.personID(), key, issuer)
+	begun, err := a.oauth.Begin(ctx, who.personID(), key, issuer)
 	if err != nil {
 		return nil, named(err, "skill", input.Name)
 	}
-	return output(Authorization{URL: address}), nil
+	return output(Authorization{URL: begun.URL}), nil
 }
 
 // needsNobody says why no person can connect a skill. Empty: one may.

@@ -65,14 +65,16 @@ type Wait struct {
 
 // Leave is where a person goes to connect a skill.
 type Leave struct {
-	Skill    string
-	Own      bool   // to an account of their own
-	URL      string // the authorization request: http or https
-	Origin   string // of it
-	Plain    bool   // it is not encrypted
-	Scopes   string
-	Resource string
-	Back     string
+	Skill     string
+	Own       bool   // to an account of their own
+	URL       string // the authorization request: http or https
+	Origin    string // of it
+	Plain     bool   // it is not encrypted
+	Issuer    string // the authorization server, which gets what comes back
+	Elsewhere bool   // its origin is another one
+	Scopes    string
+	Resource  string
+	Back      string
 }
 
 // Skills is a page of skills.
