@@ -407,7 +407,9 @@ func TestSignInElsewhere(t *testing.T) {
 	if leave.find("issuer").Text() != as.url || leave.find("elsewhere").Length() != 0 {
 		t.Errorf("to its own site: %s", leave.text())
 	}
-	as.set(func(as *authServer) { as.change = map[string]any{"authorization_endpoint": "https://well-known.example/authorize"} })
+	as.set(func(as *authServer) {
+		as.change = map[string]any{"authorization_endpoint": "https://well-known.example/authorize"}
+	})
 	leave = olga.post("/skills/"+skill.ID.String()+"/connect", nil)
 	if !strings.Contains(leave.find("origin").Text(), "https://well-known.example") || strings.TrimSpace(leave.find("issuer").Text()) != as.url ||
 		leave.find("elsewhere").Length() != 1 {
