@@ -267,12 +267,16 @@ func (s *Service) List(ctx context.Context, f Filter) ([]Connection, uuid.UUID, 
 	if err != nil {
 		return nil, uuid.Nil, err
 	}
-	found, err := pgx.CollectRows(rows, s.scan)
+	found, err := pgx.CollectRows(rows, s.scanSealed)
 	if err != nil {
 		return nil, uuid.Nil, err
 	}
 	list := make([]Connection, len(found))
 	for i, c := range found {
+		if err := s.open(c); err != nil {
+			s.Logger.Error("a connection cannot be read", "connection", c.ID, "error", err)
+			c.Error = "its tokens cannot be decrypted with this server's key"
+		}
 		list[i] = c.Connection
 	}
 	if len(list) <= limit {

@@ -78,7 +78,7 @@ const connectionColumns = `id, skill_id, principal_id, skill_revision, grant_typ
 	extract(epoch FROM expires_at - holdpoint_now())::float8, generation, account, connected_at, connected_by, refreshed_at,
 	coalesce(need, ''), coalesce(need_reason, ''), need_scopes, issuers, coalesce(challenge, ''), coalesce(need_method, ''), coalesce(error, ''), error_at`
 
-func (s *Service) scan(row pgx.CollectableRow) (*connection, error) {
+func (s *Service) scanSealed(row pgx.CollectableRow) (*connection, error) {
 	c := &connection{}
 	var principal, by *uuid.UUID
 	var left *float64
@@ -97,14 +97,27 @@ func (s *Service) scan(row pgx.CollectableRow) (*connection, error) {
 	if left != nil {
 		c.until = s.Now().Add(time.Duration(*left * float64(time.Second)))
 	}
+	return c, nil
+}
+
+// scan also opens what is sealed.
+func (s *Service) scan(row pgx.CollectableRow) (*connection, error) {
+	c, err := s.scanSealed(row)
+	if err == nil {
+		err = s.open(c)
+	}
+	return c, err
+}
+
+func (s *Service) open(c *connection) error {
 	if c.sealed == nil {
-		return c, nil
+		return nil
 	}
 	if err := s.unseal(connectionPurpose, c.ID, c.sealed, &c.tokens); err != nil {
-		return nil, fmt.Errorf("read tokens of connection %s: %w", c.ID, err)
+		return fmt.Errorf("read tokens of connection %s: %w", c.ID, err)
 	}
 	c.Renewable = c.tokens.Refresh != "" || c.Grant == grantClient || c.Grant == grantWorkload || c.tokens.IdentityRefresh != ""
-	return c, nil
+	return nil
 }
 
 type querier interface {

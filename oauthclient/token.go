@@ -181,13 +181,18 @@ func checkToken(token *oauth2.Token, bound bool) error {
 	return fail(StepToken, nil, "the authorization server issued a token of type %q, which cannot be used", plain(token.TokenType, 40))
 }
 
-const maxToken = 64 << 10
+const (
+	maxToken = 64 << 10
+	maxLife  = 10 * 365 * 86400 // seconds
+)
 
 // lifetime is how long a token says it is good; 0: it does not say.
 func lifetime(token *oauth2.Token) time.Duration {
 	switch seconds := token.Extra("expires_in").(type) {
 	case float64:
-		return time.Duration(min(max(seconds, 1), 10*365*86400)) * time.Second
+		return time.Duration(min(max(seconds, 1), maxLife)) * time.Second
+	case int64: // of an answer in the form of a query
+		return time.Duration(min(max(seconds, 1), maxLife)) * time.Second
 	case string:
 		if d, err := time.ParseDuration(seconds + "s"); err == nil && d > 0 {
 			return d
