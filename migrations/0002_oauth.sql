@@ -84,6 +84,7 @@ CREATE TABLE call_connections (
     principal_id uuid,
     deadline     timestamptz NOT NULL,  -- of all its waiting for a connection
     reason       text NOT NULL,
+    partial      boolean NOT NULL,      -- what is missing is missing for some of the skill's tools only
     created_at   timestamptz NOT NULL DEFAULT holdpoint_now(),
     ended_at     timestamptz            -- null: it waits
 );

@@ -52,7 +52,7 @@ func (s *Service) enterpriseToken(ctx context.Context, t Target, a ask, c *conne
 	}}
 	jag, err := s.token(ctx, exchange)
 	if err != nil {
-		return nil, ofProvider(err)
+		return nil, withoutRenewal(ofProvider(err), left)
 	}
 	if kind, _ := jag.Extra("issued_token_type").(string); kind != tokenTypeIDJAG {
 		return nil, fail(StepIdentity, nil, "%s issued a %q, not an ID-JAG", plain(provider.Issuer, 200), plain(kind, 100))
@@ -71,6 +71,18 @@ func (s *Service) enterpriseToken(ctx context.Context, t Target, a ask, c *conne
 	g.tokens.Identity, g.tokens.IdentityRefresh = left.Identity, left.IdentityRefresh
 	g.tokens.IdentityIssuer, g.tokens.IdentityClient = left.IdentityIssuer, left.IdentityClient
 	return g, nil
+}
+
+// withoutRenewal: an ID token that cannot be renewed, and that is refused (RFC 8693 section 2.2.2 says invalid_request), has
+// probably run out.
+func withoutRenewal(err error, t *tokens) error {
+	refused, ok := errors.AsType[*refusedError](err)
+	if ok && refused.code == "invalid_request" && t.IdentityRefresh == "" {
+		spent := *refused
+		spent.code = "invalid_grant"
+		return &spent
+	}
+	return err
 }
 
 // ofProvider says who refused.

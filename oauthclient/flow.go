@@ -294,8 +294,11 @@ func (s *Service) storeConsent(ctx context.Context, t Target, g *grant) error {
 			}
 			return s.store(ctx, tx, t, c, g)
 		})
-		if err == nil || errors.Is(err, ErrNotFound) {
-			return err
+		if errors.Is(err, ErrNotFound) {
+			return errors.Join(err, s.revokeUnused(ctx, g))
+		}
+		if err == nil {
+			return nil
 		}
 		s.Logger.Warn("storing new tokens: trying again", "skill", t.Skill, "attempt", try, "error", err)
 		if !pause(ctx, storePause) {
@@ -304,12 +307,17 @@ func (s *Service) storeConsent(ctx context.Context, t Target, g *grant) error {
 	}
 }
 
+// revokeUnused has tokens revoked that came too late for anybody to want them.
+func (s *Service) revokeUnused(ctx context.Context, g *grant) error {
+	return postgres.InTx(ctx, s.Pool, func(tx pgx.Tx) error { return s.revokeLater(ctx, tx, g.unstored(), nil) })
+}
+
 // drop forgets a connection that is not needed.
-func (s *Service) drop(ctx context.Context, t Target) error {
+func (s *Service) drop(ctx context.Context, t Target, method string, signed Signed) error {
 	defer s.forget(t.Key)
 	return postgres.InTx(ctx, s.Pool, func(tx pgx.Tx) error {
 		c, err := s.read(ctx, tx, byKey+` FOR UPDATE`, t.args()...)
-		if err != nil || c == nil {
+		if err != nil || c == nil || !c.mended(method, signed) {
 			return err
 		}
 		if _, err := tx.Exec(ctx, `UPDATE oauth_connections SET need = NULL, need_reason = NULL, need_scopes = '{}', issuers = '{}',

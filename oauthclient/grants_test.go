@@ -179,7 +179,7 @@ func ownKey(t *testing.T, s *oauthclient.Service) *jose.JSONWebKey {
 	return &set.Keys[0]
 }
 
-// A new key signs when the old one is a month old; the old one stays published for what it signed.
+// A new key signs soon after the old one is a month old; the old one stays published for what it signed.
 func TestOwnKeysChange(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -192,8 +192,12 @@ func TestOwnKeysChange(t *testing.T) {
 	claimsOf(t, w.as.requests("/token")[0].Form.Get("client_assertion"), first)
 	w.advance(31 * 24 * time.Hour)
 	w.as.dropAccess()
+	w.mustSend() // the new one is published first, for all who keep a copy of the set
+	claimsOf(t, w.as.requests("/token")[1].Form.Get("client_assertion"), first)
+	w.advance(10 * time.Minute)
+	w.as.dropAccess()
 	w.mustSend()
-	assertion := w.as.requests("/token")[1].Form.Get("client_assertion")
+	assertion := w.as.requests("/token")[2].Form.Get("client_assertion")
 	signed, err := jose.ParseSignedCompact(assertion, []jose.SignatureAlgorithm{jose.ES256})
 	check(t, err)
 	if _, err := signed.Verify(first); err == nil {

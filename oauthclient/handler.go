@@ -218,17 +218,31 @@ const methodCall = "tools/call"
 
 // Accepted is told that the server let a request in: what was missing when it refused one of this method
 // is not missed any more, but for what only some of its tools need.
-func (h *Handler) Accepted(ctx context.Context, method string) {
+func (h *Handler) Accepted(ctx context.Context, method string, signed Signed) {
 	t, err := h.resolve(ctx)
-	if err != nil {
+	if err != nil || t.nobody() {
 		return
 	}
-	if c, err := h.service.known(ctx, t.Key); err != nil || c == nil || c.Need == NeedNothing || c.Need == NeedScope || (c.refused == methodCall) != (method == methodCall) {
+	if c, err := h.service.known(ctx, t.Key); err != nil || c == nil || !c.mended(method, signed) {
 		return
 	}
-	if err := h.service.drop(ctx, t); err != nil {
+	if err := h.service.drop(ctx, t, method, signed); err != nil {
 		h.service.Logger.Warn("dropping a need", "skill", t.Skill, "error", err)
 	}
+}
+
+// mended reports whether a request of this method that was let in, signed with what there is now, shows that what was
+// missing is not missed any more.
+func (c *connection) mended(method string, signed Signed) bool {
+	switch {
+	case c.Need == NeedNothing, c.Need == NeedScope, c.refused == "":
+		return false
+	case (c.refused == methodCall) != (method == methodCall):
+		return false
+	case signed.generation == 0:
+		return c.tokens.Access == ""
+	}
+	return c.tokens.Access != "" && c.generation == signed.generation && c.whose() == signed.Account
 }
 
 // GaveUp is told that the server refuses tokens, however new.

@@ -188,7 +188,7 @@ func (w *world) sendWith(ctx context.Context, s *oauthclient.Service, address st
 		_ = response.Body.Close()
 		a := answer{status: response.StatusCode, rounds: round, signed: signed}
 		if a.status < 300 {
-			h.Accepted(ctx, "tools/list")
+			h.Accepted(ctx, "tools/list", signed)
 		}
 		if round >= oauthclient.MaxRounds {
 			h.GaveUp(ctx, response.Header)

@@ -90,6 +90,10 @@ func (s *Service) UseIdentity(ctx context.Context, by uuid.UUID, key Key, idToke
 }
 
 func (s *Service) useIdentity(ctx context.Context, by uuid.UUID, t Target, identity tokens) error {
+	err := s.inRow(ctx, t, func(pgx.Tx, *connection) error { return nil }) // it may be the first that is heard of it
+	if err != nil {
+		return err
+	}
 	c, r, err := s.standing(ctx, t)
 	if err != nil {
 		return err
@@ -117,9 +121,5 @@ func (s *Service) useIdentity(ctx context.Context, by uuid.UUID, t Target, ident
 		return asTokenError(err)
 	}
 	g.by = by
-	err = s.inRow(ctx, t, func(pgx.Tx, *connection) error { return nil }) // it may be the first that is heard of it
-	if err != nil {
-		return err
-	}
 	return s.storeConsent(ctx, t, g)
 }

@@ -30,7 +30,8 @@ const (
 	keyAge  = 30 * 24 * time.Hour
 	keyKept = keyAge + 7*24*time.Hour
 
-	keysTTL       = time.Minute // how long they are remembered
+	keysTTL       = time.Minute     // how long they are remembered
+	keysMaxAge    = 5 * time.Minute // how long whoever fetches them may use them
 	assertionLife = time.Minute
 	keyPurpose    = "oauth key"
 )
@@ -39,6 +40,18 @@ const (
 type signingKey struct {
 	id  string
 	key crypto.Signer
+	// settled: it was published long enough for every copy of the set to have it.
+	settled bool
+}
+
+// newestSettled is the key to sign with: a new one is published first.
+func newestSettled(keys []*signingKey) *signingKey {
+	for _, k := range keys {
+		if k.settled {
+			return k
+		}
+	}
+	return keys[len(keys)-1]
 }
 
 func newSigningKey() (*signingKey, error) {
@@ -165,15 +178,16 @@ func (s *Service) loadKeys(ctx context.Context) ([]*signingKey, error) {
 }
 
 func (s *Service) readKeys(ctx context.Context, tx pgx.Tx) (keys []*signingKey, young bool, err error) {
-	rows, err := tx.Query(ctx, `SELECT id, sealed, created_at > holdpoint_now() - $2 * interval '1 second' FROM oauth_keys
-		WHERE created_at > holdpoint_now() - $1 * interval '1 second' ORDER BY created_at DESC, id DESC`, keyKept.Seconds(), keyAge.Seconds())
+	rows, err := tx.Query(ctx, `SELECT id, sealed, created_at > holdpoint_now() - $2 * interval '1 second',
+			created_at < holdpoint_now() - $3 * interval '1 second' FROM oauth_keys
+		WHERE created_at > holdpoint_now() - $1 * interval '1 second' ORDER BY created_at DESC, id DESC`, keyKept.Seconds(), keyAge.Seconds(), (keysTTL + keysMaxAge).Seconds())
 	if err != nil {
 		return nil, false, err
 	}
 	var id uuid.UUID
 	var sealed []byte
-	var fresh bool
-	_, err = pgx.ForEachRow(rows, []any{&id, &sealed, &fresh}, func() error {
+	var fresh, settled bool
+	_, err = pgx.ForEachRow(rows, []any{&id, &sealed, &fresh, &settled}, func() error {
 		der, err := s.Box.Open(sealed, secret.For(keyPurpose, id))
 		if err != nil {
 			return err
@@ -182,7 +196,7 @@ func (s *Service) readKeys(ctx context.Context, tx pgx.Tx) (keys []*signingKey, 
 		if err != nil {
 			return errors.New("a stored key cannot be read")
 		}
-		keys, young = append(keys, &signingKey{id: id.String(), key: key}), young || fresh
+		keys, young = append(keys, &signingKey{id: id.String(), key: key, settled: settled}), young || fresh
 		return nil
 	})
 	return keys, young, err

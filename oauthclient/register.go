@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -117,7 +118,7 @@ func (s *Service) giveKey(ctx context.Context, settings Settings, c *client) (er
 	if err != nil {
 		return err
 	}
-	c.key = keys[0]
+	c.key = newestSettled(keys)
 	return nil
 }
 
@@ -309,7 +310,7 @@ func (s *Service) Mount(mux *http.ServeMux) {
 			http.Error(w, "the keys cannot be read now", http.StatusServiceUnavailable)
 			return
 		}
-		s.publish(w, "public, max-age=300", set)
+		s.publish(w, fmt.Sprintf("public, max-age=%d", int(keysMaxAge.Seconds())), set)
 	})
 }
 

@@ -187,7 +187,7 @@ func (s *Service) Disconnect(ctx context.Context, by uuid.UUID, key Key) error {
 		}
 		need, reason := NeedAgain, "it was disconnected"
 		_, err = tx.Exec(ctx, `UPDATE oauth_connections SET sealed = NULL, expires_at = NULL, account = account + 1, connected_at = NULL,
-				connected_by = NULL, refreshed_at = NULL, scopes_asked = '{}', scopes_granted = '{}', need = $2, need_reason = $3,
+				connected_by = NULL, refreshed_at = NULL, scopes_asked = '{}', scopes_granted = '{}', need = $2, need_reason = $3, need_method = NULL,
 				error = NULL, error_at = NULL, updated_at = holdpoint_now() WHERE id = $1`, c.ID, need, reason)
 		if err != nil {
 			return err

@@ -162,6 +162,9 @@ func (s *Service) inRow(ctx context.Context, t Target, f func(tx pgx.Tx, c *conn
 	if err != nil {
 		return fmt.Errorf("make connection: %w", err)
 	}
+	if _, err := s.Target(ctx, t.Key); err != nil { // a skill that was deleted gets no new connection
+		return err
+	}
 	defer s.forget(t.Key)
 	return postgres.InTx(ctx, s.Pool, func(tx pgx.Tx) error {
 		_, err := tx.Exec(ctx, `INSERT INTO oauth_connections (id, skill_id, principal_id, skill_revision, grant_type)
@@ -186,7 +189,7 @@ func (s *Service) need(ctx context.Context, t Target, n *NeedsConnectionError, i
 	n.Key = t.Key
 	err := s.inRow(ctx, t, func(tx pgx.Tx, c *connection) error {
 		_, err := tx.Exec(ctx, `UPDATE oauth_connections SET need = $2, need_reason = $3, need_scopes = $4, issuers = $5,
-				challenge = $6, skill_revision = $7, grant_type = $8, need_method = $9, updated_at = holdpoint_now() WHERE id = $1`,
+				challenge = CASE WHEN skill_revision = $7 THEN coalesce($6, challenge) ELSE $6 END, skill_revision = $7, grant_type = $8, need_method = $9, updated_at = holdpoint_now() WHERE id = $1`,
 			c.ID, n.Need, n.Reason, listOf(n.Scopes), listOf(issuers), nullable(r.header), t.Revision, t.Settings.grant(), nullable(r.method))
 		if err != nil {
 			return fmt.Errorf("store need: %w", err)
@@ -233,6 +236,13 @@ type grant struct {
 	granted  []string
 	life     time.Duration // of the access token; 0: it did not say
 	by       uuid.UUID     // who connected; uuid.Nil: nobody did, it is a renewal or needs no person
+	// challenge is what the skill's server said; empty: what it said before holds.
+	challenge string
+}
+
+// unstored is the connection that there would have been.
+func (g *grant) unstored() *connection {
+	return &connection{Connection: Connection{Issuer: g.issuer, Resource: g.resource, ClientID: g.clientID}, tokens: g.tokens}
 }
 
 // store keeps new tokens, and tells whom it concerns when the connection could not be used before.
@@ -251,10 +261,10 @@ func (s *Service) store(ctx context.Context, tx pgx.Tx, t Target, c *connection,
 			connected_by = CASE WHEN $9 THEN $10::uuid ELSE connected_by END,
 			need = CASE WHEN $13 THEN need END, need_reason = CASE WHEN $13 THEN need_reason END,
 			need_scopes = CASE WHEN $13 THEN need_scopes ELSE '{}' END, issuers = CASE WHEN $13 THEN issuers ELSE '{}' END,
-			challenge = CASE WHEN $13 THEN challenge END, error = NULL, error_at = NULL,
+			challenge = CASE WHEN skill_revision = $11 THEN coalesce($14, challenge) ELSE $14 END, error = NULL, error_at = NULL,
 			skill_revision = $11, grant_type = $12, updated_at = holdpoint_now() WHERE id = $1`,
 		c.ID, sealed, g.issuer, g.resource, g.clientID, listOf(g.asked), listOf(g.granted), g.life.Seconds(), anew,
-		postgres.OrNull(g.by), t.Revision, t.Settings.grant(), lacking)
+		postgres.OrNull(g.by), t.Revision, t.Settings.grant(), lacking, nullable(g.challenge))
 	if err != nil {
 		return fmt.Errorf("store tokens: %w", err)
 	}

@@ -21,6 +21,7 @@ import (
 type connectWait struct {
 	reason  string
 	timeout time.Duration // the deadline, unless it waited before
+	partial bool          // what is missing is missing for some of the skill's tools only, this one among them
 }
 
 // Unconnected is a call that waits for somebody to connect its skill.
@@ -31,13 +32,13 @@ type Unconnected struct {
 }
 
 // insertWait notes that a call waits. Whoever waited before keeps the deadline of then.
-const insertWait = `INSERT INTO call_connections AS w (call_id, skill_id, principal_id, reason, deadline)
-	VALUES ($1, $2, $3, $4, holdpoint_now() + $5 * interval '1 microsecond')
-	ON CONFLICT (call_id) DO UPDATE SET reason = excluded.reason, ended_at = NULL
+const insertWait = `INSERT INTO call_connections AS w (call_id, skill_id, principal_id, reason, deadline, partial)
+	VALUES ($1, $2, $3, $4, holdpoint_now() + $5 * interval '1 microsecond', $6)
+	ON CONFLICT (call_id) DO UPDATE SET reason = excluded.reason, partial = excluded.partial, ended_at = NULL
 	RETURNING deadline`
 
 func (w *connectWait) insert(ctx context.Context, tx pgx.Tx, c *Call) (deadline time.Time, err error) {
-	err = tx.QueryRow(ctx, insertWait, c.ID, c.SkillID, postgres.OrNull(c.PrincipalID), w.reason, w.timeout.Microseconds()).Scan(&deadline)
+	err = tx.QueryRow(ctx, insertWait, c.ID, c.SkillID, postgres.OrNull(c.PrincipalID), w.reason, w.timeout.Microseconds(), w.partial).Scan(&deadline)
 	if err != nil {
 		return deadline, fmt.Errorf("store wait for a connection: %w", err)
 	}
@@ -48,7 +49,7 @@ func (w *connectWait) insert(ctx context.Context, tx pgx.Tx, c *Call) (deadline 
 func (s *Service) submitUnconnected(c *Call, sub *Submission, skill *agent.Skill, connect *tool.Connect, verdict approval.Verdict) (Ticket, error) {
 	c.Status, c.Message, c.Gated = NeedsConnection, connect.Reason, verdict.Action == approval.Park
 	item := &intakeItem{
-		call: c, attachKey: attachKey(sub), wait: &connectWait{connect.Reason, skill.ApprovalTimeout},
+		call: c, attachKey: attachKey(sub), wait: &connectWait{connect.Reason, skill.ApprovalTimeout, false},
 		event: submitted(c, sub, "call.needs_connection", map[string]any{"reason": connect.Reason}),
 	}
 	s.gated.do(item)
@@ -314,8 +315,27 @@ func (s *Service) pollConnections() {
 	}
 }
 
+// held reports whether calls of a skill, for a person, still have to wait. Those of a skill that is gone have not.
+func (s *Service) held(ctx context.Context, skillID, principal uuid.UUID, partial bool) (bool, error) {
+	_, server, err := s.Agents.Skill(ctx, skillID)
+	if errors.Is(err, agent.ErrNotFound) {
+		return false, nil
+	}
+	if err != nil {
+		return true, err
+	}
+	connect, err := s.missing(ctx, server.For(principal))
+	return holds(connect, partial), err
+}
+
+// holds reports whether what is missing holds a call back: what only some tools need, one that waits for just that.
+func holds(connect *tool.Connect, partial bool) bool {
+	return connect != nil && (!connect.Partial || partial)
+}
+
 func (s *Service) pollConnectionsOnce(ctx context.Context) error {
-	rows, err := s.Pool.Query(ctx, `SELECT DISTINCT skill_id, principal_id FROM call_connections WHERE ended_at IS NULL LIMIT $1`, maxWaitKeys)
+	rows, err := s.Pool.Query(ctx, `SELECT skill_id, principal_id, partial FROM call_connections WHERE ended_at IS NULL
+		GROUP BY skill_id, principal_id, partial ORDER BY min(deadline) LIMIT $1`, maxWaitKeys)
 	if err != nil {
 		return fmt.Errorf("find connections that calls wait for: %w", err)
 	}
@@ -323,28 +343,20 @@ func (s *Service) pollConnectionsOnce(ctx context.Context) error {
 	type key struct {
 		Skill     uuid.UUID
 		Principal *uuid.UUID
+		Partial   bool
 	}
 	keys, err := pgx.CollectRows(rows, pgx.RowToStructByPos[key])
 	if err != nil {
 		return fmt.Errorf("find connections that calls wait for: %w", err)
 	}
-	for _, k := range keys {
-		_, server, err := s.Agents.Skill(ctx, k.Skill)
-		if err != nil && !errors.Is(err, agent.ErrNotFound) {
-			return err
-		}
-		if err == nil {
-			connect, err := s.missing(ctx, server.For(deref(k.Principal)))
-			if err != nil {
-				return err
-			}
-			if connect != nil {
-				continue
-			}
-		}
-		ready[k.Skill] = true
-	}
 	var failures error
+	for _, k := range keys {
+		held, err := s.held(ctx, k.Skill, deref(k.Principal), k.Partial)
+		failures = errors.Join(failures, err)
+		if err == nil && !held {
+			ready[k.Skill] = true
+		}
+	}
 	for skill := range ready {
 		failures = errors.Join(failures, s.resumeAll(ctx, skill))
 	}

@@ -243,3 +243,41 @@ func TestPerUserWithoutPrincipal(t *testing.T) {
 		t.Fatalf("call ended as %s, %s", c.Status, c.Code)
 	}
 }
+
+// TestMissingScopeHoldsBackWhoNeedsIt: that one tool needs more than was granted does not keep the other calls waiting.
+func TestMissingScopeHoldsBackWhoNeedsIt(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	var mu sync.Mutex
+	refused := map[string]bool{}
+	w.source.mu.Lock()
+	w.source.reply = func(r tool.CallRequest) (tool.Result, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		arguments := string(r.Arguments)
+		if refused[arguments] {
+			return tool.Result{Raw: json.RawMessage(`{"content":[]}`)}, nil
+		}
+		refused[arguments] = true
+		return tool.Result{}, &tool.Failure{
+			Kind: tool.TransportFailure, Effect: tool.EffectNone, Message: "not connected",
+			Connect: &tool.Connect{Reason: "connect", Partial: strings.Contains(arguments, "scope")},
+		}
+	}
+	w.source.mu.Unlock()
+	more, other := w.submit("open__echo", `{"needs":"scope"}`), w.submit("open__echo", `{}`)
+	w.until(more.ID, call.NeedsConnection)
+	w.until(other.ID, call.NeedsConnection)
+	w.source.mu.Lock()
+	w.source.missing = &tool.Connect{Reason: "more scope", Partial: true}
+	w.source.mu.Unlock()
+	// The safety net finds it, without anybody having said so.
+	if c := w.wait(other.ID); c.Status != call.Succeeded {
+		t.Fatalf("the other call ended as %s: %s", c.Status, c.Message)
+	}
+	w.until(more.ID, call.NeedsConnection)
+	w.connect("open")
+	if c := w.wait(more.ID); c.Status != call.Succeeded || len(w.source.arrivals()) != 4 {
+		t.Fatalf("call ended as %s, %d arrivals", c.Status, len(w.source.arrivals()))
+	}
+}

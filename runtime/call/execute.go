@@ -155,7 +155,7 @@ func (s *Service) recheckPin(ctx context.Context, c *Call, server tool.Server, s
 			message: "the tool's definition could not be checked before sending: " + failure.Message,
 		}
 		if failure.Connect != nil {
-			r.connect = &connectWait{failure.Connect.Reason, skill.ApprovalTimeout}
+			r.connect = &connectWait{failure.Connect.Reason, skill.ApprovalTimeout, failure.Connect.Partial}
 		}
 		return r, nil
 	}

@@ -33,7 +33,11 @@ func (s *Service) resume(ctx context.Context, id uuid.UUID) error {
 		return s.moveOn(ctx, c, denied(CodeNoPrincipal, noPrincipal), nil)
 	}
 	server = server.For(c.PrincipalID)
-	if connect, err := s.missing(ctx, server); err != nil || connect != nil {
+	var partial bool
+	if err := s.Pool.QueryRow(ctx, `SELECT partial FROM call_connections WHERE call_id = $1`, id).Scan(&partial); err != nil {
+		return err
+	}
+	if connect, err := s.missing(ctx, server); err != nil || holds(connect, partial) {
 		return err
 	}
 	decided, err := approval.Get(ctx, s.Pool, id)
@@ -52,8 +56,12 @@ func (s *Service) resumeJudged(ctx context.Context, c *Call, skill *agent.Skill,
 	if failure, ok := errors.AsType[*tool.Failure](err); ok && failure.Connect != nil {
 		return nil // it goes on waiting
 	}
-	if assigned, err := s.Agents.Assigned(ctx, c.AgentID, c.SkillID, c.Tool); err != nil || !assigned {
-		return errors.Join(err, s.moveOn(ctx, c, denied(CodeAssignmentRevoked, "the agent may no longer use this tool"), nil))
+	assigned, err := s.Agents.Assigned(ctx, c.AgentID, c.SkillID, c.Tool)
+	if err != nil {
+		return err
+	}
+	if !assigned {
+		return s.moveOn(ctx, c, denied(CodeAssignmentRevoked, "the agent may no longer use this tool"), nil)
 	}
 	known, err := s.Discovery.Definition(ctx, c.Pin)
 	if err != nil {

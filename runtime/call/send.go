@@ -55,7 +55,7 @@ func (s *Service) send(c *Call, skill *agent.Skill, server tool.Server, definiti
 
 // suspendSent makes a call wait whose server did not let it in. It reports false when it may not.
 func (s *Service) suspendSent(c *Call, skill *agent.Skill, o outcome) bool {
-	suspended, err := s.suspend(s.running, c, connectWait{o.connect.Reason, skill.ApprovalTimeout})
+	suspended, err := s.suspend(s.running, c, connectWait{o.connect.Reason, skill.ApprovalTimeout, o.connect.Partial})
 	if err != nil {
 		s.Logger.Error("a call cannot wait for a connection", "call", c.ID, "error", err)
 	}

@@ -1,7 +1,9 @@
 package mcptool
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"io"
 	"net/http"
@@ -40,17 +42,32 @@ func (a *authorizer) foreign(signed oauthclient.Signed) bool {
 	return a.account != signed.Account
 }
 
-// hide takes the token out of what a server wrote, which may quote it.
-func (a *authorizer) hide(f *tool.Failure) {
-	if a == nil || f == nil {
+// hide takes the token of an Authorization header out of what a server wrote, which may quote it.
+func hide(authorization string, f *tool.Failure) {
+	_, token, _ := strings.Cut(authorization, " ")
+	if token == "" || f == nil {
 		return
 	}
-	a.mu.Lock()
-	_, token, _ := strings.Cut(a.sent, " ")
-	a.mu.Unlock()
-	if token != "" {
-		f.Message, f.Challenge = strings.ReplaceAll(f.Message, token, "…"), strings.ReplaceAll(f.Challenge, token, "…")
+	clean := func(raw json.RawMessage) json.RawMessage {
+		return bytes.ReplaceAll(raw, []byte(token), []byte("…"))
 	}
+	f.Message, f.Challenge = strings.ReplaceAll(f.Message, token, "…"), strings.ReplaceAll(f.Challenge, token, "…")
+	if f.Raw != nil {
+		f.Raw = clean(f.Raw)
+	}
+	if f.RPC != nil {
+		f.RPC = clean(f.RPC)
+	}
+}
+
+// last is the Authorization header that was sent last.
+func (a *authorizer) last() string {
+	if a == nil {
+		return ""
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.sent
 }
 
 func (c Config) authorizer(server tool.Server) *authorizer {
@@ -99,7 +116,7 @@ func (a *authorizer) answered(ctx context.Context, r *http.Request, method strin
 		return false, nil
 	}
 	if response.StatusCode < 300 {
-		a.handler.Accepted(ctx, method)
+		a.handler.Accepted(ctx, method, signed)
 	}
 	if round >= oauthclient.MaxRounds && response.StatusCode == http.StatusUnauthorized {
 		a.handler.GaveUp(ctx, response.Header)

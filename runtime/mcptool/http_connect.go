@@ -248,13 +248,13 @@ func (w *connectWatch) failure(ctx context.Context, err error) *tool.Failure {
 	p := w.peer
 	switch {
 	case w.refused != nil:
-		p.auth.hide(w.refused)
+		hide(p.auth.last(), w.refused)
 		return w.refused
 	case w.err != nil && ctx.Err() == nil:
 		return transportFailure(tool.EffectNone, w.err, "connect to %s: %s", p.origin(), plain(w.err.Error(), 300))
 	case w.status >= 300:
 		out := statusFailure(p.origin()+" answered", w.status, w.header, w.body, errors.New(plain(err.Error(), 1000)))
-		p.auth.hide(out.failure)
+		hide(p.auth.last(), out.failure)
 		return without(out.failure)
 	case ctx.Err() != nil:
 		return without(ended(ctx, tool.EffectNone, "connect to "+p.origin()))

@@ -28,6 +28,7 @@ type httpExchange struct {
 	ctx     context.Context // the HTTP request's; it may outlive the caller's, to keep a connection
 	cancel  context.CancelCauseFunc
 	wire    *wire
+	sent    string      // the last Authorization
 	release func() bool // unties ctx from caller
 }
 
@@ -37,7 +38,11 @@ func (p *httpPeer) exchange(ctx context.Context, r *request) outcome {
 	x := &httpExchange{peer: p, request: r, id: p.lastID.Add(1), caller: ctx}
 	x.ctx, x.cancel = context.WithCancelCause(p.ctx)
 	x.release = context.AfterFunc(ctx, func() { x.cancel(context.Cause(ctx)) })
-	return x.run()
+	out := x.run()
+	if p.auth != nil {
+		hide(x.sent, out.failure)
+	}
+	return out
 }
 
 func (x *httpExchange) run() outcome {
@@ -59,7 +64,6 @@ func (x *httpExchange) run() outcome {
 		out = x.body(response, media)
 	}
 	out = x.settle(out)
-	x.peer.auth.hide(out.failure)
 	x.finish(response)
 	return out
 }
@@ -89,6 +93,7 @@ func (x *httpExchange) authorized() (*http.Response, outcome) {
 	for round := 1; ; round++ {
 		r := x.build()
 		signed, failure := x.peer.auth.sign(x.ctx, r)
+		x.sent = r.Header.Get("Authorization")
 		switch {
 		case failure != nil:
 			return nil, failed(failure)

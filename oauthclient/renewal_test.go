@@ -1,0 +1,61 @@
+package oauthclient_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/holdpoint/holdpoint/oauthclient"
+)
+
+// TestRenewalAsksForWhatWasAskedFor: no server asks for a renewal, so none says which scopes, or where its metadata is. What
+// it said last holds, also for a process that never heard it.
+func TestRenewalAsksForWhatWasAskedFor(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	const place = "/only/the/challenge/names/it"
+	metadata := w.skill.fallback["/.well-known/oauth-protected-resource/mcp"]
+	if metadata == nil {
+		t.Fatal("the skill has no metadata")
+	}
+	w.skill.on("/.well-known/oauth-protected-resource/mcp", http.NotFound)
+	w.skill.on(place, metadata)
+	w.skill.metadata = func(m map[string]any) { m["scopes_supported"] = []string{"read", "write", "admin"} }
+	said := `Bearer scope="read", resource_metadata="` + strings.TrimSuffix(w.url, "/mcp") + place + `"`
+	w.skill.change(func() { w.skill.challenge = func(string) []string { return []string{said} } })
+	w.given(oauthclient.Settings{Grant: "client_credentials", ClientSecret: "given-secret"})
+	w.mustSend()
+	w.service = w.start(t)
+	w.advance(2 * time.Hour) // it is renewed before anything is sent
+	w.as.dropAccess()
+	w.mustSend()
+	requests := w.as.requests("/token")
+	if len(requests) != 2 {
+		t.Fatalf("%d token requests, want 2", len(requests))
+	}
+	for _, r := range requests {
+		if got := r.Form.Get("scope"); got != "read" {
+			t.Errorf("asked for the scopes %q, want what the challenge said", got)
+		}
+	}
+}
+
+// TestRenewalWithoutItsClient: what tokens were issued to is gone here, so they cannot be renewed: a person is asked,
+// and no other client presents them.
+func TestRenewalWithoutItsClient(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.mustConnect()
+	_, err := w.db.Pool().Exec(t.Context(), `DELETE FROM oauth_clients`)
+	check(t, err)
+	before := len(w.as.requests("/token"))
+	w.advance(2 * time.Hour)
+	w.as.dropAccess()
+	wantNeed(t, w.send().err, oauthclient.NeedAgain)
+	if n := len(w.as.requests("/token")) - before; n != 0 {
+		t.Errorf("%d token requests without the client", n)
+	}
+	check(t, w.connect())
+	w.mustSend()
+}
