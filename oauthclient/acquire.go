@@ -184,7 +184,7 @@ func wantedScopes(t Target, r refusal, c *connection, f *found, server *Server) 
 		scopes = slices.Clone(t.Settings.Scopes)
 	case len(r.challenge.Scopes) > 0:
 		scopes = slices.Clone(r.challenge.Scopes)
-	case c.sealed != nil && c.Issuer == server.Issuer && c.Resource == f.resource:
+	case len(c.ScopesAsked) > 0 && c.Issuer == server.Issuer && c.Resource == f.resource:
 		scopes = slices.Clone(c.ScopesAsked)
 	case f.metadata != nil:
 		scopes = slices.Clone(f.metadata.ScopesSupported)
@@ -192,7 +192,7 @@ func wantedScopes(t Target, r refusal, c *connection, f *found, server *Server) 
 	switch {
 	case r.insufficient:
 		scopes = union(union(c.ScopesAsked, c.ScopesGranted), union(scopes, r.challenge.Scopes))
-	case len(t.Settings.Scopes) == 0 && c.sealed != nil && c.Issuer == server.Issuer && c.Resource == f.resource:
+	case len(t.Settings.Scopes) == 0 && c.Issuer == server.Issuer && c.Resource == f.resource:
 		scopes = union(c.ScopesAsked, scopes) // what was got for one tool is not lost by a renewal
 	}
 	if t.Settings.grant() == grantCode && slices.Contains(server.ScopesSupported, scopeOffline) {

@@ -130,7 +130,11 @@ func (s *Service) standing(ctx context.Context, t Target) (*connection, refusal,
 	if c.SkillRevision != t.Revision {
 		return c, refusal{}, nil
 	}
-	return c, refusal{challenge: ParseChallenge([]string{c.challenge}), insufficient: c.Need == NeedScope}, nil
+	r := refusal{challenge: ParseChallenge([]string{c.challenge}), insufficient: c.Need == NeedScope}
+	if c.Need == NeedNothing || c.refused == "" { // it was about something else
+		r.challenge.Scopes = nil
+	}
+	return c, r, nil
 }
 
 // address is the authorization request.
