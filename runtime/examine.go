@@ -3,8 +3,7 @@ package runtime
 import (
 	"context"
 	"fmt"
-	"net/http"
-	"net/url"
+	"maps"
 
 	"github.com/holdpoint/holdpoint/oauthclient"
 	"github.com/holdpoint/holdpoint/runtime/tool"
@@ -31,7 +30,7 @@ func Examine(ctx context.Context, cfg Config, skill string, step func(Step)) err
 	if err != nil {
 		return fmt.Errorf("read skill %q: %w", skill, err)
 	}
-	if authorizes(server) {
+	if tool.TakesTokens(server.Transport, server.URL, maps.Keys(server.Headers)) {
 		err := rt.OAuth.Walk(ctx, oauthclient.Key{SkillID: found.ID}, func(s oauthclient.Step) { step(Step(s)) })
 		if err != nil {
 			return err
@@ -46,18 +45,4 @@ func Examine(ctx context.Context, cfg Config, skill string, step func(Step)) err
 		return err
 	}
 	return source.Probe(ctx, server, step)
-}
-
-// authorizes reports whether package oauthclient has anything to do with a skill's server.
-func authorizes(server tool.Server) bool {
-	u, err := url.Parse(server.URL)
-	if server.Transport != tool.HTTP || err != nil || u.User != nil {
-		return false
-	}
-	for name := range server.Headers {
-		if http.CanonicalHeaderKey(name) == "Authorization" {
-			return false
-		}
-	}
-	return true
 }

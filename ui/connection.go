@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"net/url"
 	"slices"
 
 	"github.com/google/uuid"
@@ -90,21 +89,12 @@ func (l *link) visible() bool { return l.operator || l.mine || l.key.Principal =
 
 // connectable reports whether a skill's server could ask for a connection at all.
 func connectable(skill *agent.Skill) bool {
-	if skill.Transport != tool.HTTP || slices.ContainsFunc(skill.HeaderNames, func(name string) bool {
-		return http.CanonicalHeaderKey(name) == "Authorization"
-	}) {
-		return false
-	}
-	u, err := url.Parse(skill.URL)
-	return err == nil && u.User == nil
+	return tool.TakesTokens(skill.Transport, skill.URL, slices.Values(skill.HeaderNames))
 }
 
 // asksPeople reports whether a person can connect the skill; some grants need none.
 func (l *link) asksPeople() bool {
-	if !connectable(l.skill) {
-		return false
-	}
-	return l.skill.OAuth == nil || l.skill.OAuth.Grant != tool.ClientCredentials && l.skill.OAuth.Grant != tool.WorkloadIdentity
+	return connectable(l.skill) && (l.skill.OAuth == nil || !tool.Unattended(l.skill.OAuth.Grant))
 }
 
 // needless reports whether the skill's server lets Holdpoint in as it is.

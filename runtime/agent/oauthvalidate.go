@@ -38,13 +38,8 @@ func (s *skillState) validateOAuth(r report) {
 	}
 	r.below("headers").check(!static, "Authorization", "is what oauth is for: remove one of the two")
 	s.OAuth.validate(r.below("oauth"))
-	r.check(!s.PerUser || !s.OAuth.unattended(), "connection",
+	r.check(!s.PerUser || !tool.Unattended(s.OAuth.Grant), "connection",
 		"per_user needs grant authorization_code or enterprise_managed")
-}
-
-// unattended tells the grants that are about no person.
-func (o *OAuthSpec) unattended() bool {
-	return o.Grant == tool.ClientCredentials || o.Grant == tool.WorkloadIdentity
 }
 
 func (o *OAuthSpec) validate(r report) {
@@ -56,7 +51,7 @@ func (o *OAuthSpec) validate(r report) {
 	r.issuer("issuer", o.Issuer)
 	r.check(o.Grant != tool.WorkloadIdentity || o.Issuer != "", "issuer",
 		"is required for grant workload_identity: otherwise the skill's server would say where this server's own token goes")
-	r.check(o.ClientID != "" || !o.unattended(), "client_id", "is required for grant "+o.Grant)
+	r.check(o.ClientID != "" || !tool.Unattended(o.Grant), "client_id", "is required for grant "+o.Grant)
 	r.line("client_id", o.ClientID, maxClientID)
 	o.validateClient(r)
 	r.scopes(o.Scopes)

@@ -326,12 +326,10 @@ func needsNobody(skill *agent.Skill) string {
 	if skill.Transport != tool.HTTP {
 		return "skills of transport " + string(skill.Transport) + " are not connected to"
 	}
-	if slices.ContainsFunc(skill.HeaderNames, func(name string) bool {
-		return http.CanonicalHeaderKey(name) == "Authorization"
-	}) {
-		return "the skill is not connected to: its header Authorization says who calls"
+	if !tool.TakesTokens(skill.Transport, skill.URL, slices.Values(skill.HeaderNames)) {
+		return "the skill is not connected to: its header Authorization, or its url, says who calls"
 	}
-	if skill.OAuth != nil && (skill.OAuth.Grant == tool.ClientCredentials || skill.OAuth.Grant == tool.WorkloadIdentity) {
+	if skill.OAuth != nil && tool.Unattended(skill.OAuth.Grant) {
 		return "the grant " + skill.OAuth.Grant + " needs no person: the skill connects by itself"
 	}
 	return ""

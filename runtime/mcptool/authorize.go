@@ -6,8 +6,8 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"maps"
 	"net/http"
-	"net/url"
 	"strings"
 	"sync"
 
@@ -71,14 +71,8 @@ func (a *authorizer) last() string {
 }
 
 func (c Config) authorizer(server tool.Server) *authorizer {
-	u, err := url.Parse(server.URL)
-	if c.OAuth == nil || server.Transport != tool.HTTP || err != nil || u.User != nil {
+	if c.OAuth == nil || !tool.TakesTokens(server.Transport, server.URL, maps.Keys(server.Headers)) {
 		return nil
-	}
-	for name := range server.Headers {
-		if http.CanonicalHeaderKey(name) == "Authorization" {
-			return nil
-		}
 	}
 	return &authorizer{handler: c.OAuth.Handler(Target(server))}
 }

@@ -1,5 +1,11 @@
 package tool
 
+import (
+	"iter"
+	"net/http"
+	"net/url"
+)
+
 // Grant names how Holdpoint gets tokens for a skill's server.
 type Grant = string
 
@@ -15,6 +21,24 @@ const (
 	// WorkloadIdentity presents the server's own workload token (RFC 7523 section 2.1).
 	WorkloadIdentity Grant = "workload_identity"
 )
+
+// Unattended tells the grants that are about no person.
+func Unattended(grant Grant) bool { return grant == ClientCredentials || grant == WorkloadIdentity }
+
+// TakesTokens reports whether Holdpoint gets tokens for a skill's server: one that is reached by HTTP, and
+// for which the operator gave no credentials, neither in the URL nor as a header Authorization.
+func TakesTokens(transport Transport, serverURL string, headerNames iter.Seq[string]) bool {
+	u, err := url.Parse(serverURL)
+	if transport != HTTP || err != nil || u.User != nil {
+		return false
+	}
+	for name := range headerNames {
+		if http.CanonicalHeaderKey(name) == "Authorization" {
+			return false
+		}
+	}
+	return true
+}
 
 // The methods by which a client authenticates itself at a token endpoint, by their
 // registered names (RFC 7591 section 2). Empty: by the authorization server's metadata.
