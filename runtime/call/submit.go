@@ -129,13 +129,28 @@ func (s *Service) submitParked(c *Call, sub *Submission, skill *agent.Skill, ver
 	item := &intakeItem{
 		call:      c,
 		attachKey: attachKey(sub),
-		request: &approval.Request{
-			CallID: c.ID, Digest: c.envelope().Digest(), Rule: verdict.Rule, Timeout: skill.ApprovalTimeout,
-		},
-		event: submitted(c, sub, "call.parked", map[string]any{"rule": verdict.Rule}),
+		request:   approvalRequest(c, sub.Agent, skill, verdict),
+		event:     submitted(c, sub, "call.parked", map[string]any{"rule": verdict.Rule}),
 	}
 	s.gated.do(item)
 	return item.ticket, item.err
+}
+
+// approvalRequest asks for a decision about a call. A skill's team comes before its agent's: who knows
+// what a call would do is nearer to it than who made it.
+func approvalRequest(c *Call, a *agent.Agent, skill *agent.Skill, verdict approval.Verdict) *approval.Request {
+	r := &approval.Request{
+		CallID: c.ID, AgentID: c.AgentID, PrincipalID: c.PrincipalID, SkillID: c.SkillID, Tool: c.Tool,
+		Digest: c.envelope().Digest(), Rule: verdict.Rule, Timeout: skill.ApprovalTimeout,
+		Team: skill.Team, EscalateTo: skill.EscalateTo,
+	}
+	if r.Team == "" {
+		r.Team = a.Team
+	}
+	if r.EscalateTo == "" {
+		r.EscalateTo = a.EscalateTo
+	}
+	return r
 }
 
 // submitDirect records an auto-approved call as claimed, and sends it. From

@@ -17,12 +17,12 @@ import (
 	"strings"
 )
 
-//go:embed *.css *.js *.svg vendor/*.js
+//go:embed css/*.css *.js *.svg vendor/*.js
 var files embed.FS
 
 // The names of the files that pages refer to, for [Assets.URL].
 const (
-	CSS         = "holdpoint.css"
+	CSS         = "holdpoint.css" // of all parts in css/
 	JS          = "holdpoint.js"
 	HTMX        = "vendor/htmx-4.0.1.min.js"
 	HTMXCSP     = "vendor/hx-csp-4.0.1.min.js"
@@ -54,6 +54,10 @@ func Load() (*Assets, error) {
 	}
 	digest := sha256.New()
 	contents := make(map[string][]byte)
+	if contents[CSS], err = stylesheet(); err != nil {
+		return nil, fmt.Errorf("load assets: %w", err)
+	}
+	_, _ = digest.Write(contents[CSS]) // never fails
 	for _, name := range append(names, HTMX, HTMXCSP) {
 		content, err := files.ReadFile(name)
 		if err != nil {
@@ -71,6 +75,26 @@ func Load() (*Assets, error) {
 		a.byPath[a.URL(name)] = asset{contentType: contentType(name), plain: content, gzipped: gzipped}
 	}
 	return a, nil
+}
+
+// stylesheet is one sheet of all parts, in the order of their names, without the white space that lines
+// begin with. The order of rules is that of the layers, which the first part declares.
+func stylesheet() ([]byte, error) {
+	parts, err := fs.Glob(files, "css/*.css")
+	if err != nil {
+		return nil, err
+	}
+	var sheet bytes.Buffer
+	for _, name := range parts {
+		content, err := files.ReadFile(name)
+		if err != nil {
+			return nil, err
+		}
+		for line := range bytes.Lines(content) {
+			_, _ = sheet.Write(bytes.TrimLeft(line, "\t\n")) // never fails
+		}
+	}
+	return sheet.Bytes(), nil
 }
 
 // contentType does not ask the machine's tables, which differ.

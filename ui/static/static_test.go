@@ -41,3 +41,17 @@ func TestBudget(t *testing.T) {
 		}
 	}
 }
+
+// All styles, read as they are served, are few enough to be kept in one's head.
+func TestStylesStayFew(t *testing.T) {
+	t.Parallel()
+	assets, err := static.Load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := httptest.NewRecorder()
+	assets.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, assets.URL(static.CSS), nil))
+	if size := w.Body.Len(); size > 25<<10 || size < 1<<10 {
+		t.Errorf("styles are %d bytes, at most %d", size, 25<<10)
+	}
+}

@@ -25,23 +25,6 @@ type Assets struct {
 	CSS, JS, HTMX, HTMXCSP, Mark, MarkWaiting string
 }
 
-// Section is a part of the dashboard.
-type Section string
-
-// The sections of the dashboard.
-const (
-	SectionQueue       Section = "queue"
-	SectionCalls       Section = "calls"
-	SectionConnections Section = "connections"
-	SectionSkills      Section = "skills"
-)
-
-// Person is who is signed in.
-type Person struct {
-	Name  string
-	Roles string
-}
-
 // Level says how much attention something wants. Words and icons carry the
 // same, colour only repeats it.
 type Level string

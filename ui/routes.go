@@ -1,0 +1,120 @@
+package ui
+
+import (
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/holdpoint/holdpoint/internal/identity"
+	"github.com/holdpoint/holdpoint/oauthclient"
+	"github.com/holdpoint/holdpoint/ui/login"
+)
+
+// rule says who may use a route: signed-in people with one of these roles. Its zero value is nobody's.
+type rule []identity.Role
+
+func reviewers() rule { return rule{identity.Reviewer} }
+func operators() rule { return rule{identity.Operator} }
+func both() rule      { return rule{identity.Reviewer, identity.Operator} }
+
+// Route is one row of the table of routes.
+type Route struct {
+	Pattern string // method and path
+	Rule    rule
+	do      http.HandlerFunc
+}
+
+// Routes is the table of everything that signed-in people can ask for. Nothing works that is not in it.
+func (u *UI) Routes() []Route {
+	return slices.Concat(u.reviewRoutes(), u.skillRoutes(), u.connectionRoutes())
+}
+
+func (u *UI) reviewRoutes() []Route {
+	return []Route{
+		{"GET /{$}", both(), u.showQueue},
+		{"GET /calls", both(), u.showLog},
+		{"GET /calls/{id}", both(), u.showCall},
+		{"GET /calls/{id}/arguments", both(), u.downloadArguments},
+		{"GET /calls/{id}/result", both(), u.downloadResult},
+		{"POST /calls/{id}/approve", reviewers(), u.approve},
+		{"POST /calls/{id}/confirm", reviewers(), u.confirm},
+		{"POST /calls/{id}/reject", reviewers(), u.reject},
+		{"POST /calls/{id}/resolve", operators(), u.resolve},
+	}
+}
+
+func (u *UI) skillRoutes() []Route {
+	return []Route{
+		{"GET /skills", both(), u.showSkills},
+		{"GET /skills/{id}", both(), u.showSkill},
+		{"POST /skills/{id}/connect", both(), u.connect}, // their own account; a shared one is for operators
+	}
+}
+
+// connectionRoutes are about people's own connections, and for operators about all of them.
+func (u *UI) connectionRoutes() []Route {
+	return []Route{
+		{"GET /connections", both(), u.showConnections},
+		{"GET /connections/{id}", both(), u.showConnection},
+		{"POST /connections/{id}/disconnect", both(), u.disconnect},
+		{"GET " + oauthclient.CallbackPath, both(), u.callback},
+	}
+}
+
+// Mount adds all routes of the dashboard to mux.
+func (u *UI) Mount(mux *http.ServeMux) {
+	pages := http.NewServeMux()
+	u.login.Mount(pages)
+	parts := map[string]bool{login.SignInPath: true, login.SignOutPath: true}
+	forms := map[string]bool{}
+	for _, r := range u.Routes() {
+		pages.Handle(r.Pattern, u.login.Required(u.allow(r.Rule, r.do)))
+		method, path, _ := strings.Cut(r.Pattern, " ")
+		first := firstPart(path)
+		parts[first] = true
+		if method == http.MethodPost && strings.HasPrefix(path, first+"/{id}/") {
+			forms[first] = true
+		}
+	}
+	for first := range forms {
+		// Anybody may ask for a form's address, as after signing in: its page is what they mean.
+		pages.Handle("GET "+first+"/{id}/{form...}", http.HandlerFunc(toParent))
+	}
+	protected := u.secure(u.protection.Handler(pages))
+	for part := range parts {
+		mux.Handle(part, protected)
+		if part != "/{$}" {
+			mux.Handle(part+"/", protected)
+		}
+	}
+	u.mountFiles(mux)
+}
+
+// firstPart is the first segment of a path: everything below it is the dashboard's.
+func firstPart(path string) string {
+	if path == "/{$}" {
+		return path
+	}
+	part, _, _ := strings.Cut(strings.TrimPrefix(path, "/"), "/")
+	return "/" + part
+}
+
+// allow lets only people with one of a rule's roles through.
+func (u *UI) allow(rule rule, next http.HandlerFunc) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		access, ok := login.Access(r.Context())
+		if !ok || !slices.ContainsFunc(rule, access.Has) {
+			u.fail(w, r, errForbidden)
+			return
+		}
+		next(w, r)
+	})
+}
+
+// toParent leads from a form's address to the page that the form is on.
+func toParent(w http.ResponseWriter, r *http.Request) {
+	part, _, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
+	//nolint:gosec // G710: part is the first segment of a route of this server
+	http.Redirect(w, r, "/"+part+"/"+url.PathEscape(r.PathValue("id")), http.StatusSeeOther)
+}

@@ -1,0 +1,70 @@
+package ui_test
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/google/uuid"
+
+	"github.com/holdpoint/holdpoint/internal/identity"
+)
+
+// may says who may use which route. One that is missing here fails the test, so that none is added without
+// a thought about who may use it.
+var may = map[string]string{
+	// o: operator, r: reviewer
+	"GET /{$}":                  "or",
+	"GET /calls":                "or",
+	"GET /calls/{id}":           "or",
+	"GET /calls/{id}/arguments": "or",
+	"GET /calls/{id}/result":    "or",
+	"POST /calls/{id}/approve":  "r",
+	"POST /calls/{id}/confirm":  "r",
+	"POST /calls/{id}/reject":   "r",
+	"POST /calls/{id}/resolve":  "o",
+
+	"GET /skills":               "or",
+	"GET /skills/{id}":          "or",
+	"POST /skills/{id}/connect": "or", // their own account; a shared one is for operators
+
+	"GET /connections":                  "or", // their own, but operators any
+	"GET /connections/{id}":             "or",
+	"POST /connections/{id}/disconnect": "or",
+	"GET /oauth/callback":               "or",
+}
+
+func TestWhoMayWhat(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	routes := w.ui.Routes()
+	if len(routes) != len(may) {
+		t.Errorf("%d routes, %d in the table", len(routes), len(may))
+	}
+	people := map[rune]*visitor{
+		'o': w.signedIn("olga", identity.Operator), 'r': w.signedIn("rita", identity.Reviewer), 'n': w.visitor(),
+	}
+	for _, route := range routes {
+		allowed, ok := may[route.Pattern]
+		if !ok {
+			t.Errorf("%s: the table does not say who may use this", route.Pattern)
+		}
+		method, path, _ := strings.Cut(route.Pattern, " ")
+		path = strings.NewReplacer("{$}", "", "{id}", uuid.NewString(), "{key}", uuid.NewString(), "{tool}", "nothing").Replace(path)
+		for role, v := range people {
+			a := v.get(path)
+			if method != http.MethodGet {
+				a = v.post(path, url.Values{})
+			}
+			switch {
+			case role == 'n':
+				if !strings.HasPrefix(a.header.Get("Location"), "/sign-in") {
+					t.Errorf("%s: signed out: %d to %q", route.Pattern, a.status, a.header.Get("Location"))
+				}
+			case strings.ContainsRune(allowed, role) == (a.status == http.StatusForbidden), a.status >= http.StatusInternalServerError:
+				t.Errorf("%s: %c: %d", route.Pattern, role, a.status)
+			}
+		}
+	}
+}

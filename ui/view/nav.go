@@ -1,0 +1,55 @@
+package view
+
+// Section is a part of the dashboard.
+type Section string
+
+// The sections of the dashboard.
+const (
+	SectionQueue         Section = "queue"
+	SectionConversations Section = "conversations"
+	SectionCalls         Section = "calls"
+	SectionInsights      Section = "insights"
+	SectionSkills        Section = "skills"
+	SectionAgents        Section = "agents"
+	SectionConnections   Section = "connections"
+	SectionMembers       Section = "members"
+	SectionAudit         Section = "audit"
+	SectionSettings      Section = "settings"
+)
+
+// Person is who is signed in.
+type Person struct {
+	Name     string
+	Roles    string
+	Operator bool
+}
+
+// entry is one place of the menu.
+type entry struct {
+	section Section
+	url     string
+	word    string
+	icon    string
+}
+
+// entries are the menu of a person, in two groups: what happens, and what there is.
+func entries(p Person) [][]entry {
+	happens := []entry{
+		{SectionQueue, "/", "Queue", "queue"},
+		{SectionConversations, "/conversations", "Conversations", "conversations"},
+		{SectionCalls, "/calls", "History", "history"},
+		{SectionInsights, "/insights", "Insights", "insights"},
+	}
+	there := []entry{
+		{SectionSkills, "/skills", "Skills", "skills"},
+		{SectionAgents, "/agents", "Agents", "agents"},
+		{SectionConnections, "/connections", "Connections", "connections"},
+	}
+	if p.Operator {
+		there = append(there,
+			entry{SectionMembers, "/members", "Members", "members"},
+			entry{SectionAudit, "/audit", "Audit", "audit"},
+		)
+	}
+	return [][]entry{happens, there}
+}
