@@ -26,7 +26,40 @@ func prettyLines(p hostile.Pretty) templ.Component {
 	})
 }
 
+// diffBody draws the lines of a difference. The signs are text, so that copying keeps them.
+func diffBody(d hostile.Diff) templ.Component {
+	return templ.ComponentFunc(func(_ context.Context, w io.Writer) error {
+		var b strings.Builder
+		b.WriteString(`<pre class="value json diff" dir="ltr" data-testid="diff">`)
+		for _, line := range d.Lines {
+			switch line.Op {
+			case hostile.Added:
+				b.WriteString(`<ins><span class="sr">added: </span>+ `)
+				prettyText(&b, line.Line)
+				b.WriteString("</ins>\n")
+			case hostile.Removed:
+				b.WriteString(`<del><span class="sr">removed: </span>- `)
+				prettyText(&b, line.Line)
+				b.WriteString("</del>\n")
+			case hostile.Gap:
+				b.WriteString(`<i class="cut">` + plural(line.Skipped, "line that is the same", "lines that are the same") + "</i>\n")
+			case hostile.Same:
+				b.WriteString("  ")
+				prettyLine(&b, line.Line)
+			}
+		}
+		b.WriteString(`</pre>`)
+		_, err := io.WriteString(w, b.String())
+		return err
+	})
+}
+
 func prettyLine(b *strings.Builder, l hostile.Line) {
+	prettyText(b, l)
+	b.WriteString("\n")
+}
+
+func prettyText(b *strings.Builder, l hostile.Line) {
 	b.WriteString(l.Indent())
 	if l.Name != nil {
 		prettyValue(b, *l.Name, "key")
@@ -39,7 +72,6 @@ func prettyLine(b *strings.Builder, l hostile.Line) {
 	if l.Comma {
 		b.WriteString(",")
 	}
-	b.WriteString("\n")
 }
 
 func prettyValue(b *strings.Builder, v hostile.Value, class string) {

@@ -18,6 +18,8 @@ type Line struct {
 	Open  string // { or [ or {} or []
 	Close string // } or ]
 	Comma bool
+
+	whole string // what tells it from other lines, with nothing left out
 }
 
 // Indent is the white space that the line begins with.
@@ -42,6 +44,8 @@ func ReadPretty(document []byte, l Limits) (Pretty, error) {
 type prettyReader struct {
 	decoder *jsontext.Decoder
 	limits  Limits
+	split   bool   // strings of several lines are several lines
+	name    string // of the member whose value comes next
 	pretty  Pretty
 }
 
@@ -57,14 +61,35 @@ func (r *prettyReader) value(depth int, name *Value) error {
 	if err != nil {
 		return err
 	}
-	var value Value
 	if raw.Kind() == '"' {
-		value = foldQuoted(unquote(raw), r.limits)
-	} else {
-		value = Fold(string(raw), r.limits)
+		r.text(depth, name, unquote(raw))
+		return nil
 	}
-	r.line(Line{Depth: depth, Name: name, Value: &value})
+	value := Fold(string(raw), r.limits)
+	r.line(Line{Depth: depth, Name: name, Value: &value, whole: string(raw)})
 	return nil
+}
+
+// text is a string, on one line or on as many as it has.
+func (r *prettyReader) text(depth int, name *Value, text string) {
+	parts := []string{text}
+	if r.split {
+		parts = strings.SplitAfter(strings.TrimSuffix(text, "\n"), "\n")
+		parts[len(parts)-1] += text[len(strings.TrimSuffix(text, "\n")):]
+	}
+	if len(parts) == 1 {
+		value := foldQuoted(text, r.limits)
+		r.line(Line{Depth: depth, Name: name, Value: &value, whole: quote(text)})
+		return
+	}
+	r.line(Line{Depth: depth, Name: name, Open: `"`, whole: `"`})
+	for _, part := range parts {
+		value := Fold(part, r.limits)
+		escape(value.Head)
+		escape(value.Tail)
+		r.line(Line{Depth: depth + 1, Value: &value, whole: part})
+	}
+	r.line(Line{Depth: depth, Close: `"`, whole: `"`})
 }
 
 func (r *prettyReader) nested(depth int, name *Value, open, end string, element func(int) error) error {
@@ -98,10 +123,14 @@ func (r *prettyReader) member(depth int) error {
 		return err
 	}
 	name := foldQuoted(unquote(raw), r.limits)
+	r.name = unquote(raw)
 	return r.value(depth, &name)
 }
 
 func (r *prettyReader) line(l Line) {
+	if l.Name != nil {
+		l.whole = quote(r.name) + ": " + l.whole
+	}
 	if r.limits.JSONLines > 0 && len(r.pretty.Lines) >= r.limits.JSONLines {
 		r.pretty.More++
 		r.pretty.Folded = true
