@@ -18,8 +18,8 @@ import (
 )
 
 // barePage is a page that nobody needs to be signed in for.
-func (u *UI) barePage(_ *http.Request, title string) view.Page {
-	return view.Page{Title: title, Assets: u.assetURLs, Now: u.cfg.Now()}
+func (u *UI) barePage(r *http.Request, title string) view.Page {
+	return view.Page{Title: title, Assets: u.assetURLs, Theme: themeOf(r), Now: u.cfg.Now()}
 }
 
 // page is a page for whoever is signed in. The time is the database's, by which deadlines go.

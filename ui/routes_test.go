@@ -33,6 +33,9 @@ var may = map[string]string{
 	"GET /connections/{id}":             "or",
 	"POST /connections/{id}/disconnect": "or",
 	"GET /oauth/callback":               "or",
+
+	"GET /settings":        "or",
+	"POST /settings/theme": "or",
 }
 
 func TestWhoMayWhat(t *testing.T) {

@@ -55,6 +55,7 @@ const Bootstrap = "bootstrap"
 type Access struct {
 	Person Person
 	Roles  []Role
+	Teams  []string // whose calls they look at first
 	// Agents the person may act as, by name; AnyAgent is every one.
 	Agents []string
 	// Credential names what was authenticated with, for [Service.Recheck]. It is no

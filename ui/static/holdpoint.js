@@ -244,10 +244,12 @@ document.addEventListener("pointerout", (event) => {
 	if (event.target.closest?.("#rows > li") && !event.relatedTarget?.closest?.("#rows")) letGo();
 });
 
-const keysBox = find("#keys-on");
-if (keysBox) {
-	keysBox.checked = keysOn();
-	keysBox.addEventListener("change", () => localStorage.setItem("holdpoint-keys", keysBox.checked ? "on" : "off"));
+for (const box of findAll(".keys-on")) {
+	box.checked = keysOn();
+	box.addEventListener("change", () => {
+		localStorage.setItem("holdpoint-keys", box.checked ? "on" : "off");
+		for (const other of findAll(".keys-on")) other.checked = box.checked;
+	});
 }
 
 afterChange();

@@ -13,6 +13,7 @@ import (
 type Page struct {
 	Title        string
 	Assets       Assets
+	Theme        Theme
 	Person       *Person // nil: nobody is signed in
 	Section      Section
 	Pending      int // approvals that wait; shown in the title
