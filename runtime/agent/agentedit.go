@@ -116,6 +116,7 @@ func (spec AgentSpec) state(r report) *agentState {
 	state := &agentState{
 		Instructions: spec.Instructions, Model: spec.Model,
 		WaitBudget: orDefault(spec.WaitBudget, DefaultWaitBudget),
+		Attention:  attention{spec.Team, spec.EscalateTo},
 	}
 	state.validate(r)
 	validateAssignments(r, spec.Skills)
@@ -127,6 +128,7 @@ func (spec AgentSpec) state(r report) *agentState {
 func (patch AgentPatch) apply(a *agentState) *agentState {
 	changed := *a
 	set(&changed.Instructions, patch.Instructions)
+	changed.Attention = a.Attention.with(patch.Team, patch.EscalateTo)
 	if patch.WaitBudget != nil {
 		changed.WaitBudget = time.Duration(*patch.WaitBudget)
 	}
@@ -154,8 +156,9 @@ func (e *edit) insertAgent(ctx context.Context, name string, a *agentState) (uui
 	if err != nil {
 		return id, err
 	}
-	_, err = e.tx.Exec(ctx, `INSERT INTO agents (id, name, instructions, model, secrets, wait_budget_ms)
-		VALUES ($1, $2, $3, $4, $5, $6)`, id, name, a.Instructions, model, sealed, a.WaitBudget.Milliseconds())
+	_, err = e.tx.Exec(ctx, `INSERT INTO agents (id, name, instructions, model, secrets, wait_budget_ms, team, escalate_to)
+		VALUES ($1, $2, $3, $4, $5, $6, nullif($7, ''), nullif($8, ''))`, id, name, a.Instructions, model, sealed,
+		a.WaitBudget.Milliseconds(), a.Attention.Team, a.Attention.EscalateTo)
 	if err != nil {
 		return id, err
 	}
@@ -169,7 +172,8 @@ func (e *edit) updateAgent(ctx context.Context, row *Agent, a *agentState, chang
 		return err
 	}
 	_, err = e.tx.Exec(ctx, `UPDATE agents SET instructions = $2, model = $3, secrets = $4, wait_budget_ms = $5,
-		updated_at = holdpoint_now() WHERE id = $1`, row.ID, a.Instructions, model, sealed, a.WaitBudget.Milliseconds())
+		team = nullif($6, ''), escalate_to = nullif($7, ''), updated_at = holdpoint_now() WHERE id = $1`,
+		row.ID, a.Instructions, model, sealed, a.WaitBudget.Milliseconds(), a.Attention.Team, a.Attention.EscalateTo)
 	if err != nil {
 		return err
 	}

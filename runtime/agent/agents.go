@@ -18,6 +18,7 @@ type agentState struct {
 	Instructions string
 	Model        *ModelSpec
 	WaitBudget   time.Duration
+	Attention    attention
 }
 
 // agentSecrets is what is stored encrypted.
@@ -28,12 +29,13 @@ type agentSecrets struct {
 // agentPurpose binds sealed values to the agents table.
 const agentPurpose = "agent"
 
-const agentColumns = `a.id, a.name, a.instructions, a.model, a.wait_budget_ms, a.revision, a.created_at, a.updated_at`
+const agentColumns = `a.id, a.name, a.instructions, a.model, a.wait_budget_ms,
+	coalesce(a.team, ''), coalesce(a.escalate_to, ''), a.revision, a.created_at, a.updated_at`
 
 func scanAgent(row pgx.CollectableRow) (*Agent, error) {
 	a := &Agent{}
 	var waitMS int64
-	err := row.Scan(&a.ID, &a.Name, &a.Instructions, &a.Model, &waitMS, &a.Revision, &a.CreatedAt, &a.UpdatedAt)
+	err := row.Scan(&a.ID, &a.Name, &a.Instructions, &a.Model, &waitMS, &a.Team, &a.EscalateTo, &a.Revision, &a.CreatedAt, &a.UpdatedAt)
 	a.WaitBudget = time.Duration(waitMS) * time.Millisecond
 	return a, err
 }
@@ -133,7 +135,9 @@ func (s *Service) readAgent(ctx context.Context, db querier, where string, arg a
 	if err != nil {
 		return nil, nil, err
 	}
-	state := &agentState{Instructions: a.Instructions, WaitBudget: a.WaitBudget}
+	state := &agentState{
+		Instructions: a.Instructions, WaitBudget: a.WaitBudget, Attention: attention{a.Team, a.EscalateTo},
+	}
 	if a.Model == nil {
 		return a, state, nil
 	}

@@ -94,7 +94,7 @@ func (s *skillState) fields() []field {
 	for _, name := range slices.Sorted(maps.Keys(s.Tools)) {
 		list = append(list, field{name: "tools." + name, value: s.Tools[name].String()})
 	}
-	return list
+	return append(list, s.Attention.fields()...)
 }
 
 func (s *skillState) connection() string {
@@ -145,7 +145,8 @@ func (a *agentState) fields() []field {
 			list = append(list, field{name: "model.api_key", value: m.APIKey, secret: true})
 		}
 	}
-	return append(list, field{name: "wait_budget", value: Duration(a.WaitBudget).String()})
+	list = append(list, field{name: "wait_budget", value: Duration(a.WaitBudget).String()})
+	return append(list, a.Attention.fields()...)
 }
 
 // fields are an assignment's.

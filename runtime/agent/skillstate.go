@@ -29,6 +29,7 @@ type skillState struct {
 	ApprovalTimeout time.Duration
 	CallTimeout     time.Duration
 	Tools           map[string]ToolSettings // without those that say nothing
+	Attention       attention
 }
 
 // skillSettings is the stored form of what is not secret.
@@ -103,6 +104,7 @@ func (spec SkillSpec) state(r report) *skillState {
 		ApprovalTimeout: orDefault(spec.ApprovalTimeout, DefaultApprovalTimeout),
 		CallTimeout:     orDefault(spec.CallTimeout, DefaultCallTimeout),
 		Tools:           normalTools(spec.Tools),
+		Attention:       attention{spec.Team, spec.EscalateTo},
 	}
 }
 
@@ -160,6 +162,7 @@ func (patch SkillPatch) apply(r report, s *skillState) *skillState {
 	if patch.Connection != nil {
 		changed.PerUser = perUser(r, *patch.Connection)
 	}
+	changed.Attention = s.Attention.with(patch.Team, patch.EscalateTo)
 	changed.OAuth = patch.OAuth.apply(s.OAuth)
 	headers := make(map[string]*string, len(patch.Headers))
 	for name, value := range patch.Headers {

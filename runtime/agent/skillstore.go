@@ -19,7 +19,7 @@ type querier interface {
 }
 
 const skillColumns = `s.id, s.name, s.transport, s.settings, s.secrets, s.auto_approve, s.trust_new_tools,
-	s.approval_timeout_ms, s.call_timeout_ms, s.tools, s.revision, s.discovered_at, s.listed_at,
+	s.approval_timeout_ms, s.call_timeout_ms, s.tools, coalesce(s.team, ''), coalesce(s.escalate_to, ''), s.revision, s.discovered_at, s.listed_at,
 	coalesce(s.list_error_kind, ''), coalesce(s.list_error, ''), s.created_at, s.updated_at`
 
 // skillRow is a skill as it is stored.
@@ -33,7 +33,7 @@ type skillRow struct {
 func (r *skillRow) targets() []any {
 	return []any{
 		&r.ID, &r.Name, &r.Transport, &r.settings, &r.sealed, &r.AutoApprove, &r.TrustNewTools,
-		&r.approvalMS, &r.callMS, &r.Tools, &r.Revision,
+		&r.approvalMS, &r.callMS, &r.Tools, &r.Team, &r.EscalateTo, &r.Revision,
 		&r.Health.DiscoveredAt, &r.Health.ListedAt, &r.Health.ErrorKind, &r.Health.Error, &r.CreatedAt, &r.UpdatedAt,
 	}
 }
@@ -85,6 +85,7 @@ func (r *skillRow) state(box *secret.Box) (*skillState, error) {
 		OAuth: r.OAuth.with(secrets.OAuth), PerUser: r.PerUser,
 		AutoApprove: r.AutoApprove, TrustNewTools: r.TrustNewTools,
 		ApprovalTimeout: r.ApprovalTimeout, CallTimeout: r.CallTimeout, Tools: r.Tools,
+		Attention: attention{r.Team, r.EscalateTo},
 	}, nil
 }
 
@@ -114,9 +115,10 @@ func (e *edit) insertSkill(ctx context.Context, name string, s *skillState) (uui
 		return id, err
 	}
 	_, err = e.tx.Exec(ctx, `INSERT INTO skills (id, name, transport, settings, secrets, auto_approve, trust_new_tools,
-			approval_timeout_ms, call_timeout_ms, tools)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)`, id, name, string(s.Transport), s.settings(), sealed,
-		s.AutoApprove, s.TrustNewTools, s.ApprovalTimeout.Milliseconds(), s.CallTimeout.Milliseconds(), s.Tools)
+			approval_timeout_ms, call_timeout_ms, tools, team, escalate_to)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, nullif($11, ''), nullif($12, ''))`, id, name, string(s.Transport), s.settings(), sealed,
+		s.AutoApprove, s.TrustNewTools, s.ApprovalTimeout.Milliseconds(), s.CallTimeout.Milliseconds(), s.Tools,
+		s.Attention.Team, s.Attention.EscalateTo)
 	if err != nil {
 		return id, err
 	}
@@ -132,9 +134,11 @@ func (e *edit) updateSkill(ctx context.Context, row *skillRow, s *skillState, ch
 	}
 	_, err = e.tx.Exec(ctx, `UPDATE skills SET transport = $2, settings = $3, secrets = $4, auto_approve = $5,
 			trust_new_tools = $6, approval_timeout_ms = $7, call_timeout_ms = $8, tools = $9,
+			team = nullif($10, ''), escalate_to = nullif($11, ''),
 			revision = revision + 1, updated_at = holdpoint_now() WHERE id = $1`,
 		row.ID, string(s.Transport), s.settings(), sealed, s.AutoApprove, s.TrustNewTools,
-		s.ApprovalTimeout.Milliseconds(), s.CallTimeout.Milliseconds(), s.Tools)
+		s.ApprovalTimeout.Milliseconds(), s.CallTimeout.Milliseconds(), s.Tools,
+		s.Attention.Team, s.Attention.EscalateTo)
 	if err != nil {
 		return err
 	}

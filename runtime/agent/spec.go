@@ -57,6 +57,8 @@ type SkillSpec struct {
 	Tools           map[string]ToolSettings `json:"tools,omitempty"`
 	OAuth           *OAuthSpec              `json:"oauth,omitempty"`      // nil: discovered when the server asks for it
 	Connection      string                  `json:"connection,omitempty"` // shared, the default, or per_user
+	Team            string                  `json:"team,omitempty"`       // whose attention its calls want; default the agent's
+	EscalateTo      string                  `json:"escalate_to,omitempty"`
 }
 
 // SkillPatch changes a skill. A nil field stays as it is.
@@ -73,6 +75,8 @@ type SkillPatch struct {
 	Tools           *map[string]ToolSettings `json:"tools,omitempty"` // replaces all of them
 	OAuth           OAuthPatch               `json:"oauth,omitzero"`  // replaces all of it; null removes it
 	Connection      *string                  `json:"connection,omitempty"`
+	Team            *string                  `json:"team,omitempty"`        // "": none
+	EscalateTo      *string                  `json:"escalate_to,omitempty"` // likewise
 }
 
 // AgentSpec declares one agent. A field that is left out has its default, but
@@ -82,7 +86,9 @@ type AgentSpec struct {
 	Instructions string            `json:"instructions,omitempty"`
 	Model        *ModelSpec        `json:"model,omitempty"`
 	WaitBudget   *Duration         `json:"wait_budget,omitempty"` // default 50s
-	Skills       *[]AssignmentSpec `json:"skills,omitempty"`      // all its assignments
+	Team         string            `json:"team,omitempty"`        // whose attention its calls want, where a skill names none
+	EscalateTo   string            `json:"escalate_to,omitempty"`
+	Skills       *[]AssignmentSpec `json:"skills,omitempty"` // all its assignments
 }
 
 // AgentPatch changes an agent. A nil field stays as it is.
@@ -92,7 +98,9 @@ type AgentPatch struct {
 	// provider and base_url stay the same. With an empty provider the agent has no model.
 	Model      *ModelSpec        `json:"model,omitempty"`
 	WaitBudget *Duration         `json:"wait_budget,omitempty"`
-	Skills     *[]AssignmentSpec `json:"skills,omitempty"` // all its assignments
+	Team       *string           `json:"team,omitempty"`        // "": none
+	EscalateTo *string           `json:"escalate_to,omitempty"` // likewise
+	Skills     *[]AssignmentSpec `json:"skills,omitempty"`      // all its assignments
 }
 
 // ModelSpec is an agent's model.

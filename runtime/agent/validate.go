@@ -115,6 +115,7 @@ func (s *skillState) validate(r report, limits limits) {
 	r.duration("approval_timeout", s.ApprovalTimeout, minApprovalTimeout, maxApprovalTimeout)
 	r.duration("call_timeout", s.CallTimeout, minCallTimeout, maxCallTimeout)
 	r.toolSettings(s.Tools)
+	s.Attention.validate(r)
 }
 
 func (r report) headers(headers map[string]string) {
@@ -171,6 +172,7 @@ func (r report) toolName(field, name string) {
 func (a *agentState) validate(r report) {
 	r.text("instructions", a.Instructions, maxInstructions)
 	r.duration("wait_budget", a.WaitBudget, minWaitBudget, maxWaitBudget)
+	a.Attention.validate(r)
 	if a.Model == nil {
 		return
 	}

@@ -18,6 +18,8 @@ type Agent struct {
 	Instructions string          `json:"instructions"`
 	Model        json.RawMessage `json:"model" doc:"Without its key; null when there is none."`
 	WaitBudget   agent.Duration  `json:"wait_budget" doc:"How long a response is held open for clients without tasks: 50s."`
+	Team         *string         `json:"team" doc:"Whose attention its calls want, where their skill names no team; null: everybody's."`
+	EscalateTo   *string         `json:"escalate_to" doc:"The team that is asked at half of the deadline; null: none."`
 	Skills       []AgentSkill    `json:"skills" nullable:"false" doc:"Its assignments, by skill."`
 	Revision     int64           `json:"revision" doc:"Grows with every change of the agent, its assignments and their skills."`
 	CreatedAt    time.Time       `json:"created_at"`
@@ -34,6 +36,7 @@ type AgentSkill struct {
 func newAgent(a agent.Agent, assignments []agent.Assignment) Agent {
 	view := Agent{
 		ID: a.ID, Name: a.Name, Instructions: a.Instructions, Model: a.Model, WaitBudget: agent.Duration(a.WaitBudget),
+		Team: orNull(a.Team), EscalateTo: orNull(a.EscalateTo),
 		Skills: []AgentSkill{}, Revision: a.Revision, CreatedAt: a.CreatedAt.UTC(), UpdatedAt: a.UpdatedAt.UTC(),
 	}
 	for _, x := range assignments {

@@ -97,8 +97,10 @@ func newAgentCmd(e *Env) *cobra.Command {
 }
 
 type agentRow struct {
-	Name       string `json:"name"`
-	WaitBudget string `json:"wait_budget"`
+	Name       string  `json:"name"`
+	WaitBudget string  `json:"wait_budget"`
+	Team       *string `json:"team"`
+	EscalateTo *string `json:"escalate_to"`
 	Skills     []struct {
 		Skill string   `json:"skill"`
 		Tools []string `json:"tools"`
@@ -115,7 +117,7 @@ func newAgentListCmd(e *Env) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return printList(e, text, []string{"NAME", "SKILLS", "WAIT", "CREATED"}, func(a agentRow) []string {
+			return printList(e, text, []string{"NAME", "SKILLS", "TEAM", "WAIT", "CREATED"}, func(a agentRow) []string {
 				var skills []string
 				for _, s := range a.Skills {
 					if s.Tools != nil {
@@ -123,7 +125,9 @@ func newAgentListCmd(e *Env) *cobra.Command {
 					}
 					skills = append(skills, s.Skill)
 				}
-				return []string{a.Name, strings.Join(skills, ", "), a.WaitBudget, moment(&a.CreatedAt)}
+				return []string{
+					a.Name, strings.Join(skills, ", "), attention(a.Team, a.EscalateTo), a.WaitBudget, moment(&a.CreatedAt),
+				}
 			})
 		},
 	}

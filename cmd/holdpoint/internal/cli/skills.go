@@ -23,6 +23,8 @@ type skillRow struct {
 	Command     []string `json:"command"`
 	AutoApprove bool     `json:"auto_approve"`
 	Connection  string   `json:"connection"`
+	Team        *string  `json:"team"`
+	EscalateTo  *string  `json:"escalate_to"`
 	OAuth       *struct {
 		Grant string `json:"grant"`
 	} `json:"oauth"`
@@ -46,6 +48,17 @@ func (s *skillRow) authorization() string {
 	return strings.Join(parts, ", ")
 }
 
+// attention says in short whose attention calls want, and later whose.
+func attention(team, escalateTo *string) string {
+	switch {
+	case value(escalateTo) == "":
+		return value(team)
+	case value(team) == "":
+		return "later " + *escalateTo
+	}
+	return *team + ", later " + *escalateTo
+}
+
 func newSkillListCmd(e *Env) *cobra.Command {
 	var p page
 	cmd := &cobra.Command{
@@ -55,7 +68,7 @@ func newSkillListCmd(e *Env) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return printList(e, text, []string{"NAME", "CALLS", "HEALTH", "LISTED", "OAUTH", "SERVER"}, func(s skillRow) []string {
+			return printList(e, text, []string{"NAME", "CALLS", "HEALTH", "LISTED", "TEAM", "OAUTH", "SERVER"}, func(s skillRow) []string {
 				calls, server := "parked", strings.Join(s.Command, " ")
 				if s.AutoApprove {
 					calls = "auto-approved"
@@ -67,7 +80,9 @@ func newSkillListCmd(e *Env) *cobra.Command {
 				if s.Health.Kind != nil {
 					health = clipped(fmt.Sprintf("%s: %s: %s", health, *s.Health.Kind, value(s.Health.Error)), 60)
 				}
-				return []string{s.Name, calls, health, moment(s.Health.ListedAt), s.authorization(), clipped(server, 60)}
+				return []string{
+					s.Name, calls, health, moment(s.Health.ListedAt), attention(s.Team, s.EscalateTo), s.authorization(), clipped(server, 60),
+				}
 			})
 		},
 	}

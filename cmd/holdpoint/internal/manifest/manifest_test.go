@@ -33,11 +33,15 @@ skills:
     url: https://mcp.example.com/mcp
     oauth: {grant: client_credentials, client_id: holdpoint, client_secret_env: LEDGER_SECRET, scopes: [ledger.write]}
     connection: shared
+    team: finance
+    escalate_to: finance leads
 agents:
   - name: billing
     instructions: You file invoices.
     model: {provider: openai, name: some-model, base_url: http://127.0.0.1:11434/v1, api_key_env: OPENAI_API_KEY}
     wait_budget: 50s
+    team: back office
+    escalate_to: ops
     skills:
       - files
       - {skill: everything, tools: [echo, get-sum]}
@@ -53,11 +57,11 @@ const exampleSpec = `{
 			"tools": {"move_file": {"risk": "high"}, "read_file": {"idempotent": true}, "write_file": {"enabled": true}}},
 		{"name": "everything", "transport": "http", "url": "http://127.0.0.1:3001/mcp",
 			"headers": {"X-Team": "t0ken"}, "auto_approve": true, "trust_new_tools": false},
-		{"name": "ledger", "transport": "http", "url": "https://mcp.example.com/mcp", "connection": "shared",
+		{"name": "ledger", "transport": "http", "url": "https://mcp.example.com/mcp", "connection": "shared", "team": "finance", "escalate_to": "finance leads",
 			"oauth": {"grant": "client_credentials", "client_id": "holdpoint", "client_secret": "s3cret", "scopes": ["ledger.write"]}}
 	],
 	"agents": [
-		{"name": "billing", "instructions": "You file invoices.", "wait_budget": "50s",
+		{"name": "billing", "instructions": "You file invoices.", "wait_budget": "50s", "team": "back office", "escalate_to": "ops",
 			"model": {"provider": "openai", "name": "some-model", "base_url": "http://127.0.0.1:11434/v1", "api_key": "sk-1"},
 			"skills": [{"skill": "files"}, {"skill": "everything", "tools": ["echo", "get-sum"]}, {"skill": "ledger", "prefix": ""}]}
 	]
@@ -238,9 +242,9 @@ func TestLocate(t *testing.T) {
 		"skills[0].command[1]":      "conf/holdpoint.yaml:6:20: skills[0].command[1]: no",
 		"skills[1].headers.X-Team":  "conf/holdpoint.yaml:15:15: skills[1].headers.X-Team: no",
 		"skills[1].approval":        "conf/holdpoint.yaml:12:5: skills[1].approval: no", // not in the file
-		"agents[0].skills[1].skill": "conf/holdpoint.yaml:30:10: agents[0].skills[1].skill: no",
-		"agents[0].skills[0].skill": "conf/holdpoint.yaml:29:9: agents[0].skills[0].skill: no",
-		"agents[7].name":            "conf/holdpoint.yaml:23:1: agents[7].name: no",
+		"agents[0].skills[1].skill": "conf/holdpoint.yaml:34:10: agents[0].skills[1].skill: no",
+		"agents[0].skills[0].skill": "conf/holdpoint.yaml:33:9: agents[0].skills[0].skill: no",
+		"agents[7].name":            "conf/holdpoint.yaml:25:1: agents[7].name: no",
 		"":                          "conf/holdpoint.yaml: no",
 	} {
 		if got := parsed.Locate(path, "no").Error(); got != want {

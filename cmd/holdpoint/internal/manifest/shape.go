@@ -49,6 +49,7 @@ func skill() shape {
 		}}),
 		"oauth":      oauth(),
 		"connection": {},
+		"team":       {}, "escalate_to": {},
 	}}
 }
 
@@ -68,6 +69,7 @@ func agent() shape {
 			"provider": {}, "name": {}, "base_url": {}, "api_key": {secret: true},
 		}},
 		"wait_budget": {kind: duration},
+		"team":        {}, "escalate_to": {},
 		"skills": listOf(shape{kind: object, short: "skill", fields: map[string]shape{
 			"skill": {}, "tools": listOf(shape{}), "prefix": {},
 		}}),
