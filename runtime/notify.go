@@ -93,6 +93,7 @@ func (rt *Runtime) reconnected(ctx context.Context, skillID uuid.UUID) error {
 
 func (rt *Runtime) forget() {
 	rt.Identity.Invalidate()
+	rt.Notify.Invalidate()
 	rt.Discovery.Invalidate()
 	rt.Agents.Invalidate()
 	rt.mcp.CatalogueMayHaveChanged()

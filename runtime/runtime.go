@@ -17,6 +17,7 @@ import (
 	"github.com/riverqueue/river/riverdriver/riverpgxv5"
 
 	"github.com/holdpoint/holdpoint/internal/identity"
+	"github.com/holdpoint/holdpoint/internal/notify"
 	"github.com/holdpoint/holdpoint/internal/postgres"
 	"github.com/holdpoint/holdpoint/internal/registry"
 	"github.com/holdpoint/holdpoint/internal/secret"
@@ -62,6 +63,7 @@ type Runtime struct {
 	Agents    *agent.Service
 	Calls     *call.Service
 	OAuth     *oauthclient.Service
+	Notify    *notify.Service
 
 	source *mcptool.Source
 	mcp    *mcpserver.Server
@@ -82,7 +84,7 @@ func New(cfg Config) (*Runtime, error) {
 		return nil, fmt.Errorf("assemble runtime: %w", err)
 	}
 	rt := &Runtime{Config: cfg, Instance: instance}
-	for _, join := range []func() error{rt.makeRegistry, rt.makeCalls, rt.makeEdges} {
+	for _, join := range []func() error{rt.makeRegistry, rt.makeNotify, rt.makeCalls, rt.makeEdges} {
 		if err := join(); err != nil {
 			return nil, fmt.Errorf("assemble runtime: %w", err)
 		}
@@ -141,6 +143,7 @@ func (rt *Runtime) makeCalls() error {
 	workers := river.NewWorkers()
 	rt.Calls.AddWorkers(workers)
 	rt.OAuth.AddWorkers(workers)
+	rt.Notify.AddWorkers(workers)
 	rt.river, err = river.NewClient(riverpgxv5.New(rt.DB.Pool()), &river.Config{
 		ID:      rt.Instance.String(),
 		Logger:  quiet(rt.Logger),
@@ -148,6 +151,7 @@ func (rt *Runtime) makeCalls() error {
 		Queues: map[string]river.QueueConfig{
 			river.QueueDefault: {MaxWorkers: 20},
 			call.ExecuteQueue:  {MaxWorkers: 1000},
+			notify.JobQueue:    {MaxWorkers: 20},
 		},
 		// The default of 100 ms also holds back the notification of a new job.
 		FetchCooldown: time.Millisecond,
@@ -183,6 +187,7 @@ func (rt *Runtime) Start(ctx context.Context) error {
 	background, stop := context.WithCancel(context.WithoutCancel(ctx))
 	rt.stop = stop
 	rt.OAuth.Start(rt.river)
+	rt.Notify.Start(rt.river)
 	if err := rt.Calls.Start(ctx, rt.river); err != nil {
 		stop()
 		return err
@@ -220,6 +225,7 @@ func (rt *Runtime) close(ctx context.Context) {
 	rt.Agents.Close()
 	rt.Discovery.Close()
 	rt.OAuth.Close()
+	rt.Notify.Close()
 	rt.Identity.Close()
 }
 
