@@ -23,7 +23,7 @@ func (u *UI) approve(w http.ResponseWriter, r *http.Request) {
 	}
 	access, _ := login.Access(r.Context())
 	note, complaint := reason(r, reasonField)
-	missing := actions(subject, access, presentArguments(&subject.call, formatOf(r)), shown{})
+	missing := actions(subject, access, presentArguments(subject, formatOf(r), false), shown{})
 	switch {
 	case complaint != "":
 		u.decide(w, r, true) // says so

@@ -25,6 +25,7 @@ func (u *UI) showCall(w http.ResponseWriter, r *http.Request) {
 type shown struct {
 	notice  *view.Notice
 	confirm bool   // the second step
+	reveal  bool   // secrets are shown
 	draft   string // what was typed
 	err     string // what is missing in it
 }

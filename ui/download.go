@@ -3,22 +3,28 @@ package ui
 import (
 	"net/http"
 
+	"github.com/google/uuid"
+
 	"github.com/holdpoint/holdpoint/runtime/call"
 )
 
-// downloadArguments gives the bytes as they are stored.
+// downloadArguments gives the bytes as they are stored, but for secrets: those are revealed first.
 func (u *UI) downloadArguments(w http.ResponseWriter, r *http.Request) {
-	u.download(w, r, "arguments", func(c *call.Call) []byte { return c.Arguments })
+	id, err := callID(r)
+	if err != nil {
+		u.fail(w, r, err)
+		return
+	}
+	subject, err := u.subject(r.Context(), id)
+	if err != nil {
+		u.fail(w, r, err)
+		return
+	}
+	sendText(w, "arguments", id, subject.redacted())
 }
 
 // downloadResult gives the bytes that the server answered with.
 func (u *UI) downloadResult(w http.ResponseWriter, r *http.Request) {
-	u.download(w, r, "result", func(c *call.Call) []byte { return c.Result })
-}
-
-// download hands out text from outside so that no browser takes it for anything else: as a
-// plain text file, which is saved and not shown.
-func (u *UI) download(w http.ResponseWriter, r *http.Request, name string, content func(*call.Call) []byte) {
 	id, err := callID(r)
 	if err != nil {
 		u.fail(w, r, err)
@@ -29,9 +35,15 @@ func (u *UI) download(w http.ResponseWriter, r *http.Request, name string, conte
 		u.fail(w, r, err)
 		return
 	}
+	sendText(w, "result", id, c.Result)
+}
+
+// sendText hands out text from outside so that no browser takes it for anything else: as a
+// plain text file, which is saved and not shown.
+func sendText(w http.ResponseWriter, name string, id uuid.UUID, content []byte) {
 	h := w.Header()
 	h.Set("Content-Type", "text/plain; charset=utf-8")
 	h.Set("Content-Disposition", `attachment; filename="`+name+"-"+id.String()+`.txt"`)
 	h.Set("Content-Security-Policy", "default-src 'none'; sandbox; frame-ancestors 'none'")
-	_, _ = w.Write(content(&c)) // the client may be gone
+	_, _ = w.Write(content) // the client may be gone
 }

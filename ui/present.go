@@ -8,6 +8,7 @@ import (
 
 	"github.com/holdpoint/holdpoint/approval"
 	"github.com/holdpoint/holdpoint/runtime/call"
+	"github.com/holdpoint/holdpoint/runtime/tool"
 	"github.com/holdpoint/holdpoint/ui/view"
 	"github.com/holdpoint/holdpoint/ui/view/hostile"
 )
@@ -16,9 +17,9 @@ func callURL(id uuid.UUID) string { return "/calls/" + id.String() }
 
 const rowArguments = 3
 
-func presentRow(w *call.Waiting, risk risk, principal string, now time.Time) view.Row {
+func presentRow(w *call.Waiting, d tool.Definition, risk risk, principal string, now time.Time) view.Row {
 	c := &w.Call
-	fields := hostile.Decisive(c.Arguments, rowArguments, hostile.Brief())
+	fields := hostile.Decisive(c.Arguments, rowArguments, briefOf(d))
 	row := view.Row{
 		ID: c.ID.String(), URL: callURL(c.ID), Digest: w.Approval.Digest.String(),
 		Skill: c.Skill, Tool: c.Tool, Agent: c.Agent, Principal: principal,

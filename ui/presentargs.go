@@ -3,13 +3,13 @@ package ui
 import (
 	"errors"
 
-	"github.com/holdpoint/holdpoint/runtime/call"
 	"github.com/holdpoint/holdpoint/ui/view"
 	"github.com/holdpoint/holdpoint/ui/view/hostile"
 )
 
 // presentArguments shows the stored bytes in the wanted format.
-func presentArguments(c *call.Call, f format) view.Arguments {
+func presentArguments(s *subject, f format, reveal bool) view.Arguments {
+	c := &s.call
 	base := callURL(c.ID)
 	a := view.Arguments{Format: f.view, Full: f.full, Bytes: len(c.Arguments), TextURL: base + "/arguments"}
 	a.URL, a.WholeURL, a.FoldURL = f.url(base), format{f.view, true}.url(base), format{f.view, false}.url(base)
@@ -17,6 +17,10 @@ func presentArguments(c *call.Call, f format) view.Arguments {
 	if f.full {
 		limits = hostile.Limits{}
 	}
+	if a.Revealed = reveal; !reveal {
+		limits.Secrets = s.secrets()
+	}
+	a.Secrets, a.RevealURL = s.secrets().Count(c.Arguments), base+"/reveal"
 	shape := f.view
 	if shape == view.FormatFields {
 		fields, err := hostile.ReadFields(c.Arguments, limits)
@@ -39,7 +43,7 @@ func presentArguments(c *call.Call, f format) view.Arguments {
 	}
 	a.Findings = findings(c.Arguments)
 	if shape == view.FormatRaw {
-		raw := hostile.Fold(string(c.Arguments), limits)
+		raw := hostile.ShowDocument(c.Arguments, limits)
 		a.Raw, a.Folded = &raw, raw.Cut != nil
 	}
 	return a

@@ -26,7 +26,7 @@ func presentCall(s *subject, who identity.Access, f format, how shown) view.Call
 			Agent: c.Agent, Verb: verb(c.Status), Skill: c.Skill, Tool: c.Tool,
 			Principal: personName(c.PrincipalID, s.names),
 		},
-		Arguments: presentArguments(c, f),
+		Arguments: presentArguments(s, f, how.reveal),
 		Outcome:   presentOutcome(s),
 		Facts:     facts(s),
 	}
@@ -79,7 +79,7 @@ func actions(s *subject, who identity.Access, arguments view.Arguments, how show
 	case how.confirm:
 		a.Kind = view.ActionConfirm
 		a.Question = s.risk.badge.Word + ": really approve?"
-		if target := hostile.Decisive(s.call.Arguments, 1, hostile.Brief()); len(target.List) > 0 {
+		if target := hostile.Decisive(s.call.Arguments, 1, s.brief()); len(target.List) > 0 {
 			a.Target = &target.List[0]
 		}
 	default:

@@ -78,7 +78,7 @@ func (u *UI) rows(ctx context.Context, waiting []call.Waiting, pulse approval.Pu
 		if err != nil {
 			return nil, err
 		}
-		rows[i] = presentRow(&waiting[i], risk, names[c.PrincipalID], pulse.Now)
+		rows[i] = presentRow(&waiting[i], definitions[c.Pin], risk, names[c.PrincipalID], pulse.Now)
 	}
 	return rows, nil
 }

@@ -37,6 +37,7 @@ func (u *UI) reviewRoutes() []Route {
 		{"GET /calls/{id}", both(), u.showCall},
 		{"GET /calls/{id}/arguments", both(), u.downloadArguments},
 		{"GET /calls/{id}/result", both(), u.downloadResult},
+		{"POST /calls/{id}/reveal", both(), u.reveal},
 		{"POST /calls/{id}/approve", reviewers(), u.approve},
 		{"POST /calls/{id}/confirm", reviewers(), u.confirm},
 		{"POST /calls/{id}/reject", reviewers(), u.reject},

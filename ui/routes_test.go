@@ -20,6 +20,7 @@ var may = map[string]string{
 	"GET /calls/{id}":           "or",
 	"GET /calls/{id}/arguments": "or",
 	"GET /calls/{id}/result":    "or",
+	"POST /calls/{id}/reveal":   "or",
 	"POST /calls/{id}/approve":  "r",
 	"POST /calls/{id}/confirm":  "r",
 	"POST /calls/{id}/reject":   "r",

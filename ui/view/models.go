@@ -172,6 +172,10 @@ type Arguments struct {
 	TextURL  string           // the bytes as text/plain
 	Nested   bool             // shown as JSON because it is too nested for fields
 	Findings hostile.Findings // of the decoded values, whatever the format
+
+	Secrets   int // values that are hidden until somebody asks
+	Revealed  bool
+	RevealURL string
 }
 
 // Tool is a tool's definition, as its server gave it.

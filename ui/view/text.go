@@ -46,6 +46,8 @@ func piece(b *strings.Builder, p hostile.Piece, flow Flow) {
 			class = "chip dim"
 		}
 		b.WriteString(`<abbr class="` + class + `" title="` + note + `">` + text + times(p.Count) + `</abbr>`)
+	case hostile.Secret:
+		b.WriteString(`<span class="cut" title="` + note + `" data-testid="hidden">` + html.EscapeString(hiddenValue(p)) + `</span>`)
 	case hostile.Break:
 		breaks(b, p.Count, flow)
 	case hostile.Suspect:
@@ -124,6 +126,11 @@ func leftOut(c hostile.Cut) string {
 		text += " (looks like encoded data)"
 	}
 	return text
+}
+
+// hiddenValue says what is known of a value that is not shown.
+func hiddenValue(p hostile.Piece) string {
+	return "hidden (" + plural(p.Count, "character", "characters") + ", SHA-256 " + p.Text + "…)"
 }
 
 // wholeOf identifies the value that a cut was made in.

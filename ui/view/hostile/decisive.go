@@ -25,13 +25,15 @@ func private() []string {
 // Decisive picks up to n fields that tell most of what a call will do, read with the given
 // limits from at most the first hundred of the document; the findings are those of all that were read.
 func Decisive(document []byte, n int, l Limits) Fields {
-	l.Fields = 100
+	if l.Fields = 100; l.Secrets == nil {
+		l.Secrets = &Secrets{}
+	}
 	fields, _ := ReadFields(document, l) // what was read before an error is shown
 	all := len(fields.List) + fields.More
 	if all == 1 && fields.List[0].Depth == 0 {
 		return Fields{Findings: fields.Findings} // no arguments
 	}
-	shown := slices.DeleteFunc(slices.Clone(fields.List), func(f Field) bool { return isPrivate(f.Name) })
+	shown := slices.DeleteFunc(slices.Clone(fields.List), func(f Field) bool { return f.Secret || isPrivate(f.Name) })
 	slices.SortStableFunc(shown, func(a, b Field) int { return cmp.Compare(weight(b), weight(a)) })
 	fields.List = shown[:min(n, len(shown))]
 	fields.More = all - len(fields.List)

@@ -70,7 +70,8 @@ func ReadDiff(before, after []byte, l Limits) (Diff, error) {
 
 func diffable(document []byte, l Limits) ([]Line, error) {
 	l.JSONLines = 0
-	r := prettyReader{decoder: newDecoder(document), limits: l, split: true}
+	r := newPrettyReader(document, l)
+	r.split = true
 	err := r.value(0, nil)
 	return r.pretty.Lines, err
 }

@@ -14,6 +14,7 @@ const (
 	Chip                // a character that would not be seen, or that moves others
 	Break               // a line break, shown as \n before the line ends
 	Suspect             // a word that may not be what it looks like
+	Secret              // a value that is not shown; Text begins its digest, Count is how many characters it has
 )
 
 // Piece is a part of a shown text.
@@ -55,7 +56,7 @@ func (f *Findings) addPieces(pieces []Piece) {
 			}
 		case Suspect:
 			f.Suspect++
-		case Plain, Break:
+		case Plain, Break, Secret:
 		}
 	}
 }

@@ -17,6 +17,8 @@ type Limits struct {
 	OpaqueTail           int
 	Fields               int // of a document
 	JSONLines            int // of a pretty-printed document
+
+	Secrets *Secrets // what is hidden; nil: nothing
 }
 
 // Folded are the limits of a page on which somebody decides: enough to judge a

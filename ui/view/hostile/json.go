@@ -37,6 +37,8 @@ type Field struct {
 	Depth int
 	Type  Type
 	Value Value
+
+	Secret bool // the value is hidden
 }
 
 // Fields are a document's values, in its order.
@@ -50,6 +52,7 @@ type Fields struct {
 // ReadFields reads a document's values. Numbers are as they are written.
 func ReadFields(document []byte, l Limits) (Fields, error) {
 	r := fieldReader{decoder: newDecoder(document), limits: l, budget: 1<<16 + 8*len(document)}
+	r.document, r.secrets = document, l.Secrets.byEnd(document)
 	err := r.value(path{})
 	return r.fields, err
 }
@@ -103,6 +106,9 @@ type fieldReader struct {
 	limits  Limits
 	budget  int // of path bytes
 	fields  Fields
+
+	document []byte
+	secrets  map[int64]secretAt // by their end
 }
 
 func (r *fieldReader) value(p path) error {
@@ -176,7 +182,12 @@ func (r *fieldReader) add(p path, t Type, text string) error {
 	if r.budget -= len(p.text); r.budget < 0 || len(r.fields.List) >= maxFields {
 		return ErrUnwieldy
 	}
-	f := Field{Path: Fold(p.text, r.pathLimits()), Name: p.name, Depth: p.depth, Type: t, Value: r.shown(t, text)}
+	f := Field{Path: Fold(p.text, r.pathLimits()), Name: p.name, Depth: p.depth, Type: t}
+	if secret, ok := r.secrets[r.decoder.InputOffset()]; ok {
+		f.Secret, f.Value.Head = true, []Piece{secret.piece(r.document)}
+	} else {
+		f.Value = r.shown(t, text)
+	}
 	if p.text == "" {
 		f.Path = Value{}
 	}

@@ -36,7 +36,7 @@ type Pretty struct {
 // ReadPretty prints a document, token by token: nothing is decoded but
 // strings, whose hidden characters are to be seen.
 func ReadPretty(document []byte, l Limits) (Pretty, error) {
-	r := prettyReader{decoder: newDecoder(document), limits: l}
+	r := newPrettyReader(document, l)
 	err := r.value(0, nil)
 	return r.pretty, err
 }
@@ -47,6 +47,13 @@ type prettyReader struct {
 	split   bool   // strings of several lines are several lines
 	name    string // of the member whose value comes next
 	pretty  Pretty
+
+	document []byte
+	secrets  map[int64]secretAt // by their end
+}
+
+func newPrettyReader(document []byte, l Limits) *prettyReader {
+	return &prettyReader{decoder: newDecoder(document), limits: l, document: document, secrets: l.Secrets.byEnd(document)}
 }
 
 func (r *prettyReader) value(depth int, name *Value) error {
@@ -60,6 +67,10 @@ func (r *prettyReader) value(depth int, name *Value) error {
 	raw, err := r.decoder.ReadValue()
 	if err != nil {
 		return err
+	}
+	if secret, ok := r.secrets[r.decoder.InputOffset()]; ok {
+		r.line(Line{Depth: depth, Name: name, Value: &Value{Head: []Piece{secret.piece(r.document)}}, whole: string(raw)})
+		return nil
 	}
 	if raw.Kind() == '"' {
 		r.text(depth, name, unquote(raw))

@@ -20,6 +20,8 @@ func drawn(pieces []hostile.Piece) string {
 			if p.Count > 1 {
 				fmt.Fprintf(&b, "×%d", p.Count)
 			}
+		case hostile.Secret:
+			b.WriteString("‹secret " + p.Text + "›")
 		case hostile.Suspect:
 			b.WriteString("⚠" + p.Text + "(" + p.Note + ")")
 		}

@@ -1,0 +1,175 @@
+package ui_test
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/holdpoint/holdpoint/internal/audit"
+	"github.com/holdpoint/holdpoint/internal/browsertest"
+	"github.com/holdpoint/holdpoint/internal/identity"
+	"github.com/holdpoint/holdpoint/runtime/agent"
+	"github.com/holdpoint/holdpoint/runtime/call"
+	"github.com/holdpoint/holdpoint/runtime/tool"
+)
+
+// offer sets up a skill "gallery" whose server offers these tools from the beginning.
+func (w *world) offer(tools ...string) {
+	w.t.Helper()
+	w.source.mu.Lock()
+	w.source.tools = append(tools, w.source.tools...)
+	w.source.mu.Unlock()
+	timeout := agent.Duration(5 * time.Minute)
+	_, err := w.agents.Apply(w.t.Context(), audit.System(), agent.Spec{
+		Skills: []agent.SkillSpec{{Name: "gallery", Transport: tool.HTTP, URL: "http://127.0.0.1:1/gallery", ApprovalTimeout: &timeout}},
+		Agents: []agent.AgentSpec{{
+			Name: "billing", Skills: &[]agent.AssignmentSpec{{Skill: "files"}, {Skill: "open"}, {Skill: "gallery"}},
+		}},
+	}, false)
+	check(w.t, err)
+}
+
+// events are the actions on a subject, oldest first.
+func (w *world) events(subject uuid.UUID) []audit.Event {
+	w.t.Helper()
+	list, err := audit.List(w.t.Context(), w.db.Pool(), audit.Filter{Subject: subject})
+	check(w.t, err)
+	return list
+}
+
+const loginTool = `{"name":"log_in","inputSchema":{"type":"object","properties":{
+	"user":{"type":"string"},"phrase":{"type":"string","format":"password"},"code":{"type":"integer","writeOnly":true}}}}`
+
+const loginArguments = `{"user":"ana","phrase":"correct horse battery","code":471147,"api_token":"tok-93f1"}`
+
+func TestSecretsAreHiddenUntilRevealed(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.offer(loginTool)
+	reviewer := w.signedIn("rita", identity.Reviewer)
+	id := w.submit(uuid.Nil, "gallery__log_in", loginArguments)
+	secrets := []string{"correct horse battery", "471147", "tok-93f1"}
+	shows := func(a *answer, wanted bool) {
+		t.Helper()
+		for _, s := range secrets {
+			if strings.Contains(a.body, s) != wanted {
+				t.Errorf("%q is shown: %v, want %v: %s", s, !wanted, wanted, a.text())
+			}
+		}
+	}
+	for _, query := range []string{"", "?view=json", "?view=raw", "?full=1"} {
+		page := reviewer.get(callPath(id) + query)
+		shows(page, false)
+		if n := page.find("arguments").Find(`[data-testid="hidden"]`).Length(); n != 3 {
+			t.Errorf("%s: %d values are hidden, want 3", query, n)
+		}
+		if text := page.find("arguments").Text(); !strings.Contains(text, "hidden (21 characters, SHA-256 ") || !strings.Contains(text, "3 values are hidden") {
+			t.Errorf("%s: it is not said what is hidden: %s", query, text)
+		}
+		if page.find("approve").Length() != 1 {
+			t.Errorf("%s: without revealing it cannot be approved", query)
+		}
+	}
+	shows(reviewer.get("/"), false)
+	text := reviewer.get(callPath(id) + "/arguments")
+	shows(text, false)
+	if !strings.Contains(text.body, `"user":"ana"`) || !strings.Contains(text.body, "hidden (8 characters") {
+		t.Errorf("as text: %s", text.body)
+	}
+	if len(w.revealed(id)) != 0 {
+		t.Fatal("an event says that secrets were revealed")
+	}
+
+	for i, view := range []string{"fields", "json", "raw"} {
+		page := reviewer.post(callPath(id)+"/reveal", url.Values{"view": {view}})
+		shows(page, true)
+		if page.status != http.StatusOK || page.find("approve").Length() != 1 {
+			t.Errorf("%s: %d %s", view, page.status, page.text())
+		}
+		if got := w.revealed(id); len(got) != i+1 || got[0].Data["values"] != 3.0 || got[0].Data["form"] != "page" || got[0].Actor.Kind != audit.KindPerson {
+			t.Errorf("%s: events %+v", view, got)
+		}
+	}
+	download := reviewer.post(callPath(id)+"/reveal", url.Values{"as": {"text"}})
+	if download.body != loginArguments || !strings.HasPrefix(download.header.Get("Content-Type"), "text/plain") || !strings.HasPrefix(download.header.Get("Content-Disposition"), "attachment") {
+		t.Errorf("as text: %q %v", download.body, download.header)
+	}
+	if got := w.revealed(id); len(got) != 4 || got[0].Data["form"] != "text" {
+		t.Errorf("events %+v", got)
+	}
+	for _, e := range w.events(id) {
+		for _, s := range secrets {
+			for _, value := range e.Data {
+				if said, ok := value.(string); ok && strings.Contains(said, s) {
+					t.Errorf("the event %s holds a secret", e.Action)
+				}
+			}
+		}
+	}
+	shows(reviewer.get(callPath(id)), false)
+
+	w.approve(reviewer, id)
+	if c := w.outcome(id); c.Status != call.Succeeded || string(c.Arguments) != loginArguments {
+		t.Errorf("approved unseen: %s %s", c.Status, c.Arguments)
+	}
+}
+
+func (w *world) revealed(id uuid.UUID) []audit.Event {
+	w.t.Helper()
+	var found []audit.Event
+	for _, e := range w.events(id) {
+		if e.Action == "call.revealed" {
+			found = append(found, e)
+		}
+	}
+	return found
+}
+
+func TestNothingToReveal(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	v := w.signedIn("rita", identity.Reviewer)
+	id := w.submit(uuid.Nil, "files__save_csv", `{"filename":"x"}`)
+	if v.get(callPath(id)).find("secrets").Length() != 0 {
+		t.Error("without secrets they can be revealed")
+	}
+	if a := v.post(callPath(id)+"/reveal", nil); a.status != http.StatusSeeOther || a.header.Get("Location") != callPath(id) {
+		t.Errorf("%d to %q", a.status, a.header.Get("Location"))
+	}
+	if a := v.post("/calls/"+uuid.NewString()+"/reveal", nil); a.status != http.StatusNotFound {
+		t.Errorf("no call: %d", a.status)
+	}
+	if len(w.revealed(id)) != 0 {
+		t.Error("an event says that something was revealed")
+	}
+}
+
+// In the pane a reviewer reveals, decides, and what was revealed stays until then.
+func TestRevealInTheBrowser(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.offer(loginTool)
+	id := w.submit(uuid.Nil, "gallery__log_in", loginArguments)
+	p := w.signInWith(browsertest.Options{})
+	p.ClickOn("#row-" + id.String() + " a")
+	p.WaitText("arguments", "hidden (21 characters")
+	p.Screenshot("hidden")
+	p.Click("reveal")
+	p.WaitText("arguments", "correct horse battery")
+	p.WaitText("secrets", "recorded")
+	p.Screenshot("revealed")
+	if p.Path() != "/" {
+		t.Errorf("revealing leads to %s", p.Path())
+	}
+	p.WaitFor("keys to work", armed)
+	p.Press("a")
+	p.WaitText("outcome", "Saved 2 rows")
+	if text := p.Text("arguments"); strings.Contains(text, "correct horse battery") {
+		t.Error("after the decision the secrets stay on the screen")
+	}
+	noComplaints(t, p)
+}

@@ -1,0 +1,201 @@
+package hostile
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// Secrets tell which values of documents are shown only to whoever asks for them: texts whose
+// name, or that of something around them, says that they are secret, and texts and numbers that
+// a schema marks as such. Agents and servers choose names and schemas, so what is hidden is always
+// said, counted and told apart by its digest.
+type Secrets struct {
+	schema any // decoded; nil: only names count
+}
+
+// SecretsOf reads what a schema marks: "writeOnly": true, or "format": "password".
+func SecretsOf(schema []byte) *Secrets {
+	if !strings.Contains(string(schema), "writeOnly") && !strings.Contains(string(schema), "password") {
+		return &Secrets{}
+	}
+	var s Secrets
+	if err := json.Unmarshal(schema, &s.schema); err != nil {
+		return &Secrets{}
+	}
+	return &s
+}
+
+// Count is how many values of a document are secret.
+func (s *Secrets) Count(document []byte) int { return len(s.find(document)) }
+
+// Redacted is the document with a text in place of each secret value, and how many there are. A
+// document that cannot be read is given up from there on.
+func (s *Secrets) Redacted(document []byte) (text []byte, hidden int) {
+	found := s.find(document)
+	at := 0
+	for _, one := range found {
+		text = append(text, document[at:one.from]...)
+		at = one.to
+		text = append(text, quote(one.piece(document).String())...)
+	}
+	return append(text, document[at:]...), len(found)
+}
+
+// String is a secret in words, for where no piece can stand.
+func (p Piece) String() string {
+	if p.Kind != Secret {
+		return p.Text
+	}
+	word := "characters"
+	if p.Count == 1 {
+		word = "character"
+	}
+	return fmt.Sprintf("hidden (%d %s, SHA-256 %s…)", p.Count, word, p.Text)
+}
+
+// secretAt is where in a document a secret value is.
+type secretAt struct {
+	from, to int
+	marked   bool // by the schema; else by a name
+}
+
+// shownDigest is how much of a secret's digest is shown: enough to see that two differ.
+const shownDigest = 12
+
+// piece stands for the value.
+func (s secretAt) piece(document []byte) Piece {
+	text := string(document[s.from:s.to])
+	if strings.HasPrefix(text, `"`) {
+		text = unquote(jsontext.Value(text))
+	}
+	why := "its name says that it is secret"
+	if s.marked {
+		why = "the tool’s schema says that it is secret"
+	}
+	sum := sha256.Sum256([]byte(text))
+	return Piece{
+		Kind: Secret, Text: hex.EncodeToString(sum[:])[:shownDigest], Note: why, Count: utf8.RuneCountInString(text),
+	}
+}
+
+// find returns the secret values of a document, in its order, as far as it can be read.
+func (s *Secrets) find(document []byte) []secretAt {
+	if s == nil {
+		return nil
+	}
+	f := secretFinder{decoder: newDecoder(document), root: s.schema, matches: make(map[string]*regexp.Regexp)}
+	_ = f.value(f.start()) // what was found before an error is hidden
+	return f.found
+}
+
+// byEnd are the secrets of a document by where they end.
+func (s *Secrets) byEnd(document []byte) map[int64]secretAt {
+	found := s.find(document)
+	if len(found) == 0 {
+		return nil
+	}
+	ends := make(map[int64]secretAt, len(found))
+	for _, one := range found {
+		ends[int64(one.to)] = one
+	}
+	return ends
+}
+
+// secretFinder goes through a document and its schema side by side.
+type secretFinder struct {
+	decoder *jsontext.Decoder
+	root    any
+	matches map[string]*regexp.Regexp // by pattern; nil: none that can be read
+	found   []secretAt
+}
+
+func (f *secretFinder) value(p place) error {
+	switch f.decoder.PeekKind() {
+	case '{':
+		return f.object(p)
+	case '[':
+		return f.array(p)
+	default:
+	}
+	raw, err := f.decoder.ReadValue()
+	if err != nil {
+		return err
+	}
+	text, number := raw.Kind() == '"' && len(raw) > len(`""`), raw.Kind() == '0'
+	if text && (p.named || p.marked) || number && p.marked {
+		end := int(f.decoder.InputOffset())
+		f.found = append(f.found, secretAt{from: end - len(raw), to: end, marked: p.marked && !p.named})
+	}
+	return nil
+}
+
+func (f *secretFinder) object(p place) error {
+	if _, err := f.decoder.ReadToken(); err != nil {
+		return err
+	}
+	for !closes(f.decoder.PeekKind()) {
+		raw, err := f.decoder.ReadValue()
+		if err != nil {
+			return err
+		}
+		if err := f.value(f.member(p, unquote(raw))); err != nil {
+			return err
+		}
+	}
+	_, err := f.decoder.ReadToken()
+	return err
+}
+
+func (f *secretFinder) array(p place) error {
+	if _, err := f.decoder.ReadToken(); err != nil {
+		return err
+	}
+	for i := 0; !closes(f.decoder.PeekKind()); i++ {
+		if err := f.value(f.element(p, i)); err != nil {
+			return err
+		}
+	}
+	_, err := f.decoder.ReadToken()
+	return err
+}
+
+// ShowDocument shows a document as it is written, within limits, but for its secrets.
+func ShowDocument(document []byte, l Limits) Value {
+	text, found := string(document), l.Secrets.find(document)
+	v := Fold(text, l)
+	if len(found) == 0 {
+		return v
+	}
+	head, tail, _ := split(text, l)
+	v.Head = showAround(document, 0, head, found)
+	if tail < len(text) {
+		v.Tail = showAround(document, tail, len(text), found)
+	}
+	return v
+}
+
+// showAround shows a part of a document. A secret that is only partly in it is shown as one.
+func showAround(document []byte, from, to int, found []secretAt) []Piece {
+	var pieces []Piece
+	for _, one := range found {
+		if one.to <= from || one.from >= to {
+			continue
+		}
+		if one.from > from {
+			pieces = append(pieces, Show(string(document[from:one.from]))...)
+		}
+		pieces = append(pieces, one.piece(document))
+		from = one.to
+	}
+	if from < to {
+		pieces = append(pieces, Show(string(document[from:to]))...)
+	}
+	return pieces
+}

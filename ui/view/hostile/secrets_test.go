@@ -1,0 +1,133 @@
+package hostile_test
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"strings"
+	"testing"
+
+	"github.com/holdpoint/holdpoint/ui/view/hostile"
+)
+
+// hiddenAs is how drawn writes a secret.
+func hiddenAs(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return "‹secret " + hex.EncodeToString(sum[:])[:12] + "›"
+}
+
+func TestSecrets(t *testing.T) {
+	t.Parallel()
+	const marked = `{"type":"object","properties":{
+		"login":{"type":"object","properties":{"word":{"type":"string","format":"password"},"pin":{"type":"integer","writeOnly":true},"user":{"type":"string"}}},
+		"list":{"type":"array","items":{"anyOf":[{"$ref":"#/$defs/one"},{"type":"null"}]}},
+		"pair":{"prefixItems":[{"type":"string"},{"writeOnly":true}]},
+		"old":{"items":[{"writeOnly":true}],"additionalItems":{"type":"string"}},
+		"whole":{"writeOnly":true}},
+		"patternProperties":{"^x-":{"format":"password"}},
+		"$defs":{"one":{"allOf":[{"properties":{"seed":{"writeOnly":true}}}]}}}`
+	for _, tt := range []struct {
+		name, schema, document string
+		hidden                 []string // values
+		shown                  []string
+	}{
+		{
+			"by name", `{}`, `{"password":"hunter2","user":"ana","X-Api-Key":"k1","auth":{"client_secret":"s1"}}`,
+			[]string{"hunter2", "k1", "s1"},
+			[]string{"ana"},
+		},
+		{"below a name", ``, `{"credentials":{"who":"w1","list":["w2"]},"who":"w3"}`, []string{"w1", "w2"}, []string{"w3"}},
+		{"numbers by name are none", ``, `{"max_tokens":4096,"token":true,"secret":null}`, nil, []string{"4096", "true", "null"}},
+		{"nothing is nothing to hide", ``, `{"password":""}`, nil, []string{"password"}},
+		{
+			"by schema", marked, `{"login":{"word":"w1","pin":4711,"user":"ana"},"list":[{"seed":"s1"},{"sown":"s2"}],"pair":["p1","p2"],
+			"old":["o1","o2"],"whole":{"deep":[{"in":"d1"}]},"x-one":"x1","y-one":"y1"}`,
+			[]string{"w1", "4711", "s1", "p2", "o1", "d1", "x1"},
+			[]string{"ana", "s2", "p1", "o2", "y1"},
+		},
+		{"a schema that goes round", `{"$ref":"#","properties":{"a":{"$ref":"#"},"b":{"writeOnly":true}}}`, `{"a":{"a":{"b":"b1","c":"c1"}}}`, []string{"b1"}, []string{"c1"}},
+		{"a schema that is none", `{"writeOnly":`, `{"a":"a1","token":"t1"}`, []string{"t1"}, []string{"a1"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			secrets := hostile.SecretsOf([]byte(tt.schema))
+			limits := hostile.Folded()
+			limits.Secrets = secrets
+			fields, err := hostile.ReadFields([]byte(tt.document), limits)
+			if err != nil {
+				t.Fatal(err)
+			}
+			pretty, err := hostile.ReadPretty([]byte(tt.document), limits)
+			if err != nil {
+				t.Fatal(err)
+			}
+			text, n := secrets.Redacted([]byte(tt.document))
+			if n != len(tt.hidden) || secrets.Count([]byte(tt.document)) != n || !hostile.IsJSON(text) {
+				t.Errorf("%d hidden, want %d: %s", n, len(tt.hidden), text)
+			}
+			for format, shown := range map[string]string{
+				"fields": drawnFields(fields), "JSON": drawnPretty(pretty), "raw": drawnValue(hostile.ShowDocument([]byte(tt.document), limits)),
+			} {
+				for _, value := range tt.hidden {
+					if strings.Contains(shown, value) || !strings.Contains(shown, hiddenAs(value)) {
+						t.Errorf("%s: %q is not hidden: %s", format, value, shown)
+					}
+				}
+				for _, value := range tt.shown {
+					if !strings.Contains(shown, value) {
+						t.Errorf("%s: %q is hidden: %s", format, value, shown)
+					}
+				}
+				if strings.Count(shown, "‹secret ") != len(tt.hidden) {
+					t.Errorf("%s: hides something else: %s", format, shown)
+				}
+			}
+			for _, value := range tt.hidden {
+				if strings.Contains(string(text), value) {
+					t.Errorf("%q is in %s", value, text)
+				}
+			}
+			if limits.Secrets = nil; tt.hidden != nil {
+				if all, err := hostile.ReadFields([]byte(tt.document), limits); err != nil || !strings.Contains(drawnFields(all), tt.hidden[0]) {
+					t.Errorf("revealed, it is not shown: %v %s", err, drawnFields(all))
+				}
+			}
+		})
+	}
+}
+
+// A secret is hidden wherever a document is cut, and a text of several lines in one piece.
+func TestSecretsInWhatIsCut(t *testing.T) {
+	t.Parallel()
+	limits := hostile.Folded()
+	limits.Secrets = hostile.SecretsOf(nil)
+	key := strings.Repeat("-key-\n", 300)
+	for _, document := range []string{
+		`{"private_key":"` + strings.ReplaceAll(key, "\n", `\n`) + `","a":"` + strings.Repeat("word ", 500) + `"}`,
+		`{"a":"` + strings.Repeat("word ", 230) + `","private_key":"` + strings.ReplaceAll(key, "\n", `\n`) + `"}`,
+	} {
+		shown := drawnValue(hostile.ShowDocument([]byte(document), limits))
+		if strings.Contains(shown, "-key-") || !strings.Contains(shown, hiddenAs(key)) || !strings.Contains(shown, "characters…") {
+			t.Errorf("shown as %s", shown)
+		}
+	}
+	one, other := `{"token":"one\ntwo\n"}`, `{"token":"one\n2\n"}`
+	d, err := hostile.ReadDiff([]byte(one), []byte(other), limits)
+	if err != nil || d.Added != 1 || d.Removed != 1 {
+		t.Fatalf("difference %+v, %v", d, err)
+	}
+	for _, line := range d.Lines {
+		if line.Line.Value != nil && strings.Contains(drawnValue(*line.Line.Value), "two") {
+			t.Error("a difference shows a secret")
+		}
+	}
+}
+
+func TestDecisiveHidesWhatTheSchemaMarks(t *testing.T) {
+	t.Parallel()
+	limits := hostile.Brief()
+	limits.Secrets = hostile.SecretsOf([]byte(`{"properties":{"to":{"writeOnly":true}}}`))
+	fields := hostile.Decisive([]byte(`{"to":"ana","api":{"tokens":{"path":"p"}},"n":1}`), 3, limits)
+	if len(fields.List) != 1 || fields.List[0].Name != "n" || fields.More != 2 {
+		t.Errorf("%s and %d more", drawnFields(fields), fields.More)
+	}
+}
