@@ -30,6 +30,9 @@ func TestJudge(t *testing.T) {
 		"new":                        {with(func(q *approval.Question) { q.Accepted, q.EverSeen = false, false }), approval.Verdict{Action: approval.Park, Rule: approval.RuleNewTool}},
 		"disabled":                   {with(func(q *approval.Question) { q.Disabled = true }), approval.Verdict{Action: approval.Deny, Rule: approval.RuleDisabled}},
 		"disabled, gated, high risk": {approval.Question{Disabled: true, HighRisk: true, Known: true}, approval.Verdict{Action: approval.Deny, Rule: approval.RuleDisabled}},
+		"refused":                    {with(func(q *approval.Question) { q.Refused = true }), approval.Verdict{Action: approval.Deny, Rule: approval.RuleRefused}},
+		"refused, changed, gated":    {approval.Question{Refused: true, Known: true, EverSeen: true}, approval.Verdict{Action: approval.Deny, Rule: approval.RuleRefused}},
+		"refused, and gone":          {approval.Question{Refused: true}, approval.Verdict{Action: approval.Deny, Rule: approval.RuleToolGone}},
 		"gone":                       {with(func(q *approval.Question) { q.Known = false }), approval.Verdict{Action: approval.Deny, Rule: approval.RuleToolGone}},
 	} {
 		if got := approval.Judge(tc.q); got != tc.want {

@@ -18,7 +18,8 @@ const (
 	RuleNewTool           = "new_tool"           // appeared after the first discovery
 	RuleAutoApproved      = "auto_approved"
 	RuleDisabled          = "tool_disabled"
-	RuleToolGone          = "tool_gone" // the server no longer offers it
+	RuleToolGone          = "tool_gone"          // the server no longer offers it
+	RuleRefused           = "definition_refused" // by an operator
 )
 
 // Question is what a verdict is made from: only facts that operators set or
@@ -28,6 +29,7 @@ type Question struct {
 	HighRisk    bool
 	Disabled    bool
 	Known       bool // the server offers the tool
+	Refused     bool // an operator refused its present definition
 	Accepted    bool // its present definition was accepted
 	EverSeen    bool // some definition of it was accepted before
 }
@@ -45,6 +47,8 @@ func Judge(q Question) Verdict {
 		return Verdict{Deny, RuleDisabled}
 	case !q.Known:
 		return Verdict{Deny, RuleToolGone}
+	case q.Refused:
+		return Verdict{Deny, RuleRefused}
 	case !q.Accepted && q.EverSeen:
 		return Verdict{Park, RuleDefinitionChanged}
 	case !q.Accepted:

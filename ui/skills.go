@@ -181,6 +181,8 @@ func (u *UI) toolRows(ctx context.Context, s *agent.Skill) ([]view.ToolRow, erro
 func toolBadges(status tool.PinStatus, settings agent.ToolSettings) []view.Badge {
 	var badges []view.Badge
 	switch {
+	case status.IsRefused():
+		badges = append(badges, view.Badge{Word: "refused", Icon: "rejected", Level: view.Danger})
 	case status.IsAccepted():
 	case status.Accepted.IsZero():
 		badges = append(badges, view.Badge{Word: "new tool", Icon: "new", Level: view.Warn})

@@ -161,7 +161,8 @@ const (
 type offer struct {
 	assigned assignedSkill
 	listing  tool.Listing
-	problem  *Problem // nil: it was listed
+	pins     map[string]tool.PinStatus // what an operator said of its definitions
+	problem  *Problem                  // nil: it was listed
 }
 
 // compose makes the catalogue of what was offered.
@@ -205,7 +206,8 @@ func (o offer) candidates() ([]candidate, []Problem) {
 	var found []candidate
 	for _, definition := range o.listing.Tools {
 		offered[definition.Name] = true
-		if skill.Tools[definition.Name].Disabled() || !skill.allows(definition.Name) {
+		if skill.Tools[definition.Name].Disabled() || !skill.allows(definition.Name) ||
+			o.pins[definition.Name].Refused == definition.Pin() {
 			continue
 		}
 		found = append(found, candidate{

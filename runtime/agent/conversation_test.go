@@ -214,7 +214,14 @@ func TestOperatorsActRemakesTheCatalogue(t *testing.T) {
 	if got := names(look()); !slices.Equal(got, []string{"mail__purge", "mail__send"}) {
 		t.Errorf("after the operator accepted: %v", got)
 	}
-	if n := w.count(`audit_events WHERE action = 'conversation.relisted'`); n != 3 {
+	check(t, w.RefuseTool(t.Context(), operator, mail.ID, "purge", entry.Current))
+	if got := names(look()); !slices.Equal(got, []string{"mail__send"}) {
+		t.Errorf("after the operator refused: %v", got)
+	}
+	if _, got := w.conversation("billing"); !slices.Equal(got, []string{"mail__send"}) {
+		t.Errorf("a new conversation after that: %v", got)
+	}
+	if n := w.count(`audit_events WHERE action = 'conversation.relisted'`); n != 4 {
 		t.Errorf("%d events", n)
 	}
 }

@@ -107,10 +107,14 @@ func (s *Service) offer(ctx context.Context, skill assignedSkill) offer {
 			listing, err = s.list(ctx, skill)
 		}
 	}
+	var pins map[string]tool.PinStatus
+	if err == nil {
+		pins, err = s.discovery.Statuses(ctx, skill.ID)
+	}
 	if err != nil {
 		return s.unlisted(ctx, skill, err)
 	}
-	return offer{assigned: skill, listing: listing}
+	return offer{assigned: skill, listing: listing, pins: pins}
 }
 
 func (s *Service) list(ctx context.Context, skill assignedSkill) (tool.Listing, error) {

@@ -184,8 +184,20 @@ func (s *Service) Reconnected(ctx context.Context, id uuid.UUID) error {
 // what the operator saw. Agents that have the skill get a new catalogue. Errors: tool.ErrNotFound,
 // tool.ErrNotCurrent.
 func (s *Service) AcceptTool(ctx context.Context, by audit.Actor, skillID uuid.UUID, toolName string, pin tool.Pin) error {
+	return s.settleTool(ctx, by, skillID, toolName, pin, s.discovery.Accept)
+}
+
+// RefuseTool says of a tool's present definition that no call of it is sent, and that no agent is offered it.
+// Otherwise it is as AcceptTool, which takes it back.
+func (s *Service) RefuseTool(ctx context.Context, by audit.Actor, skillID uuid.UUID, toolName string, pin tool.Pin) error {
+	return s.settleTool(ctx, by, skillID, toolName, pin, s.discovery.Refuse)
+}
+
+func (s *Service) settleTool(ctx context.Context, by audit.Actor, skillID uuid.UUID, toolName string, pin tool.Pin,
+	settle func(context.Context, pgx.Tx, uuid.UUID, string, tool.Pin, audit.Actor) error,
+) error {
 	return s.edit(ctx, by, false, func(e *edit) error {
-		if err := e.discovery.Accept(ctx, e.tx, skillID, toolName, pin, by); err != nil {
+		if err := settle(ctx, e.tx, skillID, toolName, pin, by); err != nil {
 			return err
 		}
 		e.changed = true

@@ -46,6 +46,7 @@ var may = map[string]string{
 	"POST /api/v1/skills/{name}/probe":               "o",
 	"GET /api/v1/skills/{name}/tools":                "or",
 	"POST /api/v1/skills/{name}/tools/{tool}/accept": "o",
+	"POST /api/v1/skills/{name}/tools/{tool}/refuse": "o",
 
 	"GET /api/v1/connections":                  "or", // their own, but operators any
 	"GET /api/v1/connections/{id}":             "or",

@@ -78,7 +78,7 @@ func TestNULInAddresses(t *testing.T) {
 		if method == http.MethodPost || method == http.MethodPatch {
 			body = `{}`
 		}
-		if strings.HasSuffix(path, "/accept") {
+		if strings.HasSuffix(path, "/accept") || strings.HasSuffix(path, "/refuse") {
 			body = `{"pin":"` + strings.Repeat("0", 64) + `"}`
 		}
 		if got := w.send(method, path, w.both, body); got.status != http.StatusNotFound && got.status != http.StatusUnprocessableEntity {

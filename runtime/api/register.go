@@ -41,6 +41,7 @@ func (a *API) registerAll() error {
 		on(a, "probeSkill", a.probeSkill),
 		on(a, "listSkillTools", a.listSkillTools),
 		on(a, "acceptTool", a.acceptTool),
+		on(a, "refuseTool", a.refuseTool),
 		on(a, "connectSkill", a.connectSkill),
 		on(a, "listConnections", a.listConnections),
 		on(a, "getConnection", a.getConnection),

@@ -34,7 +34,7 @@ func registryProblem(err error) *Problem {
 		return problem(http.StatusNotFound, CodeNotFound, "the skill offers no such tool")
 	case errors.Is(err, tool.ErrNotCurrent):
 		return problem(http.StatusConflict, CodeStateConflict,
-			"the skill's server offers another definition by now; look at it and accept its pin")
+			"the skill's server offers another definition by now; look at it before you accept or refuse it")
 	}
 	return nil
 }

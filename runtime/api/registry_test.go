@@ -150,6 +150,14 @@ func TestSkillTools(t *testing.T) {
 	accept := func(pin any) answer {
 		return w.post("skills/files/tools/write/accept", w.operator, fmt.Sprintf(`{"pin":%q}`, pin))
 	}
+	refuse := func(pin any) answer {
+		return w.post("skills/files/tools/write/refuse", w.operator, fmt.Sprintf(`{"pin":%q}`, pin))
+	}
+	refuse("x").problem(t, 422, "invalid_request")
+	refuse(changed["accepted_pin"]).problem(t, 409, "state_conflict")
+	if v := refuse(changed["pin"]).want(t, 200); v["state"] != "refused" || v["accepted_definition"] == nil {
+		t.Errorf("refused: %v", v)
+	}
 	accept("x").problem(t, 422, "invalid_request")
 	accept(changed["accepted_pin"]).problem(t, 409, "state_conflict")
 	w.post("skills/files/tools/nothing/accept", w.operator, fmt.Sprintf(`{"pin":%q}`, changed["pin"])).problem(t, 404, "not_found")

@@ -152,6 +152,7 @@ func registryRoutes() []route {
 		to("probeSkill", "POST skills/{name}/probe", "Connect to a skill's server and list its tools, step by step", operators()),
 		to("listSkillTools", "GET skills/{name}/tools", "Tools that a skill's server offers, with their pins", both()),
 		to("acceptTool", "POST skills/{name}/tools/{tool}/accept", "Accept a tool's present definition", operators()),
+		to("refuseTool", "POST skills/{name}/tools/{tool}/refuse", "Refuse a tool's present definition: no call of it is sent", operators()),
 
 		to("listAssignments", "GET assignments", "Which agent may use which skill", both()),
 		to("assign", "POST assignments", "Let an agent use a skill, or change how", operators()).creating(),

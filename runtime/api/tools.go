@@ -10,6 +10,9 @@ import (
 	"slices"
 	"time"
 
+	"github.com/google/uuid"
+
+	"github.com/holdpoint/holdpoint/internal/audit"
 	"github.com/holdpoint/holdpoint/runtime/agent"
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
@@ -17,11 +20,11 @@ import (
 // SkillTool is one tool that a skill's server offers, or offered.
 type SkillTool struct {
 	Name        string             `json:"name" doc:"The skill's own name of it."`
-	State       string             `json:"state" enum:"accepted,changed,new,removed" doc:"Calls of changed and new tools are parked until an operator accepts the definition."`
+	State       string             `json:"state" enum:"accepted,changed,new,refused,removed" doc:"Calls of changed and new tools are parked until an operator accepts the definition; those of refused ones are denied."`
 	Pin         string             `json:"pin" doc:"Digest of the definition that the server offers, in hex."`
 	AcceptedPin *string            `json:"accepted_pin" doc:"Digest of the definition that was accepted."`
 	Definition  json.RawMessage    `json:"definition" doc:"As the server wrote it."`
-	Accepted    json.RawMessage    `json:"accepted_definition" doc:"Of changed tools: what was accepted; else null."`
+	Accepted    json.RawMessage    `json:"accepted_definition" doc:"Of changed and refused tools: what was accepted, where that is another; else null."`
 	Settings    agent.ToolSettings `json:"settings" doc:"What an operator says of it."`
 }
 
@@ -29,6 +32,8 @@ func stateOf(s tool.PinStatus) string {
 	switch {
 	case !s.Known:
 		return "removed"
+	case s.IsRefused():
+		return "refused"
 	case s.Accepted.IsZero():
 		return "new"
 	case s.Current != s.Accepted:
@@ -73,7 +78,7 @@ func newSkillTool(name string, s tool.PinStatus, definitions map[tool.Pin]tool.D
 	if !s.Accepted.IsZero() {
 		view.AcceptedPin = orNull(s.Accepted.String())
 	}
-	if view.State == "changed" {
+	if s.Known && !s.Accepted.IsZero() && s.Accepted != s.Current {
 		view.Accepted = definitions[s.Accepted].Raw()
 	}
 	return view
@@ -106,7 +111,7 @@ func (a *API) refresh(ctx context.Context, skill *agent.Skill) error {
 	return err
 }
 
-type acceptToolInput struct {
+type settleToolInput struct {
 	ByName
 	Tool string `path:"tool"`
 	Body struct {
@@ -114,7 +119,17 @@ type acceptToolInput struct {
 	} `nameHint:"AcceptRequest"`
 }
 
-func (a *API) acceptTool(ctx context.Context, input *acceptToolInput) (*bodyOutput[SkillTool], error) {
+func (a *API) acceptTool(ctx context.Context, input *settleToolInput) (*bodyOutput[SkillTool], error) {
+	return a.settleTool(ctx, input, a.agents.AcceptTool)
+}
+
+func (a *API) refuseTool(ctx context.Context, input *settleToolInput) (*bodyOutput[SkillTool], error) {
+	return a.settleTool(ctx, input, a.agents.RefuseTool)
+}
+
+func (a *API) settleTool(ctx context.Context, input *settleToolInput,
+	settle func(context.Context, audit.Actor, uuid.UUID, string, tool.Pin) error,
+) (*bodyOutput[SkillTool], error) {
 	skill, err := a.skill(ctx, input.Name)
 	if err != nil {
 		return nil, err
@@ -126,7 +141,7 @@ func (a *API) acceptTool(ctx context.Context, input *acceptToolInput) (*bodyOutp
 	if err := storable("path.tool", input.Tool); err != nil {
 		return nil, err
 	}
-	if err := a.agents.AcceptTool(ctx, callerOf(ctx).actor(), skill.ID, input.Tool, pin); err != nil {
+	if err := settle(ctx, callerOf(ctx).actor(), skill.ID, input.Tool, pin); err != nil {
 		return nil, err
 	}
 	status, err := a.discovery.Status(ctx, skill.ID, input.Tool)

@@ -157,6 +157,10 @@ func TestDispatchChecksAgain(t *testing.T) {
 			check(w.t, err)
 			w.discovery.ListChanged(skill.ID)
 		}, call.CodeDefinitionChanged},
+		"refusal": {func(w *world) {
+			entry := w.submission("files__write", `{}`).Entry
+			check(w.t, w.agents.RefuseTool(w.t.Context(), audit.Person(w.reviewer), entry.SkillID, "write", entry.Tool.Pin()))
+		}, call.CodeDefinitionChanged},
 		"assignment": {func(w *world) { w.apply(`{"agents":[{"name":"billing","skills":[{"skill":"open"}]}]}`) }, call.CodeAssignmentRevoked},
 		"tool list": {func(w *world) {
 			w.apply(`{"agents":[{"name":"billing","skills":[{"skill":"files","tools":["echo"]}]}]}`)
@@ -212,6 +216,42 @@ func TestUnacceptedDefinitionParksAutoApproved(t *testing.T) {
 	check(t, w.agents.AcceptTool(t.Context(), audit.Person(w.reviewer), sub.Entry.SkillID, "echo", later.Entry.Tool.Pin()))
 	if ticket := w.submit("open__echo", `{"again":true}`); ticket.Status != call.Executing {
 		t.Fatalf("after the change was accepted a call is %s", ticket.Status)
+	}
+}
+
+func TestRefusedDefinitionIsDenied(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	sub := w.submission("open__echo", `{}`)
+	skill, pin := sub.Entry.SkillID, sub.Entry.Tool.Pin()
+	refuse := func(pin tool.Pin) {
+		t.Helper()
+		check(t, w.agents.RefuseTool(t.Context(), audit.Person(w.reviewer), skill, "echo", pin))
+	}
+	submitted := func() call.Ticket {
+		t.Helper()
+		ticket, err := w.calls.Submit(t.Context(), sub) // by a catalogue that still has the tool
+		check(t, err)
+		return ticket
+	}
+	refuse(pin)
+	ticket := submitted()
+	if c := w.wait(ticket.ID); c.Status != call.Denied || c.Code != call.CodeDefinitionChanged || !strings.Contains(c.Message, "refused") {
+		t.Errorf("a call of a refused tool is %s, %s: %s", c.Status, c.Code, c.Message)
+	}
+	w.source.setTools(writeTool, strings.Replace(echoTool, `"name"`, `"description":"now different","name"`, 1))
+	w.discovery.ListChanged(skill)
+	changed := w.submission("open__echo", `{}`).Entry.Tool.Pin()
+	if ticket := submitted(); ticket.Status != call.Parked {
+		t.Errorf("a call of another definition is %s", ticket.Status)
+	}
+	refuse(changed)
+	if n := len(w.source.arrivals()); n != 0 {
+		t.Errorf("%d calls arrived", n)
+	}
+	check(t, w.agents.AcceptTool(t.Context(), audit.Person(w.reviewer), skill, "echo", changed))
+	if ticket := submitted(); ticket.Status != call.Executing {
+		t.Errorf("after the refusal was taken back a call is %s", ticket.Status)
 	}
 }
 

@@ -168,6 +168,9 @@ func (s *Service) recheckPin(ctx context.Context, c *Call, server tool.Server, s
 	if pins.Current != c.Pin {
 		return denied(CodeDefinitionChanged, "the tool's definition changed after this call was made"), nil
 	}
+	if pins.IsRefused() {
+		return denied(CodeDefinitionChanged, definitionRefused), nil
+	}
 	return nil, nil
 }
 

@@ -83,6 +83,7 @@ func (s *Service) judge(ctx context.Context, sub *Submission, skill *agent.Skill
 		HighRisk:    settings.Risk != "",
 		Disabled:    settings.Disabled(),
 		Known:       pins.Known,
+		Refused:     pins.IsRefused(),
 		Accepted:    pins.Known && pins.Current == pins.Accepted,
 		EverSeen:    !pins.Accepted.IsZero(),
 	})
@@ -196,11 +197,16 @@ func (c *Call) envelope() approval.Envelope {
 }
 
 func denial(rule string) (code, message string) {
-	if rule == approval.RuleToolGone {
+	switch rule {
+	case approval.RuleToolGone:
 		return CodeDefinitionChanged, "the skill server no longer offers this tool"
+	case approval.RuleRefused:
+		return CodeDefinitionChanged, definitionRefused
 	}
 	return CodeToolDisabled, "an operator switched this tool off"
 }
+
+const definitionRefused = "an operator refused the tool's present definition"
 
 func listProblems(problems []tool.Problem) string {
 	lines := make([]string, len(problems))

@@ -19,8 +19,12 @@ import (
 type PinStatus struct {
 	Current  Pin  // the definition that the server offered last
 	Accepted Pin  // the one that was accepted; zero: none ever was
+	Refused  Pin  // the one that an operator refused; zero: none
 	Known    bool // the server offers the tool now
 }
+
+// IsRefused reports whether an operator refused the definition that the server offers: no call of it is sent.
+func (s PinStatus) IsRefused() bool { return s.Known && s.Current == s.Refused }
 
 // IsAccepted reports whether the tool is offered as it was accepted.
 func (s PinStatus) IsAccepted() bool { return s.Known && s.Current == s.Accepted }
@@ -54,7 +58,7 @@ func compare(known map[string]PinStatus, tools []Definition, partial, acceptNew 
 		was := known[tool.Name]
 		found := change{tool.Name, was.Current, tool.pin}
 		switch {
-		case was.Accepted.IsZero() && acceptNew:
+		case was.Accepted.IsZero() && acceptNew && was.Refused != tool.pin:
 			c.accepted = append(c.accepted, found)
 		case was.Known && was.Current == tool.pin:
 		case was.Accepted == tool.pin:
@@ -113,19 +117,20 @@ func (d *Discovery) record(ctx context.Context, tx pgx.Tx, attempt Attempt, tool
 }
 
 func readPins(ctx context.Context, db querier, skillID uuid.UUID) (map[string]PinStatus, error) {
-	rows, err := db.Query(ctx, `SELECT name, current_pin, accepted_pin, removed_at IS NULL FROM skill_tools
+	rows, err := db.Query(ctx, `SELECT name, current_pin, accepted_pin, refused_pin, removed_at IS NULL FROM skill_tools
 		WHERE skill_id = $1`, skillID)
 	if err != nil {
 		return nil, fmt.Errorf("read pins of skill %s: %w", skillID, err)
 	}
 	pins := map[string]PinStatus{}
 	var name string
-	var current, accepted []byte
+	var current, accepted, refused []byte
 	var status PinStatus
-	_, err = pgx.ForEachRow(rows, []any{&name, &current, &accepted, &status.Known}, func() error {
-		var errs [2]error
+	_, err = pgx.ForEachRow(rows, []any{&name, &current, &accepted, &refused, &status.Known}, func() error {
+		var errs [3]error
 		status.Current, errs[0] = storedPin(current)
 		status.Accepted, errs[1] = storedPin(accepted)
+		status.Refused, errs[2] = storedPin(refused)
 		pins[name] = status
 		return errors.Join(errs[:]...)
 	})

@@ -8,9 +8,6 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
-
-	"github.com/holdpoint/holdpoint/internal/audit"
-	"github.com/holdpoint/holdpoint/internal/registry"
 )
 
 // querier reads: the pool or a transaction.
@@ -44,7 +41,8 @@ func (d *Discovery) Accepted(ctx context.Context, skillID uuid.UUID) ([]Definiti
 	}
 	var pins []Pin
 	for _, name := range slices.Sorted(maps.Keys(statuses)) {
-		if status := statuses[name]; status.Known && !status.Accepted.IsZero() {
+		status := statuses[name]
+		if status.Known && !status.IsRefused() && !status.Accepted.IsZero() && status.Accepted != status.Refused {
 			pins = append(pins, status.Accepted)
 		}
 	}
@@ -57,56 +55,6 @@ func (d *Discovery) Accepted(ctx context.Context, skillID uuid.UUID) ([]Definiti
 		accepted[i] = found[pin]
 	}
 	return accepted, nil
-}
-
-// Accept makes a tool's present definition the accepted one, in tx. The pin
-// is what the operator saw: [ErrNotCurrent] when the server offers something else by
-// now, [ErrNotFound] when there is no such tool. Accepting what was accepted does nothing.
-// The caller drops its memory after the commit, see [Discovery.Invalidate].
-func (d *Discovery) Accept(ctx context.Context, tx pgx.Tx, skillID uuid.UUID, toolName string, pin Pin, by audit.Actor) error {
-	if err := accept(ctx, tx, skillID, toolName, pin, by); err != nil {
-		return fmt.Errorf("accept tool %q of skill %s: %w", toolName, skillID, err)
-	}
-	return nil
-}
-
-func accept(ctx context.Context, tx pgx.Tx, skillID uuid.UUID, toolName string, pin Pin, by audit.Actor) error {
-	rows, err := tx.Query(ctx, `SELECT current_pin, accepted_pin FROM skill_tools
-		WHERE skill_id = $1 AND name = $2 AND removed_at IS NULL FOR UPDATE`, skillID, toolName)
-	if err != nil {
-		return err
-	}
-	var stored, before []byte
-	found := false
-	if _, err := pgx.ForEachRow(rows, []any{&stored, &before}, func() error { found = true; return nil }); err != nil {
-		return err
-	}
-	if !found {
-		return ErrNotFound
-	}
-	current, err := storedPin(stored)
-	if err != nil {
-		return err
-	}
-	accepted, err := storedPin(before)
-	if err != nil || accepted == pin && current == pin {
-		return err
-	}
-	if current != pin {
-		return ErrNotCurrent
-	}
-	_, err = tx.Exec(ctx, `UPDATE skill_tools SET accepted_pin = current_pin WHERE skill_id = $1 AND name = $2`,
-		skillID, toolName)
-	if err != nil {
-		return err
-	}
-	if err := audit.Write(ctx, tx, audit.Event{
-		Actor: by, Action: "tool.accepted", Subject: skillID,
-		Data: map[string]any{"tool": toolName, "pin": pin.String(), "before": accepted.String()},
-	}); err != nil {
-		return err
-	}
-	return registry.Notify(ctx, tx)
 }
 
 // Definition returns the definition with a pin. [ErrNotFound] when none was ever stored.

@@ -139,7 +139,8 @@ func TestSkillAccept(t *testing.T) {
 	t.Parallel()
 	f := newFake(t).answer("GET /api/v1/skills/files/tools", `{"items":[{"name":"write","state":"changed","pin":"p2","accepted_pin":"p1",`+
 		`"definition":{"name":"new \u001b"},"accepted_definition":{"name":"old"}}]}`).
-		answer("POST /api/v1/skills/files/tools/write/accept", `{}`)
+		answer("POST /api/v1/skills/files/tools/write/accept", `{}`).
+		answer("POST /api/v1/skills/files/tools/write/refuse", `{}`)
 	got := f.run("skill", "accept", "files", "write").want(t, 0)
 	contains(t, "stderr", got.stderr, `"old"`, `"new \u001b"`)
 	if f.sent() != `{"pin":"p2"}` {
@@ -150,6 +151,10 @@ func TestSkillAccept(t *testing.T) {
 		t.Errorf("sent %s", f.sent())
 	}
 	f.run("skill", "accept", "files", "nothing").want(t, 1)
+	contains(t, "stdout", f.run("skill", "refuse", "files", "write").want(t, 0).stdout, "Refused p2.")
+	if f.sent() != `{"pin":"p2"}` {
+		t.Errorf("sent %s", f.sent())
+	}
 }
 
 func TestSkillProbe(t *testing.T) {
@@ -163,7 +168,7 @@ func TestHelp(t *testing.T) {
 	t.Parallel()
 	for _, command := range []string{
 		"apply", "agent list", "agent key create", "agent key list", "agent key revoke", "skill list", "skill tools",
-		"skill accept", "skill probe", "token create", "token list", "token revoke", "tools", "call", "approvals list",
+		"skill accept", "skill refuse", "skill probe", "token create", "token list", "token revoke", "tools", "call", "approvals list",
 		"approvals show", "approvals approve", "approvals reject", "calls list", "calls show", "calls cancel", "calls resolve",
 		"connections list", "connections connect", "connections disconnect", "people list", "people link", "people unlink",
 		"migrate", "doctor", "version",

@@ -13,7 +13,7 @@ import (
 
 func newSkillCmd(e *Env) *cobra.Command {
 	return group("skill", "Skills and their tools",
-		newSkillListCmd(e), newSkillToolsCmd(e), newSkillAcceptCmd(e), newSkillProbeCmd(e))
+		newSkillListCmd(e), newSkillToolsCmd(e), newSkillAcceptCmd(e), newSkillRefuseCmd(e), newSkillProbeCmd(e))
 }
 
 type skillRow struct {
@@ -121,7 +121,7 @@ func newSkillToolsCmd(e *Env) *cobra.Command {
 		Long: `List the tools that a skill's server offers, with their pins.
 
 Calls of a tool that is "new" or "changed" are parked, even those of an auto-approved skill, until
-an operator accepts its definition.`,
+an operator accepts its definition. Those of a "refused" one are denied.`,
 		Example: "  holdpoint skill tools files --refresh",
 		Args:    usage(cobra.ExactArgs(1)), ValidArgsFunction: e.completeNames("skills"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -150,13 +150,33 @@ func newSkillAcceptCmd(e *Env) *cobra.Command {
 new. Without --pin the definition is fetched, shown, and accepted as it was shown.`,
 		Example: "  holdpoint skill accept files write_file --pin 5f0c…",
 		Args:    usage(cobra.ExactArgs(2)), ValidArgsFunction: e.completeNames("skills"),
-		RunE: func(cmd *cobra.Command, args []string) error { return e.acceptTool(cmd, args[0], args[1], pin) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return e.settleTool(cmd, args[0], args[1], pin, "accept", "Accepted")
+		},
 	}
 	cmd.Flags().StringVar(&pin, "pin", "", "of the definition that you looked at")
 	return cmd
 }
 
-func (e *Env) acceptTool(cmd *cobra.Command, skill, name, pin string) error {
+func newSkillRefuseCmd(e *Env) *cobra.Command {
+	var pin string
+	cmd := &cobra.Command{
+		Use: "refuse SKILL TOOL", Short: "Refuse the present definition of a tool",
+		Long: `Refuse the present definition of a tool: while its server offers that, no call of it is sent and no
+agent is offered it. Accepting it takes this back. Without --pin the definition is fetched, shown,
+and refused as it was shown.`,
+		Example: "  holdpoint skill refuse files write_file --pin 5f0c…",
+		Args:    usage(cobra.ExactArgs(2)), ValidArgsFunction: e.completeNames("skills"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return e.settleTool(cmd, args[0], args[1], pin, "refuse", "Refused")
+		},
+	}
+	cmd.Flags().StringVar(&pin, "pin", "", "of the definition that you looked at")
+	return cmd
+}
+
+// settleTool accepts or refuses the present definition of a tool.
+func (e *Env) settleTool(cmd *cobra.Command, skill, name, pin, verb, done string) error {
 	path := "skills/" + client.Segment(skill) + "/tools"
 	if pin == "" {
 		text, err := e.get(cmd.Context(), path, nil)
@@ -177,14 +197,14 @@ func (e *Env) acceptTool(cmd *cobra.Command, skill, name, pin string) error {
 			return fmt.Errorf("the skill %s offers no tool %q", skill, name)
 		}
 	}
-	text, err := e.post(cmd.Context(), path+"/"+client.Segment(name)+"/accept", map[string]string{"pin": pin})
+	text, err := e.post(cmd.Context(), path+"/"+client.Segment(name)+"/"+verb, map[string]string{"pin": pin})
 	if err != nil {
 		return err
 	}
 	if e.json {
 		return e.printJSON(text)
 	}
-	return write(e.Stdout, "Accepted "+cell(pin)+".\n")
+	return write(e.Stdout, done+" "+cell(pin)+".\n")
 }
 
 func (e *Env) showDefinition(tool skillTool) {
