@@ -12,6 +12,7 @@ CREATE TABLE person_sessions (
     person_id        uuid NOT NULL REFERENCES people,
     method           text NOT NULL,   -- oidc, link, token
     roles            text[] NOT NULL DEFAULT '{}',  -- of a one-time link, which is used up
+    token_id         uuid REFERENCES person_tokens,  -- by which it was begun, and with which it ends
     client           text NOT NULL,   -- the browser, as it calls itself
     authenticated_at timestamptz NOT NULL DEFAULT holdpoint_now(),  -- when the person proved who they are
     created_at       timestamptz NOT NULL DEFAULT holdpoint_now(),

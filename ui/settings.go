@@ -44,8 +44,8 @@ func aboutPerson(access identity.Access) []view.Fact {
 		facts = append(facts, view.Fact{Name: "E-mail", Text: access.Person.Email})
 	}
 	teams := "none"
-	if len(access.Teams) > 0 {
-		teams = strings.Join(access.Teams, ", ")
+	if len(access.Person.Teams) > 0 {
+		teams = strings.Join(access.Person.Teams, ", ")
 	}
 	return append(facts, view.Fact{Name: "Roles", Text: roleWords(access)}, view.Fact{Name: "Teams", Text: teams})
 }
@@ -68,13 +68,14 @@ func theme(text string) view.Theme {
 	switch t := view.Theme(text); t {
 	case view.ThemeLight, view.ThemeDark:
 		return t
+	default:
+		return view.ThemeSystem
 	}
-	return view.ThemeSystem
 }
 
 // setTheme keeps the theme in this browser; it is nothing that a server has to know.
 func (u *UI) setTheme(w http.ResponseWriter, r *http.Request) {
-	cookie := &http.Cookie{
+	cookie := &http.Cookie{ //nolint:gosec // G124: Secure where the dashboard is served over https
 		Name: themeCookie, Value: string(theme(r.PostFormValue("theme"))), Path: "/", MaxAge: int(themeKept.Seconds()),
 		HttpOnly: true, SameSite: http.SameSiteLaxMode, Secure: strings.HasPrefix(u.cfg.PublicURL, "https:"),
 	}

@@ -23,10 +23,13 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
+// issuer is the identity provider that is configured.
+const issuer = "https://login.example.com"
+
 func service(t *testing.T, db *postgres.DB, bootstrap string) *identity.Service {
 	t.Helper()
 	s, err := identity.New(identity.Config{
-		Pool: db.Pool(), BootstrapToken: bootstrap, Logger: slog.New(slog.DiscardHandler), Now: time.Now,
+		Pool: db.Pool(), BootstrapToken: bootstrap, Issuers: []string{issuer}, Logger: slog.New(slog.DiscardHandler), Now: time.Now,
 	})
 	if err != nil {
 		t.Fatal(err)

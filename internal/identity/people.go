@@ -20,10 +20,11 @@ type querier interface {
 	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
 }
 
-const personColumns = `p.id, p.issuer, p.subject, p.name, coalesce(p.email, ''), p.created_at`
+const personColumns = `p.id, p.issuer, p.subject, p.name, coalesce(p.email, ''), p.created_at,
+	ARRAY(SELECT DISTINCT unnest(p.claimed_teams || p.granted_teams) ORDER BY 1)`
 
 func (p *Person) targets() []any {
-	return []any{&p.ID, &p.Issuer, &p.Subject, &p.Name, &p.Email, &p.CreatedAt}
+	return []any{&p.ID, &p.Issuer, &p.Subject, &p.Name, &p.Email, &p.CreatedAt, &p.Teams}
 }
 
 func scanPerson(row pgx.CollectableRow) (Person, error) {
@@ -96,6 +97,15 @@ func (s *Service) localPerson(ctx context.Context, by audit.Actor, name string) 
 		return err
 	})
 	return person, err
+}
+
+// blocked reports whether an operator blocked a person.
+func (s *Service) blocked(ctx context.Context, id uuid.UUID) (bool, error) {
+	rows, err := s.pool.Query(ctx, `SELECT EXISTS (SELECT FROM people WHERE id = $1 AND blocked_at IS NOT NULL)`, id)
+	if err != nil {
+		return false, fmt.Errorf("check person %s: %w", id, err)
+	}
+	return pgx.CollectExactlyOneRow(rows, pgx.RowTo[bool])
 }
 
 func findPerson(ctx context.Context, db querier, name string) (Person, error) {

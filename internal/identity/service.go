@@ -1,7 +1,7 @@
-// Package identity owns people: who they are, their roles, their personal
-// tokens and their one-time ways into the dashboard (the tables people,
-// person_tokens, sign_in_links, person_links). It does not own agents and their keys, nor the
-// browser's sessions.
+// Package identity owns people: who they are, their roles and teams, their personal
+// tokens, their one-time ways into the dashboard, and which browsers they are signed in with (the tables people,
+// person_tokens, sign_in_links, person_links, person_sessions). It does not own agents and their keys, nor
+// what a browser's cookie stands for.
 package identity
 
 import (
@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync"
 	"time"
 
 	"github.com/google/uuid"
@@ -28,8 +29,10 @@ type Config struct {
 	// BootstrapToken, of any length, authenticates the local person
 	// bootstrap as operator and reviewer. Empty: there is none.
 	BootstrapToken string
-	Logger         *slog.Logger
-	Now            func() time.Time // times what is remembered, nothing else
+	// Issuers of the identity providers that are configured: their people can sign in.
+	Issuers []string
+	Logger  *slog.Logger
+	Now     func() time.Time // times what is remembered, nothing else
 }
 
 // Service knows people and their credentials. It is safe for concurrent use.
@@ -37,8 +40,14 @@ type Service struct {
 	pool      *pgxpool.Pool
 	log       *slog.Logger
 	bootstrap *secret.Hash // nil: no bootstrap token
+	issuers   []string
 	access    *registry.Memory[secret.Hash, Access]
+	sessions  *registry.Memory[uuid.UUID, Access]
+	eligible  *registry.Memory[Role, []Eligible]
 	links     *registry.Memory[struct{}, map[uuid.UUID]uuid.UUID]
+
+	mu      sync.Mutex
+	changed chan struct{} // closed at the next change
 }
 
 // New makes a Service.
@@ -46,8 +55,10 @@ func New(cfg Config) (*Service, error) {
 	if cfg.Pool == nil || cfg.Logger == nil || cfg.Now == nil {
 		return nil, errors.New("identity: Pool, Logger and Now are required")
 	}
-	s := &Service{pool: cfg.Pool, log: cfg.Logger}
+	s := &Service{pool: cfg.Pool, log: cfg.Logger, issuers: append([]string{}, cfg.Issuers...), changed: make(chan struct{})}
 	s.access = registry.NewMemory[secret.Hash](registry.Config[Access]{TTL: registry.SafetyNet, Now: cfg.Now})
+	s.sessions = registry.NewMemory[uuid.UUID](registry.Config[Access]{TTL: registry.SafetyNet, Now: cfg.Now})
+	s.eligible = registry.NewMemory[Role](registry.Config[[]Eligible]{TTL: registry.SafetyNet, Now: cfg.Now})
 	s.links = registry.NewMemory[struct{}](registry.Config[map[uuid.UUID]uuid.UUID]{TTL: registry.SafetyNet, Now: cfg.Now})
 	if cfg.BootstrapToken != "" {
 		hash := secret.HashOf(cfg.BootstrapToken)
@@ -61,12 +72,27 @@ func New(cfg Config) (*Service, error) {
 // notice of [registry.Channel].
 func (s *Service) Invalidate() {
 	s.access.Drop()
+	s.sessions.Drop()
+	s.eligible.Drop()
 	s.links.Drop()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	close(s.changed)
+	s.changed = make(chan struct{})
+}
+
+// Changed is closed at the next change of what anybody's credentials allow, or what may be one.
+func (s *Service) Changed() <-chan struct{} {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.changed
 }
 
 // Close ends what runs in the background.
 func (s *Service) Close() {
 	s.access.Close()
+	s.sessions.Close()
+	s.eligible.Close()
 	s.links.Close()
 }
 
@@ -103,7 +129,7 @@ func (s *Service) Recheck(ctx context.Context, credential string) (Access, error
 func (s *Service) loadToken(ctx context.Context, hash secret.Hash) (Access, error) {
 	rows, err := s.pool.Query(ctx, `SELECT `+tokenColumns+`
 		FROM person_tokens t JOIN people p ON p.id = t.person_id
-		WHERE t.secret_hash = $1 AND t.revoked_at IS NULL`, hash[:])
+		WHERE t.secret_hash = $1 AND t.revoked_at IS NULL AND p.blocked_at IS NULL`, hash[:])
 	if err != nil {
 		return Access{}, fmt.Errorf("authenticate person: %w", err)
 	}
@@ -114,13 +140,16 @@ func (s *Service) loadToken(ctx context.Context, hash secret.Hash) (Access, erro
 	if err != nil {
 		return Access{}, fmt.Errorf("authenticate person: %w", err)
 	}
-	return Access{Person: token.Person, Roles: token.Roles, Agents: token.Agents, Credential: hex.EncodeToString(hash[:])}, nil
+	return Access{Person: token.Person, Roles: token.Roles, Agents: token.Agents, Credential: hex.EncodeToString(hash[:]), token: token.ID}, nil
 }
 
 func (s *Service) loadBootstrap(ctx context.Context, _ secret.Hash) (Access, error) {
 	person, err := s.localPerson(ctx, audit.System(), Bootstrap)
 	if err != nil {
 		return Access{}, fmt.Errorf("authenticate bootstrap: %w", err)
+	}
+	if blocked, err := s.blocked(ctx, person.ID); err != nil || blocked {
+		return Access{}, errors.Join(err, ErrUnauthenticated)
 	}
 	return Access{Person: person, Roles: []Role{Operator, Reviewer}, Agents: []string{AnyAgent}, Credential: Bootstrap}, nil
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/holdpoint/holdpoint/internal/audit"
 	"github.com/holdpoint/holdpoint/internal/postgres"
+	"github.com/holdpoint/holdpoint/internal/registry"
 	"github.com/holdpoint/holdpoint/internal/secret"
 )
 
@@ -36,14 +37,19 @@ func (s *Service) CreateSignInLink(ctx context.Context, name string, roles []Rol
 		if err != nil {
 			return err
 		}
-		return audit.Write(ctx, tx, audit.Event{
+		err = audit.Write(ctx, tx, audit.Event{
 			Actor: audit.System(), Action: "sign_in_link.created", Subject: person.ID,
 			Data: map[string]any{"roles": roles, "hint": c.Hint},
 		})
+		if err != nil {
+			return err
+		}
+		return registry.Notify(ctx, tx)
 	})
 	if err != nil {
 		return "", fmt.Errorf("create sign-in link for %s: %w", name, err)
 	}
+	s.Invalidate()
 	return c.Secret, nil
 }
 
@@ -74,6 +80,7 @@ func useLink(ctx context.Context, tx pgx.Tx, hash secret.Hash) (Access, error) {
 	var access Access
 	err := tx.QueryRow(ctx, `UPDATE sign_in_links SET used_at = holdpoint_now()
 		WHERE secret_hash = $1 AND used_at IS NULL AND expires_at > holdpoint_now()
+			AND person_id IN (SELECT id FROM people WHERE blocked_at IS NULL)
 		RETURNING person_id, roles`, hash[:]).Scan(&person, &access.Roles)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return Access{}, ErrUnauthenticated

@@ -48,14 +48,19 @@ func (s *Service) CreateToken(ctx context.Context, by uuid.UUID, name string, ro
 		if err != nil {
 			return err
 		}
-		return audit.Write(ctx, tx, audit.Event{
+		err = audit.Write(ctx, tx, audit.Event{
 			Actor: actor(by), Action: "token.created", Subject: person.ID,
 			Data: map[string]any{"token": id, "hint": c.Hint, "roles": roles, "agents": agents},
 		})
+		if err != nil {
+			return err
+		}
+		return registry.Notify(ctx, tx)
 	})
 	if err != nil {
 		return uuid.Nil, "", fmt.Errorf("create token for %s: %w", name, err)
 	}
+	s.Invalidate()
 	return id, c.Secret, nil
 }
 

@@ -40,6 +40,8 @@ type Person struct {
 	Name      string
 	Email     string
 	CreatedAt time.Time
+	// Teams whose calls they look at first: those that their last sign-in named and those that an operator gave them.
+	Teams []string
 }
 
 // LocalIssuer is the issuer of people that Holdpoint itself knows: those of
@@ -55,12 +57,15 @@ const Bootstrap = "bootstrap"
 type Access struct {
 	Person Person
 	Roles  []Role
-	Teams  []string // whose calls they look at first
 	// Agents the person may act as, by name; AnyAgent is every one.
 	Agents []string
 	// Credential names what was authenticated with, for [Service.Recheck]. It is no
 	// secret. Empty for a sign-in link, which is used up.
 	Credential string
+	// Session is the browser's session that it comes from; uuid.Nil: from none.
+	Session uuid.UUID
+
+	token uuid.UUID // the personal token that it comes from
 }
 
 // AnyAgent stands for every agent, those to come included.

@@ -1,0 +1,58 @@
+package identity
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/holdpoint/holdpoint/internal/audit"
+)
+
+// Eligible is somebody who has a role now, or gets it by signing in with what they have.
+type Eligible struct {
+	Person uuid.UUID
+	Teams  []string
+}
+
+// Reviewers are all who may decide now, or could sign in and decide. From memory; callers do not change it.
+func (s *Service) Reviewers(ctx context.Context) ([]Eligible, error) {
+	return s.eligible.Get(ctx, Reviewer, func(ctx context.Context) ([]Eligible, error) {
+		if s.bootstrap != nil { // its person may not have come yet
+			if _, err := s.localPerson(ctx, audit.System(), Bootstrap); err != nil {
+				return nil, fmt.Errorf("list reviewers: %w", err)
+			}
+		}
+		return s.holders(ctx, s.pool, Reviewer)
+	})
+}
+
+// holders are the people who have a role by whatever they can use: an identity provider that is configured, the bootstrap
+// token, a personal token, a session that a link began, or a link that nobody used yet.
+func (s *Service) holders(ctx context.Context, db querier, role Role) ([]Eligible, error) {
+	rows, err := db.Query(ctx, `
+		SELECT p.id, ARRAY(SELECT DISTINCT unnest(p.claimed_teams || p.granted_teams) ORDER BY 1)
+		FROM people p
+		WHERE p.blocked_at IS NULL AND (
+			p.issuer = ANY($2) AND $1 = ANY(p.claimed_roles || p.granted_roles)
+			OR $3 AND p.issuer = $4 AND p.subject = $5
+			OR EXISTS (SELECT FROM person_tokens t WHERE t.person_id = p.id AND t.revoked_at IS NULL AND $1 = ANY(t.roles))
+			OR EXISTS (SELECT FROM person_sessions s WHERE s.person_id = p.id AND s.method = 'link' AND s.revoked_at IS NULL
+				AND s.expires_at > holdpoint_now() AND $1 = ANY(s.roles || p.claimed_roles || p.granted_roles))
+			OR EXISTS (SELECT FROM sign_in_links l WHERE l.person_id = p.id AND l.used_at IS NULL
+				AND l.expires_at > holdpoint_now() AND $1 = ANY(l.roles || p.claimed_roles || p.granted_roles)))
+		ORDER BY p.id`, role, s.issuers, s.bootstrap != nil, LocalIssuer, Bootstrap)
+	if err != nil {
+		return nil, fmt.Errorf("list holders of role %s: %w", role, err)
+	}
+	found, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (Eligible, error) {
+		var e Eligible
+		err := row.Scan(&e.Person, &e.Teams)
+		return e, err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list holders of role %s: %w", role, err)
+	}
+	return found, nil
+}
