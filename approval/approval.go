@@ -27,16 +27,30 @@ const (
 // Approval is the request to a reviewer to decide about one parked call.
 // Its id is the call's.
 type Approval struct {
-	CallID    uuid.UUID
-	Status    Status
-	Digest    Digest
-	Rule      string // why the call was parked: gated, high_risk, definition_changed, new_tool
-	CreatedAt time.Time
-	Deadline  time.Time
-	DecidedAt *time.Time
-	DecidedBy uuid.UUID // the person; uuid.Nil when nobody decided
-	Note      string    // the reviewer's note or reason
+	CallID      uuid.UUID
+	AgentID     uuid.UUID
+	PrincipalID uuid.UUID // uuid.Nil: none
+	SkillID     uuid.UUID
+	Tool        string
+	Status      Status
+	Digest      Digest
+	// Original is the digest of the call as it was made, when the reviewer approved it with other
+	// arguments; else it is zero.
+	Original    Digest
+	Rule        string // why the call was parked: gated, high_risk, definition_changed, new_tool
+	Team        string // whose queue it is in first; empty: everybody's
+	EscalateTo  string // the team that is asked at half of the deadline; empty: none
+	EscalatedAt *time.Time
+	CreatedAt   time.Time
+	Deadline    time.Time
+	Extended    time.Duration // what reviewers added to the deadline
+	DecidedAt   *time.Time
+	DecidedBy   uuid.UUID // the person; uuid.Nil when nobody decided
+	Note        string    // the reviewer's note or reason
 }
+
+// Edited reports whether the call was approved with other arguments than it was made with.
+func (a *Approval) Edited() bool { return a.Original != Digest{} }
 
 // Errors of this package.
 var (
@@ -45,6 +59,8 @@ var (
 	ErrDigestMismatch = errors.New("digest mismatch")
 	// ErrSelfApproval: the decider is the call's principal.
 	ErrSelfApproval = errors.New("a person does not decide their own call")
+	// ErrExtended: the deadline was moved as far as it may be.
+	ErrExtended = errors.New("the deadline was extended as far as it may be")
 )
 
 // ConflictError tells a late decision what was decided before.

@@ -66,22 +66,32 @@ func Insert(ctx context.Context, tx pgx.Tx, requests []Request) (map[uuid.UUID]t
 	return deadlines, nil
 }
 
-const columns = `call_id, digest, created_at, deadline, decided_at, decided_by, status, rule, coalesce(note, '')`
+const columns = `call_id, agent_id, principal_id, skill_id, tool, digest, original_digest, created_at, deadline, extended_ms,
+	decided_at, decided_by, status, rule, coalesce(team, ''), coalesce(escalate_to, ''), escalated_at, coalesce(note, '')`
 
 func scan(row pgx.CollectableRow) (Approval, error) {
 	var a Approval
-	var digest []byte
-	var by *uuid.UUID
-	err := row.Scan(&a.CallID, &digest, &a.CreatedAt, &a.Deadline, &a.DecidedAt, &by, &a.Status, &a.Rule, &a.Note)
+	var digest, original []byte
+	var principal, by *uuid.UUID
+	var extended int64
+	err := row.Scan(&a.CallID, &a.AgentID, &principal, &a.SkillID, &a.Tool, &digest, &original, &a.CreatedAt, &a.Deadline, &extended,
+		&a.DecidedAt, &by, &a.Status, &a.Rule, &a.Team, &a.EscalateTo, &a.EscalatedAt, &a.Note)
 	if err != nil {
 		return a, err
 	}
 	if copy(a.Digest[:], digest) != len(digest) || len(digest) != len(a.Digest) {
 		return a, fmt.Errorf("digest of %d bytes", len(digest))
 	}
+	if original != nil && (copy(a.Original[:], original) != len(original) || len(original) != len(a.Original)) {
+		return a, fmt.Errorf("original digest of %d bytes", len(original))
+	}
+	if principal != nil {
+		a.PrincipalID = *principal
+	}
 	if by != nil {
 		a.DecidedBy = *by
 	}
+	a.Extended = time.Duration(extended) * time.Millisecond
 	return a, nil
 }
 
@@ -109,6 +119,20 @@ func Lock(ctx context.Context, tx pgx.Tx, callID uuid.UUID) (Approval, time.Time
 		return a, now, fmt.Errorf("lock approval %s: %w", callID, err)
 	}
 	return a, now, nil
+}
+
+// Amend gives a pending approval the digest of other arguments, which its reviewer approves; the one that it had is kept.
+func Amend(ctx context.Context, tx pgx.Tx, a Approval, digest Digest) (Approval, error) {
+	tag, err := tx.Exec(ctx, `UPDATE approvals SET digest = $2, original_digest = $3
+		WHERE call_id = $1 AND decided_at IS NULL`, a.CallID, digest[:], a.Digest[:])
+	if err != nil {
+		return a, fmt.Errorf("amend approval %s: %w", a.CallID, err)
+	}
+	if tag.RowsAffected() != 1 {
+		return a, &ConflictError{Approval: a}
+	}
+	a.Original, a.Digest = a.Digest, digest
+	return a, nil
 }
 
 // Settle gives a pending approval its one outcome. When it has one already
@@ -152,15 +176,10 @@ func List(ctx context.Context, db Querier, f Filter) ([]Approval, error) {
 }
 
 // present shows overdue approvals as what they are, before anyone has written it.
-const present = `SELECT call_id, digest, created_at, deadline, decided_at, decided_by, rule, note,
+const present = `SELECT call_id, agent_id, principal_id, skill_id, tool, digest, original_digest, created_at, deadline, extended_ms,
+	decided_at, decided_by, rule, team, escalate_to, escalated_at, note,
 	CASE WHEN status = 'pending' AND deadline <= holdpoint_now() THEN 'expired' ELSE status END AS status
 	FROM approvals`
-
-// Queue returns pending approvals by deadline, the most urgent first.
-func Queue(ctx context.Context, db Querier, limit int) ([]Approval, error) {
-	return collect(ctx, db, `SELECT `+columns+` FROM approvals
-		WHERE status = 'pending' AND deadline > (SELECT holdpoint_now()) ORDER BY deadline, call_id LIMIT $1`, limit)
-}
 
 // Get returns a call's approval, or ErrNotFound.
 func Get(ctx context.Context, db Querier, callID uuid.UUID) (Approval, error) {
@@ -209,29 +228,6 @@ func TimeLeft(ctx context.Context, db Querier, callID uuid.UUID) (time.Duration,
 		return 0, fmt.Errorf("read time left of approval %s: %w", callID, err)
 	}
 	return time.Duration(seconds * float64(time.Second)), nil
-}
-
-// Pulse is what changes when the queue does.
-type Pulse struct {
-	Pending     int
-	Newest      time.Time // creation of the newest pending approval
-	LastDecided time.Time
-	Now         time.Time // of the database
-}
-
-// ReadPulse is cheap enough to be asked several times a second.
-func ReadPulse(ctx context.Context, db Querier) (Pulse, error) {
-	rows, err := db.Query(ctx, `SELECT count(*), coalesce(max(created_at), 'epoch'),
-		coalesce((SELECT max(decided_at) FROM approvals), 'epoch'), holdpoint_now()
-		FROM approvals WHERE status = 'pending' AND deadline > (SELECT holdpoint_now())`)
-	if err != nil {
-		return Pulse{}, fmt.Errorf("read pulse: %w", err)
-	}
-	pulse, err := pgx.CollectExactlyOneRow(rows, pgx.RowToStructByPos[Pulse])
-	if err != nil {
-		return Pulse{}, fmt.Errorf("read pulse: %w", err)
-	}
-	return pulse, nil
 }
 
 func collect(ctx context.Context, db Querier, sql string, args ...any) ([]Approval, error) {

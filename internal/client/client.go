@@ -131,7 +131,7 @@ func (c *Client) do(ctx context.Context, method, path string, body any) (json.Ra
 	defer cancel()
 	var content io.Reader
 	if body != nil {
-		text, err := json.Marshal(body)
+		text, err := encode(body)
 		if err != nil {
 			return nil, fmt.Errorf("encode request: %w", err)
 		}
@@ -200,3 +200,14 @@ func problemOf(response *http.Response, text []byte) *Problem {
 
 // Segment escapes a name for use in a path.
 func Segment(name string) string { return url.PathEscape(name) }
+
+// encode writes a body without escaping what HTML would have escaped: arguments arrive as they were written.
+func encode(body any) ([]byte, error) {
+	var text bytes.Buffer
+	encoder := json.NewEncoder(&text)
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(body); err != nil {
+		return nil, err
+	}
+	return text.Bytes(), nil
+}

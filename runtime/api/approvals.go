@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"strings"
 	"time"
@@ -34,6 +35,11 @@ type Approval struct {
 	CreatedAt       time.Time       `json:"created_at"`
 	Deadline        time.Time       `json:"deadline"`
 	Decision        *Decision       `json:"decision" doc:"Null while it is pending."`
+	Team            *string         `json:"team" doc:"Whose queue it is in first; null: everybody's."`
+	EscalateTo      *string         `json:"escalate_to" doc:"The team that is asked at half of the deadline."`
+	EscalatedAt     *time.Time      `json:"escalated_at"`
+	Edited          bool            `json:"edited" doc:"Approved with other arguments than the call was made with; those are the call's submitted_arguments."`
+	Reviewers       *bool           `json:"reviewers" doc:"Of one pending approval, got by its id: whether there is anybody who may decide about it. Else null."`
 	Rule            string          `json:"rule" enum:"gated,high_risk,definition_changed,new_tool" doc:"Why the call was parked."`
 	Partial         bool            `json:"partial,omitempty" doc:"In lists: the arguments are larger than 64 KiB and were left out; get the approval by its id."`
 }
@@ -46,6 +52,8 @@ func newApproval(w call.Waiting, names map[uuid.UUID]string) Approval {
 		Digest: w.Approval.Digest.String(), ArgumentsDigest: hex.EncodeToString(sum[:]), ToolPin: w.Call.Pin.String(),
 		Principal: orNull(names[w.Call.PrincipalID]), CreatedAt: w.Approval.CreatedAt.UTC(), Deadline: w.Approval.Deadline.UTC(),
 		Decision: newDecision(w.Approval, names[w.Approval.DecidedBy]), Rule: w.Approval.Rule, Partial: w.Call.Partial,
+		Team: orNull(w.Approval.Team), EscalateTo: orNull(w.Approval.EscalateTo), EscalatedAt: utcOrNull(w.Approval.EscalatedAt),
+		Edited: w.Approval.Edited(),
 	}
 }
 
@@ -99,7 +107,30 @@ func (a *API) getApproval(ctx context.Context, input *ByID) (*bodyOutput[Approva
 	if err != nil {
 		return nil, named(err, "approval", input.ID)
 	}
-	return a.approvalView(ctx, waiting)
+	answer, err := a.approvalView(ctx, waiting)
+	if err != nil || waiting.Approval.Status != approval.Pending {
+		return answer, err
+	}
+	someone, err := a.calls.Reviewed(ctx, &waiting.Call)
+	answer.Body.Reviewers = &someone
+	return answer, err
+}
+
+// extend gives a parked call more time.
+func (a *API) extend(ctx context.Context, input *ByID) (*bodyOutput[Approval], error) {
+	id, err := idOf("approval", input.ID)
+	if err != nil {
+		return nil, err
+	}
+	extended, err := a.calls.Extend(ctx, id, callerOf(ctx).personID())
+	if errors.Is(err, approval.ErrExtended) {
+		return nil, problem(http.StatusConflict, CodeStateConflict,
+			"the deadline was moved %d times, which is as often as it may be", approval.MaxExtensions)
+	}
+	if err != nil {
+		return nil, named(err, "approval", input.ID)
+	}
+	return a.approvalView(ctx, extended)
 }
 
 // looseDigest is a digest as somebody sent it. What is no string is no
@@ -119,18 +150,14 @@ type approveInput struct {
 	Body *struct {
 		Digest    looseDigest     `json:"digest" doc:"As it was shown with the approval."`
 		Note      string          `json:"note,omitempty" maxLength:"4000"`
-		Arguments json.RawMessage `json:"arguments,omitempty" doc:"Other arguments than those shown. Not available yet."`
+		Arguments json.RawMessage `json:"arguments,omitempty" doc:"Sent instead of those that the call was made with. They are checked against the tool's schema; the agent is told."`
 	} `nameHint:"ApproveRequest"`
 }
 
 func (a *API) approve(ctx context.Context, input *approveInput) (*bodyOutput[Approval], error) {
 	decision := call.Decision{Approve: true}
 	if body := input.Body; body != nil {
-		if body.Arguments != nil {
-			return nil, problem(http.StatusUnprocessableEntity, CodeNotAvailable,
-				"body.arguments: approving with other arguments is not available yet; reject, and say what to change")
-		}
-		decision.Digest, decision.Note = string(body.Digest), body.Note
+		decision.Digest, decision.Note, decision.Arguments = string(body.Digest), body.Note, body.Arguments
 	}
 	return a.decide(ctx, input.ID, decision, "body.note")
 }
@@ -167,8 +194,24 @@ func (a *API) decide(ctx context.Context, id string, d call.Decision, note strin
 	}
 	d.By = callerOf(ctx).personID()
 	decided, err := a.calls.Decide(ctx, d)
+	if refused, ok := errors.AsType[*call.EditError](err); ok {
+		return nil, editProblem(refused)
+	}
 	if err != nil {
 		return nil, named(err, "approval", id)
 	}
 	return a.approvalView(ctx, decided)
+}
+
+// editProblem says where edited arguments are not what the tool takes.
+func editProblem(refused *call.EditError) *Problem {
+	const location = "body.arguments"
+	if refused.Cause != nil {
+		return invalid(location, "%s", refused.Cause.Error())
+	}
+	p := problem(http.StatusUnprocessableEntity, CodeInvalidRequest, "%s: they do not match the tool's schema", location)
+	for _, found := range refused.Problems {
+		p.Errors = append(p.Errors, ProblemField{Location: location + found.Pointer, Message: found.Message})
+	}
+	return p
 }

@@ -25,6 +25,7 @@ var may = map[string]string{
 	"GET /api/v1/approvals/{id}":          "or",
 	"POST /api/v1/approvals/{id}/approve": "r",
 	"POST /api/v1/approvals/{id}/reject":  "r",
+	"POST /api/v1/approvals/{id}/extend":  "r",
 	"GET /api/v1/audit":                   "or",
 
 	"POST /api/v1/apply": "o",

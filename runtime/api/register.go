@@ -22,6 +22,7 @@ func (a *API) registerAll() error {
 		on(a, "listApprovals", a.listApprovals),
 		on(a, "getApproval", a.getApproval),
 		on(a, "approve", a.approve),
+		on(a, "extend", a.extend),
 		on(a, "reject", a.reject),
 		on(a, "listAudit", a.listAudit),
 		on(a, "apply", a.apply),

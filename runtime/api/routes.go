@@ -109,6 +109,8 @@ func workRoutes() []route {
 		to("approve", "POST approvals/{id}/approve", "Approve the call, exactly as it was shown", reviewers()).checking(),
 		to("reject", "POST approvals/{id}/reject", "Reject the call, with a reason for its agent", reviewers()).checking(),
 
+		to("extend", "POST approvals/{id}/extend", "Give a parked call more time", reviewers()),
+
 		to("listAudit", "GET audit", "What happened, newest first", both()),
 	}
 }

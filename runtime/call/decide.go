@@ -10,7 +10,6 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
-	"github.com/riverqueue/river"
 
 	"github.com/holdpoint/holdpoint/approval"
 	"github.com/holdpoint/holdpoint/internal/audit"
@@ -21,11 +20,15 @@ import (
 
 // Decide records a reviewer's decision: in one transaction the approval's
 // compare-and-set, the call's move, the audit event and, for an approval, the job that executes.
-// Errors: approval.ErrNotFound, approval.ErrDigestMismatch, approval.ErrSelfApproval, *approval.ConflictError.
+// Errors: approval.ErrNotFound, approval.ErrDigestMismatch, approval.ErrSelfApproval, *approval.ConflictError, *[EditError].
 func (s *Service) Decide(ctx context.Context, d Decision) (Waiting, error) {
 	var conflict error
 	var settled approval.Approval
-	err := postgres.InTx(ctx, s.Pool, func(tx pgx.Tx) error {
+	edit, err := s.edited(ctx, &d)
+	if err != nil {
+		return Waiting{}, fmt.Errorf("decide approval %s: %w", d.CallID, err)
+	}
+	err = postgres.InTx(ctx, s.Pool, func(tx pgx.Tx) error {
 		a, now, err := approval.Lock(ctx, tx, d.CallID)
 		if err != nil {
 			return err
@@ -34,12 +37,12 @@ func (s *Service) Decide(ctx context.Context, d Decision) (Waiting, error) {
 			return conflict
 		}
 		if !a.Deadline.After(now) {
-			settled, err = s.end(ctx, tx, a, expiry(), audit.System(), "")
+			settled, err = s.end(ctx, tx, a, s.expiry(ctx, a.PrincipalID), audit.System(), "")
 			conflict = &approval.ConflictError{Approval: settled}
 			return err // the expiry is committed; the decision came too late
 		}
 		if d.Approve {
-			settled, err = s.approve(ctx, tx, a, d)
+			settled, err = s.approve(ctx, tx, a, d, edit)
 		} else {
 			settled, err = s.end(ctx, tx, a, rejection(), audit.Person(d.By), d.Note)
 		}
@@ -76,37 +79,45 @@ func (s *Service) mayDecide(ctx context.Context, tx pgx.Tx, a approval.Approval,
 	if a.Status != approval.Pending {
 		return &approval.ConflictError{Approval: a}
 	}
-	if s.AllowSelfApproval {
+	return s.notOwn(ctx, tx, a, d.By)
+}
+
+// notOwn refuses people what is about a call made on their own behalf.
+func (s *Service) notOwn(ctx context.Context, tx pgx.Tx, a approval.Approval, by uuid.UUID) error {
+	if s.AllowSelfApproval || a.PrincipalID == uuid.Nil {
 		return nil
 	}
-	var principal *uuid.UUID
-	if err := tx.QueryRow(ctx, `SELECT principal_id FROM calls WHERE id = $1`, a.CallID).Scan(&principal); err != nil {
-		return fmt.Errorf("read principal: %w", err)
-	}
-	if principal == nil {
-		return nil
-	}
-	same, err := identity.Same(ctx, tx, *principal, d.By)
+	same, err := identity.Same(ctx, tx, a.PrincipalID, by)
 	if err == nil && same {
 		err = approval.ErrSelfApproval
 	}
 	return err
 }
 
-func (s *Service) approve(ctx context.Context, tx pgx.Tx, a approval.Approval, d Decision) (approval.Approval, error) {
+func (s *Service) approve(ctx context.Context, tx pgx.Tx, a approval.Approval, d Decision, edit *edit) (approval.Approval, error) {
+	event := audit.Event{
+		Actor: audit.Person(d.By), Action: "approval.approved", Subject: a.CallID,
+		Data: map[string]any{"digest": a.Digest.String(), "note": d.Note},
+	}
+	batch := &pgx.Batch{}
+	var moved int64
+	count := func(tag pgconn.CommandTag) error { moved = tag.RowsAffected(); return nil }
+	if edit == nil {
+		batch.Queue(`UPDATE calls SET status = 'approved' WHERE id = $1 AND status = 'parked'`, a.CallID).Exec(count)
+	} else {
+		var err error
+		if a, err = approval.Amend(ctx, tx, a, edit.digest); err != nil {
+			return a, err
+		}
+		event.Data["edited"], event.Data["digest"], event.Data["original_digest"] = edit.changed, a.Digest.String(), a.Original.String()
+		batch.Queue(`UPDATE calls SET status = 'approved', submitted = arguments, arguments = $2
+			WHERE id = $1 AND status = 'parked'`, a.CallID, []byte(edit.arguments)).Exec(count)
+	}
 	settled, err := approval.Settle(ctx, tx, a, approval.Approved, d.By, d.Note)
 	if err != nil {
 		return settled, err
 	}
-	batch := &pgx.Batch{}
-	var moved int64
-	batch.Queue(`UPDATE calls SET status = 'approved' WHERE id = $1 AND status = 'parked'`, a.CallID).
-		Exec(func(tag pgconn.CommandTag) error { moved = tag.RowsAffected(); return nil })
-	err = audit.Queue(batch, audit.Event{
-		Actor: audit.Person(d.By), Action: "approval.approved", Subject: a.CallID,
-		Data: map[string]any{"digest": a.Digest.String(), "note": d.Note},
-	})
-	if err != nil {
+	if err := audit.Queue(batch, event); err != nil {
 		return settled, err
 	}
 	if err := tx.SendBatch(ctx, batch).Close(); err != nil {
@@ -118,7 +129,7 @@ func (s *Service) approve(ctx context.Context, tx pgx.Tx, a approval.Approval, d
 	if _, err := s.river.InsertTx(ctx, tx, executeArgs{CallID: a.CallID}, nil); err != nil {
 		return settled, fmt.Errorf("insert execute job: %w", err)
 	}
-	return settled, nil
+	return settled, s.attend(ctx, tx, Settled, a)
 }
 
 // ending is an outcome of an approval that ends the call unsent.
@@ -131,6 +142,14 @@ type ending struct {
 
 func rejection() ending {
 	return ending{approval.Rejected, Rejected, CodeRejected, "no reason was given"}
+}
+
+// expiry also says when there was nobody who might have decided.
+func (s *Service) expiry(ctx context.Context, principal uuid.UUID) ending {
+	if someone, err := s.reviewable(ctx, principal); err == nil && !someone {
+		return ending{approval.Expired, Expired, CodeNoReviewer, "there was nobody who may decide about this call"}
+	}
+	return expiry()
 }
 
 func expiry() ending {
@@ -170,7 +189,10 @@ func (s *Service) end(ctx context.Context, tx pgx.Tx, a approval.Approval, e end
 	if note != "" {
 		event.Data["note"] = note
 	}
-	return settled, s.ended(ctx, tx, a.CallID, event)
+	if err := s.ended(ctx, tx, a.CallID, event); err != nil {
+		return settled, err
+	}
+	return settled, s.attend(ctx, tx, Settled, a)
 }
 
 // Expire ends a parked call whose deadline has passed; any other it leaves as it is.
@@ -194,7 +216,7 @@ func (s *Service) expire(ctx context.Context, id uuid.UUID) (left time.Duration,
 			return nil
 		}
 		expired = true
-		_, err = s.end(ctx, tx, a, expiry(), audit.System(), "")
+		_, err = s.end(ctx, tx, a, s.expiry(ctx, a.PrincipalID), audit.System(), "")
 		failpoint.Hit(failpoint.ExpireBeforeCommit)
 		return err
 	})
@@ -209,82 +231,4 @@ func (s *Service) expire(ctx context.Context, id uuid.UUID) (left time.Duration,
 		s.hub.wake(id, nil)
 	}
 	return left, nil
-}
-
-// Cancel ends a call that nobody decided about yet. by is the person who
-// cancels; uuid.Nil when the agent does. Errors: ErrNotFound, ErrState.
-func (s *Service) Cancel(ctx context.Context, viewer Viewer, by, id uuid.UUID) (Call, error) {
-	c, err := s.Get(ctx, viewer, id)
-	if err != nil {
-		return Call{}, err
-	}
-	actor := audit.Agent(c.AgentID)
-	if by != uuid.Nil {
-		actor = audit.Person(by)
-	}
-	if c.Status == NeedsConnection {
-		if _, err := approval.Get(ctx, s.Pool, id); !errors.Is(err, approval.ErrNotFound) {
-			return Call{}, errors.Join(err, fmt.Errorf("cancel call %s: %w: it was approved", id, ErrState))
-		}
-		if _, err := s.giveUp(ctx, id, cancellation(), actor, false); err != nil {
-			return Call{}, err
-		}
-		return s.cancelled(ctx, viewer, id)
-	}
-	err = postgres.InTx(ctx, s.Pool, func(tx pgx.Tx) error {
-		a, now, err := approval.Lock(ctx, tx, id)
-		if errors.Is(err, approval.ErrNotFound) {
-			return fmt.Errorf("%w: it is %s", ErrState, c.Status)
-		}
-		if err != nil {
-			return err
-		}
-		if a.Status != approval.Pending || !a.Deadline.After(now) {
-			return fmt.Errorf("%w: its approval is %s", ErrState, a.Status)
-		}
-		_, err = s.end(ctx, tx, a, cancellation(), actor, "")
-		return err
-	})
-	if err != nil {
-		return Call{}, fmt.Errorf("cancel call %s: %w", id, err)
-	}
-	s.hub.wake(id, nil)
-	return s.Get(ctx, viewer, id)
-}
-
-// cancelled returns a call that was to be cancelled while it waited for a connection.
-func (s *Service) cancelled(ctx context.Context, viewer Viewer, id uuid.UUID) (Call, error) {
-	c, err := s.Get(ctx, viewer, id)
-	if err == nil && c.Status != Cancelled {
-		return Call{}, fmt.Errorf("cancel call %s: %w: it is %s", id, ErrState, c.Status)
-	}
-	return c, err
-}
-
-// expireArgs is the job that expires an approval when nobody waits for it any more.
-type expireArgs struct {
-	CallID uuid.UUID `json:"call_id"`
-}
-
-func (expireArgs) Kind() string { return "call_expire" }
-
-func expireJob(id uuid.UUID, deadline time.Time) river.InsertManyParams {
-	return river.InsertManyParams{Args: expireArgs{CallID: id}, InsertOpts: &river.InsertOpts{ScheduledAt: deadline}}
-}
-
-type expireWorker struct {
-	river.WorkerDefaults[expireArgs]
-	service *Service
-}
-
-// Work trusts no schedule: the deadline is read again, and may have moved.
-func (w *expireWorker) Work(ctx context.Context, job *river.Job[expireArgs]) error {
-	left, err := w.service.expire(ctx, job.Args.CallID)
-	if err != nil {
-		return err
-	}
-	if left > 0 {
-		return river.JobSnooze(left)
-	}
-	return nil
 }

@@ -56,7 +56,7 @@ func attachKey(sub *Submission) []byte {
 func callKey(c *Call, idempotencyKey string) []byte {
 	h := sha256.New()
 	for _, part := range [][]byte{
-		c.AgentID[:], c.PrincipalID[:], c.SkillID[:], []byte(c.Tool), []byte(idempotencyKey), c.Arguments,
+		c.AgentID[:], c.PrincipalID[:], c.SkillID[:], []byte(c.Tool), []byte(idempotencyKey), c.made(),
 	} {
 		fmt.Fprintf(h, "%d:", len(part))
 		h.Write(part)
@@ -162,7 +162,7 @@ func (s *Service) park(ctx context.Context, tx pgx.Tx, items []*intakeItem) erro
 	if err := audit.Write(ctx, tx, events(items)...); err != nil {
 		return err
 	}
-	deadlines, err := insertWaits(ctx, tx, items)
+	deadlines, err := s.insertWaits(ctx, tx, items)
 	if err != nil || len(deadlines) == 0 {
 		return err
 	}
@@ -182,7 +182,7 @@ func (s *Service) park(ctx context.Context, tx pgx.Tx, items []*intakeItem) erro
 }
 
 // insertWaits stores what calls wait for, and returns until when they do.
-func insertWaits(ctx context.Context, tx pgx.Tx, items []*intakeItem) (map[uuid.UUID]time.Time, error) {
+func (s *Service) insertWaits(ctx context.Context, tx pgx.Tx, items []*intakeItem) (map[uuid.UUID]time.Time, error) {
 	var requests []approval.Request
 	deadlines := map[uuid.UUID]time.Time{}
 	for _, item := range items {
@@ -201,8 +201,11 @@ func insertWaits(ctx context.Context, tx pgx.Tx, items []*intakeItem) (map[uuid.
 		return deadlines, nil
 	}
 	parked, err := approval.Insert(ctx, tx, requests)
+	if err != nil {
+		return nil, err
+	}
 	maps.Copy(deadlines, parked)
-	return deadlines, err
+	return deadlines, s.parkedNow(ctx, tx, requests, parked)
 }
 
 // attach finds, for items that were not inserted, the call that was there

@@ -3,6 +3,7 @@ package call
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -31,18 +32,54 @@ func (s *Service) Approvals(ctx context.Context, f QueueFilter) ([]Waiting, uuid
 	return waiting, next, err
 }
 
-// Queue returns up to limit pending approvals by deadline, and how many are pending in all.
-func (s *Service) Queue(ctx context.Context, limit int) ([]Waiting, int, error) {
-	approvals, err := approval.Queue(ctx, s.Pool, limit)
+// Queue returns pending approvals with their calls by deadline, what the reader's teams are asked about first, and the
+// place where the next page begins (its zero value: there is none).
+func (s *Service) Queue(ctx context.Context, f approval.QueueFilter) ([]Waiting, approval.Position, error) {
+	limit := f.Limit
+	f.Limit++
+	approvals, err := approval.Queue(ctx, s.Pool, f)
 	if err != nil {
-		return nil, 0, err
+		return nil, approval.Position{}, err
 	}
-	pulse, err := s.Pulse(ctx)
-	if err != nil {
-		return nil, 0, err
+	var next approval.Position
+	if len(approvals) > limit {
+		approvals = approvals[:limit]
+		next = approval.PositionOf(&approvals[limit-1], f.Teams)
 	}
 	waiting, err := s.withCalls(ctx, listColumns, approvals)
-	return waiting, pulse.Pending, err
+	return waiting, next, err
+}
+
+// QueueCounts counts what a filter selects of the queue.
+func (s *Service) QueueCounts(ctx context.Context, f approval.QueueFilter) (approval.Counts, error) {
+	return approval.Count(ctx, s.Pool, f)
+}
+
+// Like returns up to limit parked calls that differ from one in their arguments only, itself among them.
+func (s *Service) Like(ctx context.Context, a *approval.Approval, limit int) ([]Waiting, error) {
+	approvals, err := approval.Like(ctx, s.Pool, a, limit)
+	if err != nil {
+		return nil, err
+	}
+	return s.withCalls(ctx, listColumns, approvals)
+}
+
+// Record counts what was decided about the calls of a tool within an age.
+func (s *Service) Record(ctx context.Context, skill uuid.UUID, tool string, age time.Duration) (approval.Record, error) {
+	return approval.RecordOf(ctx, s.Pool, skill, tool, age)
+}
+
+// LastApproved is the last approved call like one that waits, or approval.ErrNotFound.
+func (s *Service) LastApproved(ctx context.Context, a *approval.Approval) (Waiting, error) {
+	found, err := approval.LastApproved(ctx, s.Pool, a)
+	if err != nil {
+		return Waiting{}, err
+	}
+	waiting, err := s.withCalls(ctx, columns, []approval.Approval{found})
+	if err != nil {
+		return Waiting{}, err
+	}
+	return waiting[0], nil
 }
 
 // Pulse changes when the queue does; it is cheap to ask.

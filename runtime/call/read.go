@@ -17,8 +17,9 @@ import (
 // columns are those of one call; listColumns leave out arguments and results
 // that are larger than 64 KiB: a list of them would not fit into memory.
 const (
-	columns     = headColumns + `, arguments, result, NULL::bytea` + tailColumns
+	columns     = headColumns + `, arguments, submitted, result, NULL::bytea` + tailColumns
 	listColumns = headColumns + `, CASE WHEN octet_length(arguments) <= 65536 THEN arguments END,
+	CASE WHEN octet_length(submitted) <= 65536 THEN submitted END,
 	CASE WHEN octet_length(result) <= 65536 THEN result END,
 	CASE WHEN octet_length(arguments) > 65536 OR octet_length(result) > 65536 THEN sha256(arguments) END` + tailColumns
 )
@@ -31,11 +32,11 @@ const tailColumns = `, coalesce(code, ''), coalesce(failure, ''), coalesce(effec
 func scan(row pgx.CollectableRow) (Call, error) {
 	var c Call
 	var principal, conversation, claimant *uuid.UUID
-	var pin, arguments, result, sum []byte
+	var pin, arguments, submitted, result, sum []byte
 	var late *string
 	err := row.Scan(&c.ID, &c.AgentID, &principal, &conversation, &c.SkillID, &c.SkillRevision, &c.CreatedAt, &c.FinishedAt,
 		&c.DeliveredAt, &claimant, &c.Gated, &c.Status, &c.Tool, &c.ExposedName, &pin,
-		&arguments, &result, &sum, &c.Code, &c.Failure, &c.Effect, &c.Message, &late, &c.Resolution)
+		&arguments, &submitted, &result, &sum, &c.Code, &c.Failure, &c.Effect, &c.Message, &late, &c.Resolution)
 	if err != nil {
 		return c, err
 	}
@@ -43,7 +44,7 @@ func scan(row pgx.CollectableRow) (Call, error) {
 		return c, fmt.Errorf("pin of %d bytes", len(pin))
 	}
 	c.PrincipalID, c.ConversationID, c.claimedBy = deref(principal), deref(conversation), deref(claimant)
-	c.Arguments, c.Result = arguments, result
+	c.Arguments, c.Submitted, c.Result = arguments, submitted, result
 	if c.Partial = sum != nil; c.Partial {
 		copy(c.sum[:], sum)
 	}

@@ -98,8 +98,12 @@ func (s *Service) parkResumed(ctx context.Context, tx pgx.Tx, c *Call, skill *ag
 	if err != nil {
 		return err
 	}
-	deadlines, err := approval.Insert(ctx, tx, []approval.Request{*approvalRequest(c, a, skill, verdict)})
+	requests := []approval.Request{*approvalRequest(c, a, skill, verdict)}
+	deadlines, err := approval.Insert(ctx, tx, requests)
 	if err != nil {
+		return err
+	}
+	if err := s.parkedNow(ctx, tx, requests, deadlines); err != nil {
 		return err
 	}
 	_, err = s.river.InsertManyTx(ctx, tx, []river.InsertManyParams{expireJob(c.ID, deadlines[c.ID])})

@@ -1,7 +1,7 @@
 // Package call owns the life of calls: it takes them in, validates and judges
 // them, parks or sends them, moves them on when they are decided about, claims, executes and finishes
 // them, and wakes whoever waits. It owns the tables calls, call_connections and instances and the River jobs
-// that execute, expire and resume; the queue that reviewers decide on is package
+// that execute, expire, escalate and resume; the queue that reviewers decide on is package
 // approval's, moved here in the same transactions.
 package call
 
@@ -46,6 +46,13 @@ type Config struct {
 
 	// Reconnected is told that a skill was connected, before the calls go on that waited for it.
 	Reconnected func(ctx context.Context, skillID uuid.UUID) error
+
+	// Reviewable reports whether there is anybody else than a principal (uuid.Nil: none) who may decide about calls. It
+	// is asked for every parked call. Nil: there always is.
+	Reviewable func(ctx context.Context, principal uuid.UUID) (bool, error)
+
+	// Attend is told, in the transaction that makes it so, of approvals that people are to look at. Nil: nobody is told.
+	Attend func(ctx context.Context, tx pgx.Tx, list []Attention) error
 
 	// SkillConcurrency bounds the approved calls in flight per skill, so that
 	// one hung server does not take all workers. Zero: [DefaultSkillConcurrency].
@@ -93,6 +100,7 @@ func (s *Service) AddWorkers(workers *river.Workers) {
 	river.AddWorker(workers, &executeWorker{service: s})
 	river.AddWorker(workers, &expireWorker{service: s})
 	river.AddWorker(workers, &resumeWorker{service: s})
+	river.AddWorker(workers, &escalateWorker{service: s})
 }
 
 // Start begins the heartbeat and the loops. The River client inserts this

@@ -59,7 +59,7 @@ func (s *Service) submitOnce(ctx context.Context, sub *Submission) (Ticket, erro
 	}
 	switch verdict.Action {
 	case approval.Park:
-		return s.submitParked(c, sub, skill, verdict)
+		return s.submitParked(ctx, c, sub, skill, verdict)
 	case approval.Allow:
 		return s.submitDirect(c, sub, skill, server, definition)
 	default:
@@ -125,7 +125,7 @@ func (s *Service) refuse(c *Call, sub *Submission, status Status, code, message 
 	return item.ticket, item.err
 }
 
-func (s *Service) submitParked(c *Call, sub *Submission, skill *agent.Skill, verdict approval.Verdict) (Ticket, error) {
+func (s *Service) submitParked(ctx context.Context, c *Call, sub *Submission, skill *agent.Skill, verdict approval.Verdict) (Ticket, error) {
 	c.Status, c.Gated = Parked, true
 	item := &intakeItem{
 		call:      c,
@@ -134,6 +134,13 @@ func (s *Service) submitParked(c *Call, sub *Submission, skill *agent.Skill, ver
 		event:     submitted(c, sub, "call.parked", map[string]any{"rule": verdict.Rule}),
 	}
 	s.gated.do(item)
+	if item.err == nil && item.ticket.Status == Parked {
+		someone, err := s.reviewable(ctx, sub.PrincipalID)
+		if err != nil {
+			s.Logger.Warn("looking for reviewers", "call", item.ticket.ID, "error", err) // it is parked nevertheless
+		}
+		item.ticket.Alone = err == nil && !someone
+	}
 	return item.ticket, item.err
 }
 

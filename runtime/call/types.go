@@ -55,6 +55,7 @@ const (
 	CodeToolDisabled      = "tool_disabled"
 	CodeEnvelopeChanged   = "envelope_changed"
 	CodeNoPrincipal       = "no_principal"
+	CodeNoReviewer        = "no_reviewer" // of expired calls: there was nobody who might have decided
 )
 
 // Call is one tools/call and everything that happened to it.
@@ -76,6 +77,7 @@ type Call struct {
 	ExposedName    string // as the agent calls it
 	Pin            tool.Pin
 	Arguments      json.RawMessage // as they were, or will be, sent
+	Submitted      json.RawMessage // as the agent gave them, when a reviewer approved the call with others; else nil
 	Result         json.RawMessage // as it came: a JSON-RPC result, or the error object of a jsonrpc_error
 	Gated          bool
 	CreatedAt      time.Time
@@ -90,6 +92,14 @@ type Call struct {
 	sum       [sha256.Size]byte // of the arguments, when Partial
 	claimedBy uuid.UUID         // the instance that sends it
 	awaited   bool              // others may wait for it in another process, however short it takes
+}
+
+// made are the arguments as the agent gave them.
+func (c *Call) made() json.RawMessage {
+	if c.Submitted != nil {
+		return c.Submitted
+	}
+	return c.Arguments
 }
 
 // ArgumentsDigest is the SHA-256 of the argument bytes, also of those that were left out.
@@ -126,6 +136,7 @@ type Ticket struct {
 	Deadline time.Time // of the approval, or of the wait for a connection; else zero
 	Attached bool      // the call had been made before, and this is it
 	Gated    bool
+	Alone    bool // it is parked, and there is nobody who may decide about it
 }
 
 // Viewer is who asks for a call. A call is visible to its own agent with the
@@ -142,11 +153,15 @@ type Decision struct {
 	Digest  string    // as it was shown with the approval
 	Note    string    // note of an approval, reason of a rejection
 	By      uuid.UUID // the person
+	// Arguments, of an approval, are sent instead of those that the call was made with. Nil: those.
+	Arguments json.RawMessage
 }
 
 // Errors of this package.
 var (
 	ErrNotFound = errors.New("call not found")
+	// ErrEdit: the arguments that a reviewer gave are not what the tool takes; see [EditError].
+	ErrEdit = errors.New("edited arguments are not valid")
 	// ErrState: the call is not in a state that allows this.
 	ErrState = errors.New("call state does not allow this")
 )

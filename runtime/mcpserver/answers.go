@@ -22,6 +22,7 @@ const (
 	maxShown  = 200  // characters of a name or a value
 	maxReason = 2000 // characters of a reviewer's reason or a server's complaint
 	maxList   = 8000 // characters of a list of failing paths
+	maxEdited = 8000 // characters of arguments that a reviewer edited
 )
 
 // The codes of answers that are no call's end.
@@ -64,6 +65,10 @@ func tell(c *call.Call) string {
 			return "Nobody connected the account that this call needs in time. It was not executed. " +
 				"Say that the skill has to be connected before you try again."
 		}
+		if c.Code == call.CodeNoReviewer {
+			return "There is nobody who may decide about this call, so its time ran out. It was not executed. " +
+				"Say that an operator has to appoint a reviewer; trying again before that is of no use."
+		}
 		return "Nobody decided about this call in time. It was not executed. " +
 			"Do not take this for a rejection; say that an approval is needed before you try again."
 	case call.Cancelled:
@@ -79,6 +84,26 @@ func tell(c *call.Call) string {
 	default:
 		return "This call ended without a result (" + string(c.Status) + ")." + because("Note", c.Message)
 	}
+}
+
+// nobodyDecides is added where a call waits for a decision that nobody can make.
+const nobodyDecides = " Nobody is known at present who may decide about it: say that an operator has to appoint a reviewer."
+
+// edits says that a reviewer changed what was sent; empty: nobody did.
+func edits(c *call.Call) string {
+	if c.Submitted == nil {
+		return ""
+	}
+	return "A reviewer approved this call with other arguments than yours. Do not repeat it with yours. What was sent: " +
+		visible(string(c.Arguments), maxEdited) + "\n\n"
+}
+
+// told is a call's result as its agent gets it.
+func told(c *call.Call) []byte {
+	if note := edits(c); note != "" {
+		return remark(c.Result, strings.TrimSuffix(note, "\n\n"))
+	}
+	return c.Result
 }
 
 func denial(code string) string {
@@ -186,6 +211,9 @@ func callMeta(id uuid.UUID, status call.Status, code string, c *call.Call, attac
 	}
 	if attached {
 		meta = append(meta, `,"attached":true`...)
+	}
+	if c != nil && c.Submitted != nil {
+		meta = append(meta, `,"edited":true`...)
 	}
 	return append(meta, '}')
 }

@@ -76,7 +76,7 @@ func (x *exchange) submit(conversation uuid.UUID, entry *agent.Entry, arguments 
 	}
 	x.wait(conversation, waiting{
 		id: ticket.ID, status: ticket.Status, deadline: ticket.Deadline,
-		gated: ticket.Gated, attached: ticket.Attached, keyed: key != "",
+		gated: ticket.Gated, attached: ticket.Attached, keyed: key != "", alone: ticket.Alone,
 	})
 }
 
@@ -166,7 +166,11 @@ func (x *exchange) answerPending(w waiting) {
 	if status.Final() || status == call.Approved {
 		status = call.Executing
 	}
-	x.say(pending(w.id, status, w.deadline, w.gated), callMeta(w.id, status, codePending, nil, w.attached))
+	text := pending(w.id, status, w.deadline, w.gated)
+	if w.alone && status == call.Parked {
+		text += nobodyDecides
+	}
+	x.say(text, callMeta(w.id, status, codePending, nil, w.attached))
 }
 
 // say answers with an error result in our own words.
@@ -220,11 +224,11 @@ func (x *exchange) outcome(c *call.Call, w waiting) error {
 		meta = callMeta(c.ID, c.Status, c.Code, c, w.attached)
 	}
 	if (c.Status == call.Succeeded || c.Failure == tool.ToolError) && len(c.Result) > 0 {
-		pieces, err := dress(c.Result, meta, x.modern)
+		pieces, err := dress(told(c), meta, x.modern)
 		if err == nil {
 			return x.result(pieces...)
 		}
 		x.Logger.Error("pass result on", "agent", x.agent.Name, "call_id", c.ID, "error", err)
 	}
-	return x.result(toolError(tell(c), callMeta(c.ID, c.Status, c.Code, c, w.attached), x.modern))
+	return x.result(toolError(edits(c)+tell(c), callMeta(c.ID, c.Status, c.Code, c, w.attached), x.modern))
 }

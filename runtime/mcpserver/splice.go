@@ -76,6 +76,27 @@ func dress(raw []byte, addition []byte, typed bool) ([][]byte, error) {
 	return append(pieces, rest), nil
 }
 
+// remark returns a result with a text of ours before all other content. One without a list of content is left as it is.
+func remark(raw []byte, text string) []byte {
+	at, empty := 0, true
+	_, _, err := members(raw, func(name string, from, to int) error {
+		if name == "content" && raw[from] == '[' {
+			at, empty = from+1, len(bytes.TrimSpace(raw[from+1:to-1])) == 0
+		}
+		return nil
+	})
+	if err != nil || at == 0 {
+		return raw
+	}
+	remarked := make([]byte, 0, len(raw)+len(text)+64)
+	remarked = append(append(remarked, raw[:at]...), `{"type":"text","text":`...)
+	remarked = append(appendString(remarked, text), '}')
+	if !empty {
+		remarked = append(remarked, ',')
+	}
+	return append(remarked, raw[at:]...)
+}
+
 func lenient(raw []byte) *jsontext.Decoder {
 	return jsontext.NewDecoder(bytes.NewBuffer(raw), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 }

@@ -45,6 +45,7 @@ type waiting struct {
 	gated    bool
 	attached bool
 	keyed    bool // with an idempotency key
+	alone    bool // there is nobody who may decide about it
 }
 
 // parked reports whether nothing is to be expected soon.
@@ -143,7 +144,11 @@ func (w *wait) signOfLife(now time.Time) error {
 	if err != nil || token == nil {
 		return err
 	}
-	return x.progress(token, now.Sub(w.began), waitingFor(w.attends.status, w.attends.deadline, now))
+	text := waitingFor(w.attends.status, w.attends.deadline, now)
+	if w.attends.alone {
+		text += "; nobody is known who may decide"
+	}
+	return x.progress(token, now.Sub(w.began), text)
 }
 
 // end takes the response back from the timer: nothing else writes to it from here on.

@@ -13,7 +13,7 @@ import (
 
 func newApprovalsCmd(e *Env) *cobra.Command {
 	return group("approvals", "The queue of calls that wait for a decision",
-		newApprovalsListCmd(e), newApprovalsShowCmd(e), newApproveCmd(e), newRejectCmd(e))
+		newApprovalsListCmd(e), newApprovalsShowCmd(e), newApproveCmd(e), newRejectCmd(e), newExtendCmd(e))
 }
 
 type approvalView struct {
@@ -29,6 +29,9 @@ type approvalView struct {
 	CreatedAt time.Time       `json:"created_at"`
 	Deadline  time.Time       `json:"deadline"`
 	Rule      string          `json:"rule"`
+	Team      *string         `json:"team"`
+	Edited    bool            `json:"edited"`
+	Reviewers *bool           `json:"reviewers"`
 	Decision  *struct {
 		By      *string   `json:"by"`
 		At      time.Time `json:"at"`
@@ -103,7 +106,13 @@ func (e *Env) showApproval(a approvalView) error {
 	if err := write(e.Stdout, cell(sentence)+"\n\n"+Visible(prettyJSON(a.Arguments))+"\n\n"); err != nil {
 		return err
 	}
-	pairs := []string{"Approval", a.ID, "Status", a.Status, "Parked because", a.Rule, "Asked", moment(&a.CreatedAt)}
+	pairs := []string{"Approval", a.ID, "Status", a.Status, "Parked because", a.Rule, "Asked", moment(&a.CreatedAt), "Team", value(a.Team)}
+	if a.Reviewers != nil && !*a.Reviewers {
+		pairs = append(pairs, "Reviewers", "nobody is known who may decide about this call")
+	}
+	if a.Edited {
+		pairs = append(pairs, "Edited", "approved with these arguments, not with those that the call was made with")
+	}
 	if a.Status == "pending" {
 		pairs = append(pairs, "Deadline", moment(&a.Deadline)+" (in "+e.remaining(a.Deadline)+")")
 	}
@@ -118,24 +127,59 @@ func (e *Env) showApproval(a approvalView) error {
 }
 
 func newApproveCmd(e *Env) *cobra.Command {
-	var digest, note string
+	var digest, note, arguments string
 	cmd := &cobra.Command{
-		Use: "approve ID", Short: "Approve a call, exactly as it is shown",
+		Use: "approve ID", Short: "Approve a call, exactly as it is shown, or with other arguments",
 		Long: `Approve a call. Without --digest the approval is fetched and shown, and what was shown is
-approved: if anything about it changes in between, the server refuses.`,
-		Example: `  holdpoint approvals approve 0198c1de-9f6b-7c4e-8f0a-7f3f9f2f6f11 --note "checked with Rita"`,
-		Args:    usage(cobra.ExactArgs(1)),
+approved: if anything about it changes in between, the server refuses.
+
+With --args the call is sent with these arguments instead. They are checked against the tool's schema, what
+differs is recorded, and the agent is told.`,
+		Example: `  holdpoint approvals approve 0198c1de-9f6b-7c4e-8f0a-7f3f9f2f6f11 --note "checked with Rita"
+  holdpoint approvals approve 0198c1de-9f6b-7c4e-8f0a-7f3f9f2f6f11 --args '{"path":"/srv/shared/test.txt"}'`,
+		Args: usage(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			body := map[string]string{}
+			body := map[string]any{}
 			if note != "" {
 				body["note"] = note
+			}
+			if arguments != "" {
+				if !json.Valid([]byte(arguments)) {
+					return misuse("--args: want a JSON object")
+				}
+				body["arguments"] = json.RawMessage(arguments)
 			}
 			return e.decide(cmd, args[0], "approve", digest, body)
 		},
 	}
 	cmd.Flags().StringVar(&digest, "digest", "", "of the approval as it was shown to you")
 	cmd.Flags().StringVar(&note, "note", "", "for the record")
+	cmd.Flags().StringVar(&arguments, "args", "", "other arguments, as JSON")
 	return cmd
+}
+
+func newExtendCmd(e *Env) *cobra.Command {
+	return &cobra.Command{
+		Use: "extend ID", Short: "Give a call more time to be decided",
+		Long: `Move the deadline of a call by the time that it was given at first. This is possible three times for each call, and
+recorded.`,
+		Example: "  holdpoint approvals extend 0198c1de-9f6b-7c4e-8f0a-7f3f9f2f6f11",
+		Args:    usage(cobra.ExactArgs(1)),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			text, err := e.post(cmd.Context(), "approvals/"+client.Segment(args[0])+"/extend", nil)
+			if err != nil {
+				return err
+			}
+			if e.json {
+				return e.printJSON(text)
+			}
+			extended, err := decode[approvalView](text)
+			if err != nil {
+				return err
+			}
+			return write(e.Stdout, "The call waits until "+moment(&extended.Deadline)+" (in "+e.remaining(extended.Deadline)+").\n")
+		},
+	}
 }
 
 func newRejectCmd(e *Env) *cobra.Command {
@@ -148,7 +192,7 @@ func newRejectCmd(e *Env) *cobra.Command {
 			if strings.TrimSpace(reason) == "" {
 				return misuse("give the agent a --reason")
 			}
-			return e.decide(cmd, args[0], "reject", digest, map[string]string{"reason": reason})
+			return e.decide(cmd, args[0], "reject", digest, map[string]any{"reason": reason})
 		},
 	}
 	cmd.Flags().StringVar(&digest, "digest", "", "of the approval as it was shown to you")
@@ -156,7 +200,7 @@ func newRejectCmd(e *Env) *cobra.Command {
 	return cmd
 }
 
-func (e *Env) decide(cmd *cobra.Command, id, action, digest string, body map[string]string) error {
+func (e *Env) decide(cmd *cobra.Command, id, action, digest string, body map[string]any) error {
 	if !cmd.Flags().Changed("digest") {
 		_, shown, err := e.fetchApproval(cmd, id)
 		if err != nil {

@@ -1,0 +1,34 @@
+package approval
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// Pulse is what changes when the queue does.
+type Pulse struct {
+	Pending     int
+	Newest      time.Time // creation of the newest pending approval
+	LastDecided time.Time
+	Moved       int64     // differs when a deadline was moved, or a team asked
+	Now         time.Time // of the database
+}
+
+// ReadPulse is cheap enough to be asked several times a second.
+func ReadPulse(ctx context.Context, db Querier) (Pulse, error) {
+	rows, err := db.Query(ctx, `SELECT count(*), coalesce(max(created_at), 'epoch'),
+		coalesce((SELECT max(decided_at) FROM approvals), 'epoch'),
+		coalesce(sum(extended_ms + CASE WHEN escalated_at IS NULL THEN 0 ELSE 1 END), 0)::bigint, holdpoint_now()
+		FROM approvals WHERE status = 'pending' AND deadline > (SELECT holdpoint_now())`)
+	if err != nil {
+		return Pulse{}, fmt.Errorf("read pulse: %w", err)
+	}
+	pulse, err := pgx.CollectExactlyOneRow(rows, pgx.RowToStructByPos[Pulse])
+	if err != nil {
+		return Pulse{}, fmt.Errorf("read pulse: %w", err)
+	}
+	return pulse, nil
+}
