@@ -24,7 +24,11 @@ func presentRow(w *call.Waiting, d tool.Definition, risk risk, principal string,
 		ID: c.ID.String(), URL: callURL(c.ID), Digest: w.Approval.Digest.String(),
 		Skill: c.Skill, Tool: c.Tool, Agent: c.Agent, Principal: principal,
 		Risk: risk.badge, Decisive: fields.List, MoreArgs: fields.More,
-		Countdown: countdown(w.Approval.Deadline, now),
+		Countdown: countdown(w.Approval.Deadline, now), Team: w.Approval.Team,
+	}
+	if w.Approval.EscalatedAt != nil {
+		row.Team = w.Approval.EscalateTo
+		row.Warnings = append(row.Warnings, view.Badge{Word: "escalated", Icon: "bell", Level: view.Warn})
 	}
 	if c.PrincipalID != uuid.Nil && principal == "" {
 		row.Principal = c.PrincipalID.String()

@@ -45,6 +45,7 @@ type UI struct {
 	assetURLs  view.Assets
 	login      *login.Login
 	feed       *live.Feed
+	presence   live.Presence
 	protection *http.CrossOriginProtection
 }
 
@@ -58,7 +59,7 @@ func New(cfg Config) (*UI, error) {
 	if err != nil || publicURL.Host == "" {
 		return nil, fmt.Errorf("make dashboard: public URL %q: want a scheme and a host", cfg.PublicURL)
 	}
-	u := &UI{cfg: cfg, log: cfg.Logger, protection: http.NewCrossOriginProtection()}
+	u := &UI{cfg: cfg, log: cfg.Logger, protection: http.NewCrossOriginProtection(), presence: live.Presence{Pool: cfg.Pool}}
 	u.protection.SetDenyHandler(http.HandlerFunc(u.crossOrigin))
 	if u.assets, err = static.Load(); err != nil {
 		return nil, fmt.Errorf("make dashboard: %w", err)
@@ -72,7 +73,7 @@ func New(cfg Config) (*UI, error) {
 	}); err != nil {
 		return nil, fmt.Errorf("make dashboard: %w", err)
 	}
-	if u.feed, err = live.New(live.Config{Pulse: cfg.Calls.Pulse, Waits: u.waitState, Logger: cfg.Logger}); err != nil {
+	if u.feed, err = live.New(live.Config{Pulse: cfg.Calls.Pulse, Waits: u.around, Logger: cfg.Logger}); err != nil {
 		return nil, fmt.Errorf("make dashboard: %w", err)
 	}
 	return u, nil

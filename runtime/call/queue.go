@@ -131,3 +131,51 @@ func (s *Service) withCalls(ctx context.Context, columns string, approvals []app
 	}
 	return waiting, nil
 }
+
+// Facet is one way to narrow the queue: an agent or a skill, by name, with how many calls of it wait.
+type Facet struct {
+	Name  string
+	ID    uuid.UUID
+	Count int
+}
+
+// Facets are the agents, skills and teams whose calls wait.
+type Facets struct {
+	Agents, Skills []Facet
+	Teams          []Facet // without ids
+}
+
+// QueueFacets are what the queue can be narrowed by.
+func (s *Service) QueueFacets(ctx context.Context) (Facets, error) {
+	found, err := approval.Facets(ctx, s.Pool)
+	if err != nil {
+		return Facets{}, err
+	}
+	ids := make([]uuid.UUID, 0, 2*len(found))
+	for _, f := range found {
+		ids = append(ids, f.AgentID, f.SkillID)
+	}
+	names, err := s.Agents.Names(ctx, ids)
+	if err != nil {
+		return Facets{}, err
+	}
+	var facets Facets
+	for _, f := range found {
+		facets.Agents = addFacet(facets.Agents, Facet{names[f.AgentID], f.AgentID, f.Count})
+		facets.Skills = addFacet(facets.Skills, Facet{names[f.SkillID], f.SkillID, f.Count})
+		if f.Team != "" {
+			facets.Teams = addFacet(facets.Teams, Facet{f.Team, uuid.Nil, f.Count})
+		}
+	}
+	return facets, nil
+}
+
+func addFacet(list []Facet, f Facet) []Facet {
+	for i := range list {
+		if list[i].ID == f.ID && list[i].Name == f.Name {
+			list[i].Count += f.Count
+			return list
+		}
+	}
+	return append(list, f)
+}

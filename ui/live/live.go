@@ -1,6 +1,6 @@
-// Package live owns the one look at the queue that all open dashboards of a process
-// share: it asks what changed a few times a second while anybody watches, and tells
-// everyone who does. What changed is for the page to fetch.
+// Package live owns what open dashboards know of each other and of the queue: the one look at the queue that all
+// those of a process share (it asks what changed a few times a second while anybody watches, and tells everyone
+// who does; what changed is for the page to fetch), and who has which call on the screen.
 package live
 
 import (
@@ -34,8 +34,8 @@ type Signal struct {
 // Config is what a [Feed] is made of. Pulse and Logger are required.
 type Config struct {
 	Pulse func(context.Context) (approval.Pulse, error)
-	// Waits returns a text that differs when the calls that wait for something else than a
-	// decision do. It is asked once in a few looks. Nil: there are none.
+	// Waits returns a text that differs when something else does that dashboards show: calls that wait for a
+	// connection, who looks at what. It is asked once in a few looks. Nil: there is nothing else.
 	Waits    func(context.Context) (string, error)
 	Logger   *slog.Logger
 	Interval time.Duration // zero: [Interval]
@@ -134,7 +134,7 @@ func (f *Feed) look(ctx context.Context) {
 // every process, so that a stream may go on in another.
 func (f *Feed) tell(ctx context.Context, p approval.Pulse, waits string, anyway bool) {
 	state := strconv.Itoa(p.Pending) + "." + strconv.FormatInt(p.Newest.UnixMicro(), 36) + "." +
-		strconv.FormatInt(p.LastDecided.UnixMicro(), 36) + "." + waits
+		strconv.FormatInt(p.LastDecided.UnixMicro(), 36) + "." + strconv.FormatInt(p.Moved, 36) + "." + waits
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if ctx.Err() != nil {

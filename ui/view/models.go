@@ -63,33 +63,6 @@ type Notice struct {
 	Draft string // what was typed and not sent: kept
 }
 
-// Queue is the list of approvals that wait.
-type Queue struct {
-	Rows      []Row
-	Waits     []Wait // calls that wait for a connection, which nobody decides about
-	Total     int
-	Last      *Decision // the latest one; nil: none yet
-	LastURL   string
-	MayDecide bool
-	Paused    bool // without JavaScript: the page does not renew itself
-}
-
-// Row is one waiting approval.
-type Row struct {
-	ID        string
-	URL       string
-	Digest    string
-	Skill     string
-	Tool      string
-	Agent     string
-	Principal string
-	Risk      Badge
-	Warnings  []Badge
-	Decisive  []hostile.Field
-	MoreArgs  int // arguments that the row does not show
-	Countdown Countdown
-}
-
 // Call is one call with everything that happened to it.
 type Call struct {
 	ID        string
