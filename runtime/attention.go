@@ -4,9 +4,11 @@ import (
 	"context"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 
 	"github.com/holdpoint/holdpoint/approval"
 	"github.com/holdpoint/holdpoint/internal/notify"
+	"github.com/holdpoint/holdpoint/runtime/call"
 )
 
 func (rt *Runtime) makeNotify() error {
@@ -31,4 +33,55 @@ func (rt *Runtime) waiting(ctx context.Context, calls []uuid.UUID) ([]uuid.UUID,
 		}
 	}
 	return waiting, nil
+}
+
+// attend has people told of approvals that they are to look at.
+func (rt *Runtime) attend(ctx context.Context, tx pgx.Tx, list []call.Attention) error {
+	events := make([]notify.Event, len(list))
+	for i := range list {
+		a := &list[i]
+		events[i] = notify.Event{
+			Kind: noticeOf(a.Kind), CallID: a.Approval.CallID, Agent: a.Agent, Skill: a.Skill, Tool: a.Approval.Tool,
+			Team: a.Approval.Team, Deadline: a.Deadline, PrincipalID: a.Approval.PrincipalID,
+		}
+		if a.Kind == call.Escalated {
+			events[i].Team = a.Approval.EscalateTo
+		}
+	}
+	return rt.Notify.Queue(ctx, tx, events)
+}
+
+func noticeOf(kind call.AttentionKind) notify.Kind {
+	switch kind {
+	case call.Escalated:
+		return notify.Escalated
+	case call.Alone:
+		return notify.NoReviewer
+	case call.Settled:
+		return notify.Decided
+	case call.Waits:
+	}
+	return notify.Parked
+}
+
+// reviewable reports whether there is anybody who may decide about calls made on behalf of principal.
+func (rt *Runtime) reviewable(ctx context.Context, principal uuid.UUID) (bool, error) {
+	reviewers, err := rt.Identity.Reviewers(ctx)
+	if err != nil {
+		return false, err
+	}
+	self, err := rt.Identity.SameAs(ctx, principal)
+	if err != nil {
+		return false, err
+	}
+	for _, one := range reviewers {
+		other, err := rt.Identity.SameAs(ctx, one.Person)
+		if err != nil {
+			return false, err
+		}
+		if principal == uuid.Nil || other != self {
+			return true, nil
+		}
+	}
+	return false, nil
 }

@@ -61,7 +61,7 @@ func (u *UI) showQueue(w http.ResponseWriter, r *http.Request) {
 // queueFilter reads what the address chooses. What cannot be read chooses everything.
 func queueFilter(r *http.Request, access identity.Access) approval.QueueFilter {
 	query := r.URL.Query()
-	f := approval.QueueFilter{Teams: access.Teams, Team: query.Get("team"), Limit: queueWindow}
+	f := approval.QueueFilter{Teams: access.Person.Teams, Team: query.Get("team"), Limit: queueWindow}
 	if clean(f.Team) != f.Team {
 		f.Team = ""
 	}
@@ -175,7 +175,7 @@ func (u *UI) rows(ctx context.Context, access identity.Access, waiting []call.Wa
 		}
 		rows[i] = presentRow(&waiting[i], definitions[c.Pin], risk, names[c.PrincipalID], pulse.Now)
 		rows[i].Viewers = viewers[c.ID]
-		rows[i].Own = waiting[i].Approval.Asks(access.Teams)
+		rows[i].Own = waiting[i].Approval.Asks(access.Person.Teams)
 	}
 	markLike(waiting, rows)
 	return rows, nil

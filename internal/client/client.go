@@ -209,5 +209,5 @@ func encode(body any) ([]byte, error) {
 	if err := encoder.Encode(body); err != nil {
 		return nil, err
 	}
-	return text.Bytes(), nil
+	return bytes.TrimSuffix(text.Bytes(), []byte("\n")), nil
 }
