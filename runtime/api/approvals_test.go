@@ -157,8 +157,9 @@ func TestApproveBodies(t *testing.T) {
 		name, body, code string
 		status           int
 	}{
-		{"other arguments", `{"digest":"%s","arguments":{"n":1e400}}`, "not_available", 422},
-		{"no other arguments", `{"digest":"%s","arguments":null}`, "not_available", 422},
+		{"arguments that are a list", `{"digest":"%s","arguments":[1]}`, "invalid_request", 422},
+		{"arguments twice", `{"digest":"%s","arguments":{"n":1,"n":2}}`, "invalid_request", 422},
+		{"arguments that are no object", `{"digest":"%s","arguments":null}`, "invalid_request", 422},
 		{"unknown member", `{"digest":"%s","force":true}`, "invalid_request", 422},
 		{"name in another case", `{"digest":"%s","Note":"x"}`, "invalid_request", 422},
 		{"duplicate name", `{"digest":"%s","digest":"x"}`, "invalid_request", 422},
@@ -173,12 +174,47 @@ func TestApproveBodies(t *testing.T) {
 		})
 	}
 	t.Run("too large", func(t *testing.T) {
-		body := `{"digest":"` + digest + `","note":"` + strings.Repeat("x", 1<<20) + `"}`
+		body := `{"digest":"` + digest + `","note":"` + strings.Repeat("x", 2<<20) + `"}`
 		w.post(path, w.reviewer, body).problem(t, 413, "invalid_request")
 	})
 	if got := w.get("approvals/"+id.String(), w.reviewer).want(t, 200)["status"]; got != "pending" {
 		t.Errorf("approval is %v", got)
 	}
+}
+
+func TestApproveWithOtherArguments(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	id := w.park(`{"n":1}`)
+	got := w.post("approvals/"+id.String()+"/approve", w.reviewer,
+		fmt.Sprintf(`{"digest":%q,"arguments":{ "n": 9007199254740993, "to": "<\u00e9>" }}`, w.digest(id))).want(t, 200)
+	if got["edited"] != true {
+		t.Errorf("approval %v", got)
+	}
+	text := w.get("calls/"+id.String(), w.operator)
+	text.want(t, 200)
+	if body := string(text.body); !strings.Contains(body, `"arguments":{"n":9007199254740993,"to":"<\u00e9>"}`) ||
+		!strings.Contains(body, `"submitted_arguments":{"n":1}`) {
+		t.Errorf("call %s", body)
+	}
+}
+
+func TestExtend(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	id := w.park(`{"n":1}`)
+	path := "approvals/" + id.String()
+	before := w.get(path, w.reviewer).want(t, 200)
+	if before["reviewers"] != true || before["team"] != nil {
+		t.Errorf("approval %v", before)
+	}
+	for range 3 {
+		if after := w.post(path+"/extend", w.reviewer, ``).want(t, 200); after["deadline"] == before["deadline"] {
+			t.Errorf("the deadline did not move: %v", after["deadline"])
+		}
+	}
+	w.post(path+"/extend", w.reviewer, ``).problem(t, 409, "state_conflict")
+	w.post("approvals/"+uuid.NewString()+"/extend", w.reviewer, ``).problem(t, 404, "not_found")
 }
 
 func TestExpired(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/holdpoint/holdpoint/internal/identity"
+	"github.com/holdpoint/holdpoint/runtime/call"
 )
 
 // rule says whose requests reach an operation. Its zero value is nobody's.
@@ -82,6 +83,9 @@ func (r route) upTo(bytes int64) route {
 // applyBody bounds what one apply may declare, in bytes.
 const applyBody = 8 << 20
 
+// approveBody holds arguments of the greatest size, and what goes with them, in bytes.
+const approveBody = call.MaxArgumentBytes + 64<<10
+
 // routes is the table of all operations. None works that is not in it.
 func routes() []route {
 	return slices.Concat(registryRoutes(), connectionRoutes(), workRoutes())
@@ -106,7 +110,7 @@ func workRoutes() []route {
 
 		to("listApprovals", "GET approvals", "Approvals, newest first", both()),
 		to("getApproval", "GET approvals/{id}", "An approval", both()),
-		to("approve", "POST approvals/{id}/approve", "Approve the call, exactly as it was shown", reviewers()).checking(),
+		to("approve", "POST approvals/{id}/approve", "Approve the call, exactly as it was shown, or with other arguments", reviewers()).checking().upTo(approveBody),
 		to("reject", "POST approvals/{id}/reject", "Reject the call, with a reason for its agent", reviewers()).checking(),
 
 		to("extend", "POST approvals/{id}/extend", "Give a parked call more time", reviewers()),
