@@ -139,7 +139,7 @@ func Amend(ctx context.Context, tx pgx.Tx, a Approval, digest Digest) (Approval,
 // the error is a *[ConflictError].
 func Settle(ctx context.Context, tx pgx.Tx, a Approval, outcome Status, by uuid.UUID, note string) (Approval, error) {
 	rows, err := tx.Query(ctx, `UPDATE approvals
-		SET status = $2, decided_at = holdpoint_now(), decided_by = $3, note = nullif($4, '')
+		SET status = $2, decided_at = holdpoint_now(), decided_by = $3, note = nullif($4, ''), taken_up_at = `+takenUp+`
 		WHERE call_id = $1 AND decided_at IS NULL RETURNING `+columns,
 		a.CallID, outcome, postgres.OrNull(by), note)
 	if err != nil {

@@ -63,9 +63,38 @@ ALTER TABLE approvals
     ALTER COLUMN tool SET NOT NULL;
 CREATE INDEX approvals_tool ON approvals (skill_id, tool, decided_at) WHERE decided_at IS NOT NULL;
 
+-- The earliest that the decider can have turned to it: when it came, or their decision before, if that was later.
+-- Decisions within 400 ms were sent together.
+ALTER TABLE approvals ADD COLUMN taken_up_at timestamptz;
+UPDATE approvals a SET taken_up_at = greatest(a.created_at, d.before)
+    FROM (SELECT call_id, max(decided_at) OVER (PARTITION BY decided_by ORDER BY decided_at
+            RANGE BETWEEN UNBOUNDED PRECEDING AND interval '400 ms' PRECEDING) AS before
+        FROM approvals WHERE decided_by IS NOT NULL) d
+    WHERE d.call_id = a.call_id;
+CREATE INDEX approvals_decider ON approvals (decided_by, decided_at) WHERE decided_by IS NOT NULL;
+
 -- call: the arguments as the agent gave them, when a reviewer edited them; null: they are the arguments.
 ALTER TABLE calls ADD COLUMN submitted bytea;
 CREATE INDEX calls_conversation ON calls (conversation_id, id);
+
+-- call: how many calls there were, by the hour they were made in and what became of them. Charts of a
+-- quarter would else read all calls.
+CREATE TABLE call_counts (
+    hour     timestamptz NOT NULL,
+    agent_id uuid NOT NULL,
+    skill_id uuid NOT NULL,
+    status   text NOT NULL,
+    failure  text NOT NULL,  -- of failed calls, else empty
+    calls    bigint NOT NULL,
+    PRIMARY KEY (hour, agent_id, skill_id, status, failure)
+);
+CREATE TABLE call_counting (
+    singleton     boolean PRIMARY KEY DEFAULT true CHECK (singleton),
+    counted_until timestamptz NOT NULL  -- earlier calls are in call_counts, or in call_stragglers
+);
+CREATE TABLE call_stragglers (  -- had not ended when their hour was counted
+    call_id uuid PRIMARY KEY
+);
 
 -- ui/live: who has which call on the screen. Nothing is lost with it.
 CREATE UNLOGGED TABLE call_viewers (

@@ -1,7 +1,8 @@
 // Package call owns the life of calls: it takes them in, validates and judges
 // them, parks or sends them, moves them on when they are decided about, claims, executes and finishes
-// them, and wakes whoever waits. It owns the tables calls, call_connections and instances and the River jobs
-// that execute, expire, escalate and resume; the queue that reviewers decide on is package
+// them, and wakes whoever waits. It owns the tables calls, call_connections, call_counts with what
+// belongs to it, and instances, and the River jobs that execute, expire, escalate, resume and count; the
+// queue that reviewers decide on is package
 // approval's, moved here in the same transactions.
 package call
 
@@ -70,7 +71,8 @@ type Service struct {
 	direct   *batcher[intakeItem]
 	gated    *batcher[intakeItem]
 	outcomes *batcher[finishItem]
-	doubtful atomic.Bool // whether there may be claims of ours that we do not know of
+	insights chan struct{} // one for each that is being read
+	doubtful atomic.Bool   // whether there may be claims of ours that we do not know of
 
 	background sync.WaitGroup // executions and loops
 	stop       context.CancelFunc
@@ -86,10 +88,11 @@ func New(cfg Config) (*Service, error) {
 		cfg.SkillConcurrency = DefaultSkillConcurrency
 	}
 	s := &Service{
-		Config:  cfg,
-		flights: newFlights(),
-		gates:   newGates(cfg.SkillConcurrency),
-		schemas: newSchemaCache(),
+		Config:   cfg,
+		flights:  newFlights(),
+		gates:    newGates(cfg.SkillConcurrency),
+		schemas:  newSchemaCache(),
+		insights: make(chan struct{}, insightsAtOnce),
 	}
 	s.hub = newHub()
 	return s, nil
@@ -101,12 +104,14 @@ func (s *Service) AddWorkers(workers *river.Workers) {
 	river.AddWorker(workers, &expireWorker{service: s})
 	river.AddWorker(workers, &resumeWorker{service: s})
 	river.AddWorker(workers, &escalateWorker{service: s})
+	river.AddWorker(workers, &countWorker{service: s})
 }
 
 // Start begins the heartbeat and the loops. The River client inserts this
 // package's jobs; it may be started before or after.
 func (s *Service) Start(ctx context.Context, client *river.Client[pgx.Tx]) error {
 	s.river = client
+	s.scheduleCounting()
 	s.running, s.stop = context.WithCancel(context.WithoutCancel(ctx))
 	if err := s.beat(ctx); err != nil {
 		return err

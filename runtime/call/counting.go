@@ -1,0 +1,164 @@
+package call
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/riverqueue/river"
+
+	"github.com/holdpoint/holdpoint/internal/postgres"
+)
+
+const (
+	countInterval = 10 * time.Minute
+	// countMargin is how long after an hour's end its calls are all there: no transaction that takes calls in is as long.
+	countMargin = 10 * time.Minute
+	// countChunk is what one transaction counts.
+	countChunk = 24 * time.Hour
+	// idSlack is how far the clocks of processes, by which ids go, may be from the database's.
+	idSlack = time.Hour
+)
+
+// ended says that a call's status will not change any more.
+const ended = `status NOT IN ('needs_connection', 'parked', 'approved', 'executing')`
+
+// countArgs is the job that counts the calls of the hours that are over.
+type countArgs struct{}
+
+func (countArgs) Kind() string { return "call_count" }
+
+type countWorker struct {
+	river.WorkerDefaults[countArgs]
+	service *Service
+}
+
+func (w *countWorker) Work(ctx context.Context, _ *river.Job[countArgs]) error {
+	return w.service.Count(ctx)
+}
+
+// scheduleCounting has one of all processes count every few minutes.
+func (s *Service) scheduleCounting() {
+	s.river.PeriodicJobs().Add(river.NewPeriodicJob(river.PeriodicInterval(countInterval),
+		func() (river.JobArgs, *river.InsertOpts) { return countArgs{}, nil }, &river.PeriodicJobOpts{RunOnStart: true}))
+}
+
+// Count brings the table of counts up to date: it adds the hours that are over, and those calls of
+// earlier ones that have ended since. Figures are right without it, but take longer.
+func (s *Service) Count(ctx context.Context) error {
+	for more := true; more; {
+		err := postgres.InTx(ctx, s.Pool, func(tx pgx.Tx) (err error) {
+			more, err = countSome(ctx, tx)
+			return err
+		})
+		if err != nil {
+			return fmt.Errorf("count calls: %w", err)
+		}
+	}
+	return nil
+}
+
+// countSome counts a chunk of hours, and reports whether there is more to count.
+func countSome(ctx context.Context, tx pgx.Tx) (more bool, err error) {
+	from, err := countedUntil(ctx, tx)
+	if err != nil || from.IsZero() {
+		return false, err
+	}
+	clock, err := readClock(ctx, tx)
+	if err != nil {
+		return false, err
+	}
+	limit := clock.now.Add(-countMargin).Truncate(time.Hour)
+	to := from.Add(countChunk)
+	if more = to.Before(limit); !more {
+		to = limit
+	}
+	if to.After(from) {
+		if err := countHours(ctx, tx, clock, from, to); err != nil {
+			return false, err
+		}
+	}
+	if more {
+		return true, nil
+	}
+	_, err = tx.Exec(ctx, `WITH late AS (DELETE FROM call_stragglers s USING calls c WHERE c.id = s.call_id AND c.`+ended+`
+			RETURNING c.created_at, c.agent_id, c.skill_id, c.status, c.failure)
+		INSERT INTO call_counts (hour, agent_id, skill_id, status, failure, calls)
+		SELECT `+hourOf+`, agent_id, skill_id, status, coalesce(failure, ''), count(*) FROM late GROUP BY 1, 2, 3, 4, 5
+		ON CONFLICT (hour, agent_id, skill_id, status, failure) DO UPDATE SET calls = call_counts.calls + excluded.calls`)
+	if err != nil {
+		return false, fmt.Errorf("add stragglers: %w", err)
+	}
+	return false, nil
+}
+
+const hourOf = `date_bin(interval '1 hour', created_at, 'epoch'::timestamptz)`
+
+// countedUntil locks and returns the end of the hours that are counted. It is zero when there are no calls.
+func countedUntil(ctx context.Context, tx pgx.Tx) (time.Time, error) {
+	// No call is older than the one with the first id by more than clocks may differ.
+	_, err := tx.Exec(ctx, `INSERT INTO call_counting (counted_until)
+		SELECT date_bin(interval '1 hour', created_at - $1 * interval '1 second', 'epoch') FROM calls
+		WHERE NOT EXISTS (SELECT FROM call_counting) ORDER BY id LIMIT 1 ON CONFLICT DO NOTHING`, idSlack.Seconds())
+	if err != nil {
+		return time.Time{}, fmt.Errorf("begin to count: %w", err)
+	}
+	var until time.Time
+	err = tx.QueryRow(ctx, `SELECT counted_until FROM call_counting FOR UPDATE`).Scan(&until)
+	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
+		return time.Time{}, fmt.Errorf("read what is counted: %w", err)
+	}
+	return until, nil
+}
+
+// countHours counts calls and notes those that have not ended, in one statement: a call that ends
+// meanwhile is either the one or the other.
+func countHours(ctx context.Context, tx pgx.Tx, clock clock, from, to time.Time) error {
+	first, last := clock.ids(from, to)
+	_, err := tx.Exec(ctx, `WITH made AS (SELECT id, `+hourOf+` AS hour, agent_id, skill_id, status, coalesce(failure, '') AS failure
+			FROM calls WHERE id >= $1 AND id < $2 AND created_at >= $3 AND created_at < $4),
+		counted AS (INSERT INTO call_counts (hour, agent_id, skill_id, status, failure, calls)
+			SELECT hour, agent_id, skill_id, status, failure, count(*) FROM made WHERE `+ended+` GROUP BY 1, 2, 3, 4, 5),
+		open AS (INSERT INTO call_stragglers SELECT id FROM made WHERE NOT `+ended+`)
+		UPDATE call_counting SET counted_until = $4`, first, last, from, to)
+	if err != nil {
+		return fmt.Errorf("count from %s to %s: %w", from, to, err)
+	}
+	return nil
+}
+
+// clock is the database's time, and how far tests have moved it.
+type clock struct {
+	now    time.Time
+	offset time.Duration
+}
+
+func readClock(ctx context.Context, tx pgx.Tx) (clock, error) {
+	var c clock
+	var offset float64
+	err := tx.QueryRow(ctx, `SELECT now, date_part('epoch', now - clock_timestamp()) FROM (SELECT holdpoint_now() AS now) c`).
+		Scan(&c.now, &offset)
+	if err != nil {
+		return clock{}, fmt.Errorf("read clock: %w", err)
+	}
+	c.offset = time.Duration(offset * float64(time.Second))
+	return c, nil
+}
+
+// ids returns between which ids, the second one excluded, the calls made in [from, to) are. There are others between them.
+func (c clock) ids(from, to time.Time) (first, last uuid.UUID) {
+	return firstID(from.Add(-idSlack - max(c.offset, 0))), firstID(to.Add(idSlack - min(c.offset, 0)))
+}
+
+// firstID is the least UUID of version 7 made at a time.
+func firstID(t time.Time) uuid.UUID {
+	var id uuid.UUID
+	var ms [8]byte
+	binary.BigEndian.PutUint64(ms[:], uint64(max(t.UnixMilli(), 0)))
+	copy(id[:6], ms[2:])
+	return id
+}

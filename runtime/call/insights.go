@@ -1,0 +1,149 @@
+package call
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/holdpoint/holdpoint/approval"
+)
+
+// InsightFilter selects the calls that insights are about. Its zero value selects those of the last seven days.
+type InsightFilter struct {
+	From, To time.Time // made in [From, To), widened to whole hours; zero: see [NewWindow]
+	Skill    string    // by name, also of one that was deleted; empty: all
+	Agent    string
+}
+
+// Insights are figures of calls and approvals.
+type Insights struct {
+	Window    Window
+	Now       time.Time // of the database
+	Calls     Figures
+	Approvals approval.Figures
+	Series    []InsightBucket // all buckets of the window, also those without calls
+
+	// Of the stretch of time before.
+	CallsBefore     Figures
+	ApprovalsBefore approval.Totals
+
+	Names map[uuid.UUID]string // of the skills in Approvals
+}
+
+// InsightBucket is what happened in a part of the window.
+type InsightBucket struct {
+	From, To  time.Time
+	Calls     Counts
+	Approvals approval.Totals
+}
+
+// ErrInsightsTimeout says that the figures took longer than the database is kept busy for them.
+var ErrInsightsTimeout = errors.New("figures took too long")
+
+const (
+	insightsAtOnce = 2 // in each process, so that connections are left for calls
+	queryCanceled  = "57014"
+)
+
+// insightsSetup bounds what figures may take from the database. They read whole tables where other statements must not.
+const insightsSetup = `SET LOCAL statement_timeout = '5s'; SET LOCAL work_mem = '32MB'; SET LOCAL enable_seqscan = on`
+
+// Insights reads the figures of a window, all of them as of one moment.
+// Errors: *[FilterError], ErrInsightsTimeout.
+func (s *Service) Insights(ctx context.Context, f InsightFilter) (Insights, error) {
+	select {
+	case s.insights <- struct{}{}:
+		defer func() { <-s.insights }()
+	case <-ctx.Done():
+		return Insights{}, fmt.Errorf("read insights: %w", ctx.Err())
+	}
+	filter, err := s.insightIDs(ctx, f)
+	if err != nil {
+		return Insights{}, err
+	}
+	var found Insights
+	err = pgx.BeginTxFunc(ctx, s.Pool, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) error {
+		found, err = readInsights(ctx, tx, f, filter)
+		return err
+	})
+	var pgErr *pgconn.PgError
+	if errors.As(err, &pgErr) && pgErr.Code == queryCanceled {
+		err = fmt.Errorf("%w: %w", ErrInsightsTimeout, err)
+	}
+	if err != nil {
+		return Insights{}, fmt.Errorf("read insights: %w", err)
+	}
+	ids := make([]uuid.UUID, len(found.Approvals.Skills))
+	for i, share := range found.Approvals.Skills {
+		ids[i] = share.SkillID
+	}
+	if found.Names, err = s.Agents.Names(ctx, ids); err != nil {
+		return Insights{}, err
+	}
+	return found, nil
+}
+
+// insightIDs finds what the names of a filter stand for.
+func (s *Service) insightIDs(ctx context.Context, f InsightFilter) (approval.FigureFilter, error) {
+	var ids approval.FigureFilter
+	var err error
+	if f.Skill != "" {
+		if ids.Skills, err = s.Agents.SkillIDs(ctx, f.Skill); err == nil && len(ids.Skills) == 0 {
+			err = &FilterError{"skill", "the name of a skill that is or was here"}
+		}
+		if err != nil {
+			return ids, err
+		}
+	}
+	if f.Agent != "" {
+		if ids.Agents, err = s.Agents.AgentIDs(ctx, f.Agent); err == nil && len(ids.Agents) == 0 {
+			err = &FilterError{"agent", "the name of an agent that is or was here"}
+		}
+	}
+	return ids, err
+}
+
+func readInsights(ctx context.Context, tx pgx.Tx, f InsightFilter, ids approval.FigureFilter) (Insights, error) {
+	if _, err := tx.Exec(ctx, insightsSetup); err != nil {
+		return Insights{}, fmt.Errorf("set up: %w", err)
+	}
+	clock, err := readClock(ctx, tx)
+	if err != nil {
+		return Insights{}, err
+	}
+	found := Insights{Now: clock.now}
+	if found.Window, err = NewWindow(f.From, f.To, clock.now); err != nil {
+		return Insights{}, err
+	}
+	now, before := ids, ids
+	now.From, now.To = found.Window.From, found.Window.To
+	now.Bucket, now.Origin = found.Window.Bucket.duration(), bucketOrigin()
+	before.From, before.To = found.Window.BeforeFrom, found.Window.BeforeTo
+	if found.Calls, err = readFigures(ctx, tx, now, clock); err != nil {
+		return Insights{}, err
+	}
+	if found.CallsBefore, err = readFigures(ctx, tx, before, clock); err != nil {
+		return Insights{}, err
+	}
+	if found.Approvals, err = approval.ReadFigures(ctx, tx, now, clock.now); err != nil {
+		return Insights{}, err
+	}
+	if found.ApprovalsBefore, err = approval.ReadTotals(ctx, tx, before, clock.now); err != nil {
+		return Insights{}, err
+	}
+	for _, s := range found.Window.spans() {
+		counts := found.Calls.Buckets[s.start]
+		if counts == nil {
+			counts = Counts{}
+		}
+		found.Series = append(found.Series, InsightBucket{
+			From: s.from, To: s.to, Calls: counts, Approvals: found.Approvals.Buckets[s.start],
+		})
+	}
+	return found, nil
+}

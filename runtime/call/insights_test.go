@@ -1,0 +1,378 @@
+package call_test
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/holdpoint/holdpoint/approval"
+	"github.com/holdpoint/holdpoint/internal/postgres"
+	"github.com/holdpoint/holdpoint/runtime/call"
+	"github.com/holdpoint/holdpoint/runtime/tool"
+)
+
+// made is a call as it is in the tables.
+type made struct {
+	at      string
+	status  call.Status
+	failure tool.FailureKind
+	skill   uuid.UUID
+	agent   uuid.UUID
+	asked   *asked // nil: it was not gated
+}
+
+// asked is its approval.
+type asked struct {
+	tool, rule string
+	after      time.Duration // when it ended; zero: it did not
+	timeout    time.Duration // zero: five minutes
+	by         uuid.UUID
+	status     approval.Status
+	takenUp    time.Duration // after the request
+}
+
+// idAt is a UUID of version 7 made at a time.
+func idAt(t time.Time) uuid.UUID {
+	id := uuid.New()
+	var ms [8]byte
+	binary.BigEndian.PutUint64(ms[:], uint64(t.UnixMilli()))
+	copy(id[:6], ms[2:])
+	id[6] = id[6]&0x0f | 0x70
+	return id
+}
+
+// record puts calls into the tables, all at once: whoever counts meanwhile sees all or none.
+func (w *world) record(t *testing.T, calls []made) []uuid.UUID {
+	t.Helper()
+	ids := make([]uuid.UUID, len(calls))
+	check(t, postgres.InTx(t.Context(), w.db.Pool(), func(tx pgx.Tx) error {
+		for i, m := range calls {
+			when := at(t, m.at)
+			ids[i] = idAt(when)
+			_, err := tx.Exec(t.Context(), `INSERT INTO calls (id, agent_id, skill_id, skill_revision, created_at, gated, status, tool,
+					exposed_name, pin, arguments, failure)
+				VALUES ($1, $2, $3, 1, $4, $5, $6, 't', 's__t', sha256(''), '{}', nullif($7, ''))`,
+				ids[i], m.agent, m.skill, when, m.asked != nil, m.status, m.failure)
+			if err != nil {
+				return err
+			}
+			a := m.asked
+			if a == nil {
+				continue
+			}
+			var end, takenUp *time.Time
+			if a.after > 0 {
+				ended := when.Add(a.after)
+				end = &ended
+			}
+			if a.by != uuid.Nil {
+				taken := when.Add(a.takenUp)
+				takenUp = &taken
+			}
+			_, err = tx.Exec(t.Context(), `INSERT INTO approvals (call_id, digest, created_at, deadline, decided_at, decided_by, taken_up_at,
+					status, rule, agent_id, skill_id, tool) VALUES ($1, sha256(''), $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)`,
+				ids[i], when, when.Add(max(a.timeout, 5*time.Minute)), end, postgres.OrNull(a.by), takenUp,
+				a.status, a.rule, m.agent, m.skill, a.tool)
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	}))
+	return ids
+}
+
+var (
+	skillA, skillB = uuid.MustParse("0a000000-0000-7000-8000-000000000001"), uuid.MustParse("0b000000-0000-7000-8000-000000000002")
+	agentA, agentB = uuid.MustParse("a0000000-0000-7000-8000-000000000003"), uuid.MustParse("b0000000-0000-7000-8000-000000000004")
+	rita, rob      = uuid.MustParse("c0000000-0000-7000-8000-000000000005"), uuid.MustParse("d0000000-0000-7000-8000-000000000006")
+)
+
+// week is what happened from Monday the 2nd of March 2026 on, and a little before and after.
+func week() []made {
+	decided := func(tool, rule string, status approval.Status, by uuid.UUID, takenUp, after time.Duration) *asked {
+		return &asked{tool: tool, rule: rule, status: status, by: by, takenUp: takenUp, after: after}
+	}
+	return []made{
+		// The week before.
+		{at: "2026-02-23T12:00:00Z", status: call.Succeeded, skill: skillA, agent: agentA},
+		{
+			at: "2026-03-01T23:59:59Z", status: call.Succeeded, skill: skillA, agent: agentA,
+			asked: decided("write", approval.RuleGated, approval.Approved, rita, 0, 10*time.Second),
+		},
+		// Monday, from its first moment on.
+		{at: "2026-03-02T00:00:00Z", status: call.Succeeded, skill: skillB, agent: agentB},
+		{at: "2026-03-02T09:10:00Z", status: call.Failed, failure: tool.TransportFailure, skill: skillB, agent: agentB},
+		{
+			at: "2026-03-02T09:20:00Z", status: call.Succeeded, skill: skillA, agent: agentA,
+			asked: decided("write", approval.RuleGated, approval.Approved, rita, 0, 20*time.Second),
+		},
+		{
+			// Came while Rita decided about the one before: she had 2 s for it.
+			at: "2026-03-02T09:20:10Z", status: call.Rejected, skill: skillA, agent: agentA,
+			asked: decided("write", approval.RuleHighRisk, approval.Rejected, rita, 10*time.Second, 12*time.Second),
+		},
+		{
+			at: "2026-03-02T09:30:00Z", status: call.Failed, failure: tool.ToolError, skill: skillA, agent: agentB,
+			asked: decided("delete", approval.RuleHighRisk, approval.Approved, rob, 0, 40*time.Second),
+		},
+		// Tuesday: nothing. Wednesday: the deadline was noticed late.
+		{
+			at: "2026-03-04T09:59:59.999Z", status: call.Expired, skill: skillA, agent: agentA,
+			asked: &asked{tool: "write", rule: approval.RuleGated, status: approval.Expired, after: time.Hour},
+		},
+		{
+			at: "2026-03-04T10:00:00Z", status: call.Cancelled, skill: skillA, agent: agentA,
+			asked: &asked{tool: "delete", rule: approval.RuleGated, status: approval.Cancelled, after: time.Minute},
+		},
+		{
+			// Overdue, and nobody has noticed yet.
+			at: "2026-03-04T10:30:00Z", status: call.Parked, skill: skillA, agent: agentA,
+			asked: &asked{tool: "write", rule: approval.RuleGated, status: approval.Pending},
+		},
+		{
+			at: "2026-03-08T23:59:59Z", status: call.Parked, skill: skillA, agent: agentA,
+			asked: &asked{tool: "write", rule: approval.RuleGated, status: approval.Pending, timeout: 100 * 365 * 24 * time.Hour},
+		},
+		{at: "2026-03-08T23:59:59Z", status: call.Unknown, skill: skillB, agent: agentA},
+		// The week after.
+		{at: "2026-03-09T00:00:00Z", status: call.Succeeded, skill: skillA, agent: agentA},
+	}
+}
+
+func (w *world) insights(t *testing.T, from, to string) call.Insights {
+	t.Helper()
+	found, err := w.calls.Insights(t.Context(), call.InsightFilter{From: at(t, from), To: at(t, to)})
+	check(t, err)
+	return found
+}
+
+func counts(found call.Counts) string {
+	var text strings.Builder
+	for _, status := range slices.Sorted(maps.Keys(found)) {
+		fmt.Fprintf(&text, "%s %d, ", status, found[status])
+	}
+	return text.String()
+}
+
+func equal[T comparable](t *testing.T, what string, got, want T) {
+	t.Helper()
+	if got != want {
+		t.Errorf("%s: got %v, want %v", what, got, want)
+	}
+}
+
+func TestInsights(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.record(t, week())
+	// Once as the calls are, once counted.
+	for _, counted := range []bool{false, true} {
+		if counted {
+			check(t, w.calls.Count(t.Context()))
+		}
+		found := w.insights(t, "2026-03-02T00:00:00Z", "2026-03-09T00:00:00Z")
+		equal(t, "calls", counts(found.Calls.Calls), "cancelled 1, expired 1, failed 2, parked 2, rejected 1, succeeded 2, unknown 1, ")
+		equal(t, "calls before", counts(found.CallsBefore.Calls), "succeeded 2, ")
+		equal(t, "failures", fmt.Sprint(found.Calls.Failures), "map[tool_error:1 transport:1]")
+		equal(t, "bucket", found.Window.Bucket, call.Daily)
+		equal(t, "buckets", len(found.Series), 7)
+		for i, want := range []string{
+			"failed 2, rejected 1, succeeded 2, ", "", "cancelled 1, expired 1, parked 1, ", "", "", "", "parked 1, unknown 1, ",
+		} {
+			equal(t, "calls of "+found.Series[i].From.String(), counts(found.Series[i].Calls), want)
+		}
+		var hours [7][24]int
+		hours[0][0], hours[0][9], hours[2][9], hours[2][10], hours[6][23] = 1, 4, 1, 2, 2
+		equal(t, "hours", found.Calls.Hours, hours)
+	}
+}
+
+func TestInsightsOfApprovals(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.record(t, week())
+	found := w.insights(t, "2026-03-02T00:00:00Z", "2026-03-09T00:00:00Z").Approvals
+	totals := found.Totals
+	equal(t, "asked", totals.Asked, 7)
+	equal(t, "outcomes", [5]int{totals.Approved, totals.Rejected, totals.Expired, totals.Cancelled, totals.Pending}, [5]int{2, 1, 2, 1, 1})
+	// 12, 20, 40, 60 and twice 300 seconds: half of six are at most the third, nine tenths at most the sixth.
+	equal(t, "waiting", totals.Waiting, approval.Spread{Count: 6, P50: 40 * time.Second, P90: 300 * time.Second})
+	equal(t, "deciding", totals.Deciding, approval.Spread{Count: 3, P50: 20 * time.Second, P90: 40 * time.Second})
+	equal(t, "fast", totals.Fast, 1)
+	monday := found.Buckets[at(t, "2026-03-02T00:00:00Z")]
+	equal(t, "Monday", monday.Waiting, approval.Spread{Count: 3, P50: 20 * time.Second, P90: 40 * time.Second})
+	sunday := found.Buckets[at(t, "2026-03-08T00:00:00Z")]
+	equal(t, "Sunday", sunday.Waiting, approval.Spread{})
+	equal(t, "Sunday's requests", sunday.Asked, 1)
+
+	shares := func(list []approval.Share) string {
+		var text strings.Builder
+		for _, s := range list {
+			name := s.Tool + s.Rule
+			if s.SkillID == skillA {
+				name = "A " + name
+			}
+			fmt.Fprintf(&text, "%s: %d of %d, expired %d; ", name, s.Approved, s.Decisions(), s.Expired)
+		}
+		return text.String()
+	}
+	equal(t, "by skill", shares(found.Skills), "A : 2 of 3, expired 2; ")
+	equal(t, "by tool", shares(found.Tools), "A write: 1 of 2, expired 2; A delete: 1 of 1, expired 0; ")
+	equal(t, "by rule", shares(found.Rules), "gated: 1 of 1, expired 2; high_risk: 1 of 2, expired 0; ")
+	equal(t, "by person", fmt.Sprint(found.Deciders), fmt.Sprint([]approval.Decider{{PersonID: rita, Decisions: 2, Fast: 1}, {PersonID: rob, Decisions: 1}}))
+}
+
+func TestInsightsOfPartOfTheWeek(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.record(t, week())
+	check(t, w.calls.Count(t.Context()))
+	// Buckets are days of UTC whatever the range; those at its ends are cut.
+	found := w.insights(t, "2026-03-01T23:00:00Z", "2026-03-04T23:30:00Z")
+	equal(t, "bucket", found.Window.Bucket, call.Daily)
+	equal(t, "first bucket", found.Series[0].From.Format(time.RFC3339)+" "+counts(found.Series[0].Calls), "2026-03-01T23:00:00Z succeeded 1, ")
+	equal(t, "last bucket", found.Series[3].To.Format(time.RFC3339), "2026-03-05T00:00:00Z")
+	equal(t, "buckets", len(found.Series), 4)
+
+	found = w.insights(t, "2026-03-02T10:20:00+01:00", "2026-03-02T11:00:00+01:00")
+	equal(t, "an hour elsewhere", counts(found.Calls.Calls), "failed 2, rejected 1, succeeded 1, ")
+	equal(t, "its bucket", found.Window.Bucket, call.Hourly)
+
+	found = w.insights(t, "2026-01-01T00:00:00Z", "2026-06-01T00:00:00Z")
+	equal(t, "weeks", found.Window.Bucket, call.Weekly)
+	equal(t, "first week", found.Series[0].From.Format(time.DateOnly)+" "+found.Series[0].To.Format(time.DateOnly), "2026-01-01 2026-01-05")
+	var byWeek strings.Builder
+	for _, s := range found.Series {
+		if n := s.Calls.Total(); n > 0 {
+			fmt.Fprintf(&byWeek, "%s %d, ", s.From.Format(time.DateOnly), n)
+		}
+	}
+	equal(t, "calls by week", byWeek.String(), "2026-02-23 2, 2026-03-02 10, 2026-03-09 1, ")
+
+	found = w.insights(t, "2026-04-01T00:00:00Z", "2026-04-02T00:00:00Z")
+	if found.Calls.Calls.Total() != 0 || found.Approvals.Totals.Asked != 0 || len(found.Series) != 24 {
+		t.Errorf("an empty day: %+v", found)
+	}
+}
+
+func TestInsightFilters(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	files, err := w.agents.SkillByName(t.Context(), "files")
+	check(t, err)
+	calls := week()
+	for i := range calls {
+		if calls[i].skill == skillA {
+			calls[i].skill = files.ID
+		}
+		if calls[i].agent == agentB {
+			calls[i].agent = w.agent.ID
+		}
+	}
+	w.record(t, calls)
+	check(t, w.calls.Count(t.Context()))
+	filter := call.InsightFilter{From: at(t, "2026-03-02T00:00:00Z"), To: at(t, "2026-03-09T00:00:00Z"), Skill: "files"}
+	found, err := w.calls.Insights(t.Context(), filter)
+	check(t, err)
+	equal(t, "calls of the skill", found.Calls.Calls.Total(), 7)
+	equal(t, "its name", found.Names[found.Approvals.Skills[0].SkillID], "files")
+	filter.Agent = "billing"
+	found, err = w.calls.Insights(t.Context(), filter)
+	check(t, err)
+	equal(t, "calls of both", counts(found.Calls.Calls), "failed 1, ")
+	equal(t, "asked for by both", found.Approvals.Totals.Asked, 1)
+	for field, wrong := range map[string]call.InsightFilter{
+		"skill": {Skill: "nothing"}, "agent": {Agent: "no\x00body"}, "to": {From: filter.To, To: filter.From},
+	} {
+		_, err := w.calls.Insights(t.Context(), wrong)
+		if told, ok := errors.AsType[*call.FilterError](err); !ok || told.Field != field {
+			t.Errorf("%s: %v", field, err)
+		}
+	}
+}
+
+// What is counted is counted once, whatever happens while and after it is.
+func TestCount(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	ids := w.record(t, week())
+	whole := func() string {
+		return counts(w.insights(t, "2026-02-01T00:00:00Z", "2026-04-01T00:00:00Z").Calls.Calls)
+	}
+	const before = "cancelled 1, expired 1, failed 2, parked 2, rejected 1, succeeded 5, unknown 1, "
+	equal(t, "not counted", whole(), before)
+	for range 2 {
+		check(t, w.calls.Count(t.Context()))
+		equal(t, "counted", whole(), before)
+	}
+	overdue := ids[9]
+	check(t, w.calls.Expire(t.Context(), overdue))
+	const after = "cancelled 1, expired 2, failed 2, parked 1, rejected 1, succeeded 5, unknown 1, "
+	equal(t, "one has ended", whole(), after)
+	check(t, w.calls.Count(t.Context()))
+	equal(t, "counted again", whole(), after)
+	// From here on the calls themselves are only asked for those that have not ended.
+	w.setStatus(`DELETE FROM calls WHERE status <> 'parked'`)
+	equal(t, "from counts", whole(), after)
+
+	// What is being made now is there at once, and counted when its hour is over.
+	ticket := w.submit("open__echo", `{}`)
+	w.wait(ticket.ID)
+	lastDay := func() string {
+		found, err := w.calls.Insights(t.Context(), call.InsightFilter{})
+		check(t, err)
+		return counts(found.Calls.Calls)
+	}
+	equal(t, "now", lastDay(), "succeeded 1, ")
+	w.moveClock("3 hours")
+	ticket = w.submit("open__echo", `{}`)
+	w.wait(ticket.ID)
+	equal(t, "three hours later", lastDay(), "succeeded 2, ")
+	check(t, w.calls.Count(t.Context()))
+	equal(t, "the first is counted", lastDay(), "succeeded 2, ")
+	w.setStatus(`DELETE FROM calls WHERE status <> 'parked' AND id <> $1`, ticket.ID)
+	equal(t, "the first is gone", lastDay(), "succeeded 2, ")
+}
+
+// What a decision took begins when its reviewer could turn to it.
+func TestDecisionsTakenUp(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	takenUp := func(id uuid.UUID) (since string) {
+		check(t, w.db.Pool().QueryRow(t.Context(), `SELECT CASE taken_up_at WHEN created_at THEN 'it came'
+				WHEN (SELECT max(decided_at) FROM approvals o WHERE o.call_id <> a.call_id) THEN 'the decision before' ELSE 'when?' END
+			FROM approvals a WHERE call_id = $1`, id).Scan(&since))
+		return since
+	}
+	first, second := w.submit("files__write", `{"n":1}`), w.submit("files__write", `{"n":2}`)
+	w.moveClock("20 seconds")
+	check(t, w.decide(first.ID, true))
+	equal(t, "the first, since", takenUp(first.ID), "it came")
+	w.moveClock("25 seconds")
+	check(t, w.decide(second.ID, false))
+	equal(t, "the second, since", takenUp(second.ID), "the decision before")
+	third, fourth := w.submit("files__write", `{"n":3}`), w.submit("files__write", `{"n":4}`)
+	w.moveClock("30 seconds")
+	check(t, w.decide(third.ID, true))
+	equal(t, "one that came later, since", takenUp(third.ID), "it came")
+	// Decisions that are sent together are not one after the other.
+	w.setStatus(`UPDATE approvals SET decided_at = decided_at + interval '1 hour' WHERE call_id = $1`, third.ID)
+	check(t, w.decide(fourth.ID, true))
+	equal(t, "one that was sent together with another, since", takenUp(fourth.ID), "it came")
+
+	fifth := w.submit("files__write", `{"n":5}`)
+	w.moveClock("2 hours")
+	check(t, w.calls.Expire(t.Context(), fifth.ID))
+	var nobody bool
+	check(t, w.db.Pool().QueryRow(t.Context(), `SELECT taken_up_at IS NULL FROM approvals WHERE call_id = $1`, fifth.ID).Scan(&nobody))
+	equal(t, "nobody took up what expired", nobody, true)
+}

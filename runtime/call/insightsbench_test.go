@@ -1,0 +1,60 @@
+package call_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/holdpoint/holdpoint/runtime/call"
+)
+
+// A million calls of the last ninety days, each fifth of them gated.
+const (
+	manyCalls = `INSERT INTO calls (id, agent_id, skill_id, skill_revision, created_at, finished_at, gated, status, tool, exposed_name, pin,
+			arguments, failure, result)
+		SELECT (lpad(to_hex((extract(epoch FROM at) * 1000)::bigint), 12, '0') || '7' || substr(md5(i::text), 1, 3) || '8'
+				|| substr(md5(i || 'x'), 1, 15))::uuid,
+			('a0000000-0000-7000-8000-00000000000' || i % 5)::uuid, ('b0000000-0000-7000-8000-00000000000' || i % 7)::uuid, 1, at, at, i % 5 = 0,
+			CASE WHEN i % 5 = 0 AND r < .1 THEN 'rejected' WHEN i % 5 = 0 AND r < .15 THEN 'expired' WHEN r < .2 THEN 'failed'
+				WHEN r < .21 THEN 'unknown' WHEN r < .23 THEN 'invalid' ELSE 'succeeded' END,
+			'tool_' || i % 13, 's__tool', sha256(i::text::bytea), repeat(md5(i::text), 6)::bytea,
+			CASE WHEN (i % 5 > 0 OR r >= .15) AND r < .2
+				THEN (ARRAY['tool_error', 'jsonrpc_error', 'transport', 'protocol', 'session_invalid'])[1 + i % 5] END,
+			repeat(md5(i || 'z'), 12)::bytea
+		FROM (SELECT i, random() AS r, holdpoint_now() - i * interval '7776 ms' AS at FROM generate_series(1000000, 1, -1) i) c`
+
+	manyApprovals = `INSERT INTO approvals (call_id, digest, created_at, deadline, decided_at, decided_by, taken_up_at, status, rule,
+			agent_id, skill_id, tool)
+		SELECT id, pin, created_at, created_at + interval '5 min',
+			created_at + CASE status WHEN 'expired' THEN interval '5 min' ELSE -ln(r + .0001) * interval '40 s' END,
+			CASE WHEN status <> 'expired' THEN ('c0000000-0000-7000-8000-00000000000' || (r * 8)::int)::uuid END,
+			CASE WHEN status <> 'expired' THEN created_at - ln(r + .0001) * interval '9 s' END,
+			CASE status WHEN 'rejected' THEN 'rejected' WHEN 'expired' THEN 'expired' ELSE 'approved' END,
+			(ARRAY['gated', 'high_risk', 'definition_changed', 'new_tool'])[1 + floor(r * 4)::int], agent_id, skill_id, tool
+		FROM (SELECT id, pin, created_at, status, agent_id, skill_id, tool, random() AS r FROM calls WHERE gated) c ORDER BY id`
+)
+
+// BenchmarkInsights reads all figures of the dashboard's page.
+func BenchmarkInsights(b *testing.B) {
+	w := newWorld(b)
+	for _, sql := range []string{manyCalls, manyApprovals, `ANALYZE calls`, `ANALYZE approvals`} {
+		_, err := w.db.Pool().Exec(b.Context(), sql)
+		check(b, err)
+	}
+	began := time.Now()
+	check(b, w.calls.Count(b.Context()))
+	b.Logf("counting all calls took %v", time.Since(began).Round(time.Millisecond))
+	_, err := w.db.Pool().Exec(b.Context(), `ANALYZE call_counts`)
+	check(b, err)
+	now := time.Now()
+	for name, length := range map[string]time.Duration{"24h": 24 * time.Hour, "7d": 7 * 24 * time.Hour, "30d": 30 * 24 * time.Hour, "90d": 90 * 24 * time.Hour} {
+		b.Run(name, func(b *testing.B) {
+			for b.Loop() {
+				found, err := w.calls.Insights(b.Context(), call.InsightFilter{From: now.Add(-length), To: now})
+				check(b, err)
+				if found.Calls.Calls.Total() == 0 || found.Approvals.Totals.Asked == 0 {
+					b.Fatal("there is nothing to read")
+				}
+			}
+		})
+	}
+}

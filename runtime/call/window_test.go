@@ -1,0 +1,81 @@
+package call_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/holdpoint/holdpoint/runtime/call"
+)
+
+func at(t *testing.T, text string) time.Time {
+	t.Helper()
+	parsed, err := time.Parse(time.RFC3339, text)
+	check(t, err)
+	return parsed
+}
+
+func TestWindow(t *testing.T) {
+	t.Parallel()
+	now := at(t, "2026-03-04T10:20:30Z") // a Wednesday
+	for _, test := range []struct {
+		name, from, to string
+		want           [4]string // the window, and the stretch before
+		bucket         call.BucketLength
+	}{
+		{
+			"nothing said", "", "",
+			[4]string{"2026-02-25T10:00:00Z", "2026-03-04T11:00:00Z", "2026-02-18T09:00:00Z", "2026-02-25T10:00:00Z"},
+			call.Daily,
+		},
+		{
+			"other zone", "2026-03-02T01:30:00+02:00", "2026-03-03T00:00:00+01:00",
+			[4]string{"2026-03-01T23:00:00Z", "2026-03-02T23:00:00Z", "2026-02-28T23:00:00Z", "2026-03-01T23:00:00Z"},
+			call.Hourly,
+		},
+		{
+			// Today is not over, and is compared with what there was of it a week ago.
+			"week to the end of today", "2026-02-26T00:00:00Z", "2026-03-05T00:00:00Z",
+			[4]string{"2026-02-26T00:00:00Z", "2026-03-05T00:00:00Z", "2026-02-19T00:00:00Z", "2026-02-25T11:00:00Z"},
+			call.Daily,
+		},
+		{
+			"long", "2025-11-01T00:00:00Z", "2026-03-01T00:00:00Z",
+			[4]string{"2025-11-01T00:00:00Z", "2026-03-01T00:00:00Z", "2025-07-04T00:00:00Z", "2025-11-01T00:00:00Z"},
+			call.Weekly,
+		},
+	} {
+		var from, to time.Time
+		if test.from != "" {
+			from, to = at(t, test.from), at(t, test.to)
+		}
+		w, err := call.NewWindow(from, to, now)
+		check(t, err)
+		for i, got := range []time.Time{w.From, w.To, w.BeforeFrom, w.BeforeTo} {
+			if got.Format(time.RFC3339) != test.want[i] {
+				t.Errorf("%s: time %d is %s, want %s", test.name, i, got.Format(time.RFC3339), test.want[i])
+			}
+		}
+		if w.Bucket != test.bucket {
+			t.Errorf("%s: buckets of a %s", test.name, w.Bucket)
+		}
+	}
+}
+
+func TestWindowRefuses(t *testing.T) {
+	t.Parallel()
+	now := at(t, "2026-03-04T10:20:30Z")
+	for _, test := range []struct{ from, to, field string }{
+		{"2026-03-04T10:00:00Z", "2026-03-04T10:00:00Z", "to"},
+		{"2026-03-04T10:00:00Z", "2026-03-01T10:00:00Z", "to"},
+		{"2026-03-05T10:00:00Z", "2026-03-06T10:00:00Z", "from"},
+		{"2024-03-05T10:00:00Z", "2026-03-06T10:00:00Z", "from"},
+		{"1500-03-05T10:00:00Z", "1500-03-06T10:00:00Z", "from"},
+		{"0000-01-01T00:00:00Z", "9999-12-31T00:00:00Z", "from"},
+	} {
+		_, err := call.NewWindow(at(t, test.from), at(t, test.to), now)
+		if wrong, ok := errors.AsType[*call.FilterError](err); !ok || wrong.Field != test.field {
+			t.Errorf("from %s to %s: %v", test.from, test.to, err)
+		}
+	}
+}
