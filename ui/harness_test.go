@@ -381,3 +381,11 @@ func (a *answer) form(testID string) url.Values {
 	})
 	return form
 }
+
+// answerText is a skill server that answers with one text.
+func answerText(text string) func(tool.CallRequest) (tool.Result, error) {
+	return func(tool.CallRequest) (tool.Result, error) {
+		block, err := json.Marshal(map[string]any{"content": []map[string]string{{"type": "text", "text": text}}})
+		return tool.Result{Raw: block}, err
+	}
+}

@@ -16,18 +16,22 @@ func visible(r rune) bool {
 		unicode.Is(unicode.Zs, r), // spaces that are not U+0020
 		unicode.Is(unicode.Variation_Selector, r),
 		unicode.Is(unicode.Other_Default_Ignorable_Code_Point, r), // fillers
-		r == blankBraille:
+		r == blankBraille, r == nullNotehead, r == objectReplacement:
 		return false
 	}
 	return true
 }
 
 const (
-	blankBraille  = '\u2800'
-	tagFirst      = rune(0xE0000)
-	tagLast       = rune(0xE007F)
-	tagOffset     = rune(0xE0000) // of the letter that a tag character stands for
-	maxRowOfMarks = 4             // more combining marks than this in a row only cover other lines
+	blankBraille = '\u2800'
+	nullNotehead = '\U0001D159'
+	tagFirst     = rune(0xE0000)
+	tagLast      = rune(0xE007F)
+	tagOffset    = rune(0xE0000) // of the letter that a tag character stands for
+
+	objectReplacement = '\uFFFC'
+
+	maxRowOfMarks = 4 // more combining marks than this in a row only cover other lines
 )
 
 // Labels of chips that are [Piece.Harmless].
@@ -122,6 +126,7 @@ var names = map[rune]string{ //nolint:gochecknoglobals // a table
 	0xFEFF:   "zero-width no-break space",
 	0xFFA0:   "Hangul filler",
 	0xFFFC:   "object replacement",
+	0x1D159:  "null notehead, which shows nothing",
 	tagFirst: "hidden tag character",
 	0xE0001:  "language tag",
 	tagLast:  "end of hidden tag",
