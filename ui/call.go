@@ -6,6 +6,7 @@ import (
 	"hash/crc32"
 	"net/http"
 	"strconv"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -71,6 +72,7 @@ type subject struct {
 	definition *tool.Definition   // nil: not stored
 	accepted   *tool.Definition   // what was accepted before; nil: the same, or none
 	current    bool               // the server still offers the tool as it was called
+	changed    time.Time          // when the server began to offer the tool as it does now
 	risk       risk
 	names      map[uuid.UUID]string // of people
 	pulse      approval.Pulse
@@ -129,7 +131,7 @@ func (u *UI) describe(ctx context.Context, s *subject) error {
 	if err != nil {
 		return err
 	}
-	s.current = status.Known && status.Current == s.call.Pin
+	s.current, s.changed = status.Known && status.Current == s.call.Pin, status.Changed
 	definitions, err := u.cfg.Discovery.Definitions(ctx, []tool.Pin{s.call.Pin, status.Accepted})
 	if err != nil {
 		return err

@@ -389,3 +389,25 @@ func answerText(text string) func(tool.CallRequest) (tool.Result, error) {
 		return tool.Result{Raw: block}, err
 	}
 }
+
+// personCalled is the id of the one local person of this name.
+func (w *world) personCalled(name string) uuid.UUID {
+	w.t.Helper()
+	var id uuid.UUID
+	check(w.t, w.db.Pool().QueryRow(w.t.Context(), `SELECT id FROM people WHERE name = $1`, name).Scan(&id))
+	return id
+}
+
+// exposed are the tools of a skill, by the names under which the agent sees them.
+func (w *world) exposed(skill string) map[string]string {
+	w.t.Helper()
+	c, err := w.agents.StartConversation(w.t.Context(), w.agent, uuid.Nil, "2025-11-25", nil)
+	check(w.t, err)
+	names := map[string]string{}
+	for _, entry := range c.Catalogue.Entries {
+		if entry.Skill == skill {
+			names[entry.Name] = entry.Tool.Name
+		}
+	}
+	return names
+}

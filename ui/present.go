@@ -58,6 +58,18 @@ func countdown(deadline, now time.Time) view.Countdown {
 	return view.Countdown{Deadline: deadline, Text: leftWords(left), Urgent: left < urgent}
 }
 
+// ago says how long something has been, in words.
+func ago(since, now time.Time) string { return leftWords(max(now.Sub(since), time.Second)) + " ago" }
+
+// shortID tells two of one name apart: ids are random at their end. Empty: nobody.
+func shortID(id uuid.UUID) string {
+	if id == uuid.Nil {
+		return ""
+	}
+	text := id.String()
+	return "…" + text[len(text)-8:]
+}
+
 // leftWords is written the same way by the dashboard's script.
 func leftWords(left time.Duration) string {
 	seconds := int((left + time.Second - 1) / time.Second)

@@ -25,6 +25,7 @@ func presentCall(s *subject, who identity.Access, f format, how shown) view.Call
 		Sentence: view.Sentence{
 			Agent: c.Agent, Verb: verb(c.Status), Skill: c.Skill, Tool: c.Tool,
 			Principal: personName(c.PrincipalID, s.names),
+			AgentID:   shortID(c.AgentID), SkillID: shortID(c.SkillID), PrincipalID: shortID(c.PrincipalID),
 		},
 		Arguments: presentArguments(s, f, how.reveal),
 		Outcome:   presentOutcome(s),
@@ -98,8 +99,8 @@ func warnings(s *subject, arguments view.Arguments) []view.Notice {
 	case approval.RuleHighRisk:
 		add(view.Warn, "High risk.", "An operator marked this tool, so that every call of it is looked at.")
 	case approval.RuleDefinitionChanged:
-		add(view.Danger, "The tool changed.", "Its server describes it differently than before, and no operator accepted that yet. "+
-			"Compare the two descriptions below.")
+		add(view.Danger, "The tool changed.", "Its server describes it differently since "+ago(s.changed, s.pulse.Now)+
+			", and no operator accepted that yet. Compare the two descriptions below.")
 	case approval.RuleNewTool:
 		add(view.Warn, "New tool.", "Its server began to offer it after the skill was set up, and no operator accepted it yet.")
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -21,6 +22,8 @@ type PinStatus struct {
 	Accepted Pin  // the one that was accepted; zero: none ever was
 	Refused  Pin  // the one that an operator refused; zero: none
 	Known    bool // the server offers the tool now
+
+	Changed time.Time // when the server began to offer Current
 }
 
 // IsRefused reports whether an operator refused the definition that the server offers: no call of it is sent.
@@ -117,7 +120,7 @@ func (d *Discovery) record(ctx context.Context, tx pgx.Tx, attempt Attempt, tool
 }
 
 func readPins(ctx context.Context, db querier, skillID uuid.UUID) (map[string]PinStatus, error) {
-	rows, err := db.Query(ctx, `SELECT name, current_pin, accepted_pin, refused_pin, removed_at IS NULL FROM skill_tools
+	rows, err := db.Query(ctx, `SELECT name, current_pin, accepted_pin, refused_pin, removed_at IS NULL, changed_at FROM skill_tools
 		WHERE skill_id = $1`, skillID)
 	if err != nil {
 		return nil, fmt.Errorf("read pins of skill %s: %w", skillID, err)
@@ -126,7 +129,7 @@ func readPins(ctx context.Context, db querier, skillID uuid.UUID) (map[string]Pi
 	var name string
 	var current, accepted, refused []byte
 	var status PinStatus
-	_, err = pgx.ForEachRow(rows, []any{&name, &current, &accepted, &refused, &status.Known}, func() error {
+	_, err = pgx.ForEachRow(rows, []any{&name, &current, &accepted, &refused, &status.Known, &status.Changed}, func() error {
 		var errs [3]error
 		status.Current, errs[0] = storedPin(current)
 		status.Accepted, errs[1] = storedPin(accepted)

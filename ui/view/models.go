@@ -95,6 +95,8 @@ type Sentence struct {
 	Skill     string
 	Tool      string
 	Principal string
+
+	AgentID, SkillID, PrincipalID string // their ends: names may look alike
 }
 
 // Decision is what was decided, by whom and when.

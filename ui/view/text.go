@@ -39,7 +39,7 @@ func piece(b *strings.Builder, p hostile.Piece, flow Flow) {
 	text, note := html.EscapeString(p.Text), html.EscapeString(p.Note)
 	switch p.Kind {
 	case hostile.Plain:
-		b.WriteString(text)
+		written(b, p.Text)
 	case hostile.Chip:
 		class := "chip"
 		if p.Harmless() {
@@ -51,7 +51,9 @@ func piece(b *strings.Builder, p hostile.Piece, flow Flow) {
 	case hostile.Break:
 		breaks(b, p.Count, flow)
 	case hostile.Suspect:
-		b.WriteString(`<mark title="` + note + `">` + text + `</mark>`)
+		b.WriteString(`<mark title="` + note + `">`)
+		written(b, p.Text)
+		b.WriteString(`</mark>`)
 		if flow == Block {
 			b.WriteString(`<span class="chip why">` + note + `</span>`)
 		}

@@ -31,6 +31,11 @@ func TestPieces(t *testing.T) {
 			`a<abbr class="chip nl" title="line break">\n ×1,234</abbr>b`,
 		},
 		{
+			"words from right to left", "/srv/\u05d0\u05d1 \u05d2\u05b0/100 <\u0627>",
+			"/srv/<bdi dir=\"rtl\">\u05d0\u05d1 \u05d2\u05b0</bdi>/100 &lt;<bdi dir=\"rtl\">\u0627</bdi>&gt;",
+			"/srv/<bdi dir=\"rtl\">\u05d0\u05d1 \u05d2\u05b0</bdi>/100 &lt;<bdi dir=\"rtl\">\u0627</bdi>&gt;",
+		},
+		{
 			"suspect", "p\u0430y",
 			`<mark title="mixes Latin and Cyrillic">p` + "\u0430" + `y</mark><span class="chip why">mixes Latin and Cyrillic</span>`,
 			`<mark title="mixes Latin and Cyrillic">p` + "\u0430" + `y</mark>`,
