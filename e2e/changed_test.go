@@ -74,9 +74,51 @@ func TestToolChangesWhenAutoApproved(t *testing.T) {
 	if got := <-done; got.answer.Text() != "recorded 2" {
 		t.Errorf("the agent was told %s, %v", got.answer.Raw, got.err)
 	}
-	acceptAll(t, p, "counting")
+	settle(t, p, "accept", "changed")
 	if got := <-agent.begin(t.Context(), "counting__record", `{"n":3}`); got.answer.Text() != "recorded 3" {
 		t.Errorf("after the change was accepted the agent was told %s, %v", got.answer.Raw, got.err)
+	}
+}
+
+// TestChangeIsRefused: while the server offers what an operator refused, no call is sent, not even one
+// that was approved, and no agent is offered the tool. Accepting takes it back.
+func TestChangeIsRefused(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	server, change := changeable(t)
+	p := w.serve()
+	w.apply(p, oneSkill(server.URL, "auto_approve: true\n"))
+	agent := newStubborn(w.agent(p, "worker"), p)
+	if got := <-agent.begin(t.Context(), "counting__record", `{"n":1}`); got.answer.Text() != "recorded 1" {
+		t.Fatalf("the agent was told %s, %v", got.answer.Raw, got.err)
+	}
+	change()
+	newSession(t, agent.agent)
+	done := agent.begin(t.Context(), "counting__record", `{"n":2}`)
+	if _, err := pendingFor(t.Context(), "2", p); err != nil {
+		t.Fatal(err)
+	}
+	settle(t, p, "refuse", "changed")
+	if err := <-approveUntilDecided(t, "2", agent); err != nil {
+		t.Fatal(err)
+	}
+	refused := func(got outcome) {
+		t.Helper()
+		if got.err != nil || !got.answer.Result.IsError || got.answer.Call().Code != "definition_changed" {
+			t.Errorf("the agent was told %s, %v", got.answer.Raw, got.err)
+		}
+	}
+	refused(<-done)
+	if listed := cli(p, agent.agent.Key).Must(t, "tools", "worker"); strings.Contains(listed, "counting__record") {
+		t.Errorf("the agent is offered %s", listed)
+	}
+	if n := server.Count("2"); n != 0 {
+		t.Errorf("it arrived %d times", n)
+	}
+	settle(t, p, "accept", "refused")
+	newSession(t, agent.agent)
+	if got := <-agent.begin(t.Context(), "counting__record", `{"n":4}`); got.answer.Text() != "recorded 4" {
+		t.Errorf("after the refusal was taken back the agent was told %s, %v", got.answer.Raw, got.err)
 	}
 }
 
@@ -90,22 +132,22 @@ func newSession(t *testing.T, agent holdpoint.Agent) {
 	}
 }
 
-// acceptAll is an operator who accepts a skill's tools as they are now.
-func acceptAll(t *testing.T, p *holdpoint.Process, skillName string) {
+// settle is an operator who accepts or refuses the tools of the skill "counting", which are all in one state.
+func settle(t *testing.T, p *holdpoint.Process, verb, state string) {
 	t.Helper()
 	var tools struct {
 		Items []struct{ Name, State, Pin string }
 	}
-	if err := operator(p).Do(t.Context(), http.MethodGet, "skills/"+skillName+"/tools", nil, &tools); err != nil {
+	if err := operator(p).Do(t.Context(), http.MethodGet, "skills/counting/tools", nil, &tools); err != nil {
 		t.Fatal(err)
 	}
 	for _, tool := range tools.Items {
-		if tool.State != "changed" {
-			t.Errorf("tool %s is %s, want changed", tool.Name, tool.State)
+		if tool.State != state {
+			t.Errorf("tool %s is %s, want %s", tool.Name, tool.State, state)
 		}
-		path := fmt.Sprintf("skills/%s/tools/%s/accept", skillName, tool.Name)
+		path := fmt.Sprintf("skills/counting/tools/%s/%s", tool.Name, verb)
 		if err := operator(p).Do(t.Context(), http.MethodPost, path, map[string]string{"pin": tool.Pin}, nil); err != nil {
-			t.Errorf("accept %s: %v", tool.Name, err)
+			t.Errorf("%s %s: %v", verb, tool.Name, err)
 		}
 	}
 }
