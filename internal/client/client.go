@@ -120,6 +120,11 @@ func (c *Client) Post(ctx context.Context, path string, body any) (json.RawMessa
 	return c.do(ctx, http.MethodPost, path, body)
 }
 
+// Patch changes what body names of what is at path below /api/v1.
+func (c *Client) Patch(ctx context.Context, path string, body any) (json.RawMessage, error) {
+	return c.do(ctx, http.MethodPatch, path, body)
+}
+
 // Delete deletes what is at path below /api/v1.
 func (c *Client) Delete(ctx context.Context, path string) error {
 	_, err := c.do(ctx, http.MethodDelete, path, nil)

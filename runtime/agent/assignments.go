@@ -27,6 +27,19 @@ func (s *Service) Assignments(ctx context.Context, agentID uuid.UUID) ([]Assignm
 	return readAssignments(ctx, s.pool, agentID)
 }
 
+// UsersOf lists the assignments of a skill, by agent.
+func (s *Service) UsersOf(ctx context.Context, skillID uuid.UUID) ([]Assignment, error) {
+	rows, err := s.pool.Query(ctx, assignmentSelect+` AND x.skill_id = $1 ORDER BY a.name`, skillID)
+	if err != nil {
+		return nil, fmt.Errorf("read users of skill %s: %w", skillID, err)
+	}
+	list, err := pgx.CollectRows(rows, scanAssignment)
+	if err != nil {
+		return nil, fmt.Errorf("read users of skill %s: %w", skillID, err)
+	}
+	return list, nil
+}
+
 func readAssignments(ctx context.Context, db querier, agentID uuid.UUID) ([]Assignment, error) {
 	rows, err := db.Query(ctx, assignmentSelect+`
 		AND ($1 = '00000000-0000-0000-0000-000000000000'::uuid OR x.agent_id = $1) ORDER BY a.name, s.name`, agentID)

@@ -38,6 +38,9 @@ func recordListing(ctx context.Context, tx pgx.Tx, attempt tool.Attempt) (tool.S
 	if last != nil && !last.Before(attempt.Began) {
 		return tool.Overtaken, nil
 	}
+	if err := noteListing(ctx, tx, attempt); err != nil {
+		return tool.Superseded, err
+	}
 	if attempt.Failure != nil {
 		_, err := tx.Exec(ctx, `UPDATE skills SET listed_at = $2, list_error_kind = $3, list_error = $4 WHERE id = $1`,
 			attempt.SkillID, attempt.Began, problemKind(attempt.Failure), plain(attempt.Failure.Message))

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -98,6 +99,25 @@ func (s *Service) CreateSkill(ctx context.Context, by audit.Actor, spec SkillSpe
 // UpdateSkill changes a skill. A patch that changes nothing makes no new
 // revision. Errors: *InvalidError, ErrNotFound.
 func (s *Service) UpdateSkill(ctx context.Context, by audit.Actor, id uuid.UUID, patch SkillPatch) (*Skill, error) {
+	return s.changeSkill(ctx, by, id, patch.apply)
+}
+
+// UpdateTool changes what an operator says of one tool of a skill, be it one that the server does not offer (yet).
+// Otherwise it is as UpdateSkill.
+func (s *Service) UpdateTool(ctx context.Context, by audit.Actor, id uuid.UUID, toolName string, patch ToolPatch) (*Skill, error) {
+	return s.changeSkill(ctx, by, id, func(_ report, before *skillState) *skillState {
+		changed := *before
+		changed.Tools = maps.Clone(before.Tools)
+		if changed.Tools == nil {
+			changed.Tools = map[string]ToolSettings{}
+		}
+		changed.Tools[toolName] = patch.apply(before.Tools[toolName])
+		changed.Tools = normalTools(changed.Tools)
+		return &changed
+	})
+}
+
+func (s *Service) changeSkill(ctx context.Context, by audit.Actor, id uuid.UUID, apply func(report, *skillState) *skillState) (*Skill, error) {
 	var skill *Skill
 	err := s.edit(ctx, by, false, func(e *edit) error {
 		row, err := oneSkill(ctx, e.tx, `s.id = $1`, id)
@@ -109,7 +129,7 @@ func (s *Service) UpdateSkill(ctx context.Context, by audit.Actor, id uuid.UUID,
 			return err
 		}
 		r := newReport()
-		after := patch.apply(r, before)
+		after := apply(r, before)
 		after.validate(r, e.limits)
 		if err := r.err(); err != nil {
 			return err
@@ -141,8 +161,10 @@ func (s *Service) DeleteSkill(ctx context.Context, by audit.Actor, id uuid.UUID)
 		if err := e.touchUsers(ctx, id); err != nil {
 			return err
 		}
-		if _, err := e.tx.Exec(ctx, `DELETE FROM assignments WHERE skill_id = $1`, id); err != nil {
-			return err
+		for _, sql := range []string{`DELETE FROM assignments WHERE skill_id = $1`, `DELETE FROM skill_listings WHERE skill_id = $1`} {
+			if _, err := e.tx.Exec(ctx, sql, id); err != nil {
+				return err
+			}
 		}
 		_, err = e.tx.Exec(ctx, `UPDATE skills SET deleted_at = holdpoint_now(), secrets = NULL,
 			revision = revision + 1, updated_at = holdpoint_now() WHERE id = $1`, id)

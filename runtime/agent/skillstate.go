@@ -176,6 +176,15 @@ func (patch SkillPatch) apply(r report, s *skillState) *skillState {
 	return &changed
 }
 
+func (patch ToolPatch) apply(s ToolSettings) ToolSettings {
+	set(&s.Risk, patch.Risk)
+	set(&s.Idempotent, patch.Idempotent)
+	if patch.Enabled != nil {
+		s.Enabled = patch.Enabled
+	}
+	return s
+}
+
 // stale refuses secrets that nobody gave again.
 func stale[V any](r report, kept map[string]string, given map[string]V) {
 	for _, name := range slices.Sorted(maps.Keys(kept)) {

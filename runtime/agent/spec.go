@@ -79,6 +79,13 @@ type SkillPatch struct {
 	EscalateTo      *string                  `json:"escalate_to,omitempty"` // likewise
 }
 
+// ToolPatch changes what an operator says of one tool. A nil field stays as it is.
+type ToolPatch struct {
+	Risk       *string `json:"risk,omitempty"` // high, or "" for none
+	Idempotent *bool   `json:"idempotent,omitempty"`
+	Enabled    *bool   `json:"enabled,omitempty"`
+}
+
 // AgentSpec declares one agent. A field that is left out has its default, but
 // Skills, left out, leaves the agent's assignments alone.
 type AgentSpec struct {

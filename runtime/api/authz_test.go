@@ -46,6 +46,8 @@ var may = map[string]string{
 	"DELETE /api/v1/skills/{name}":                   "o",
 	"POST /api/v1/skills/{name}/probe":               "o",
 	"GET /api/v1/skills/{name}/tools":                "or",
+	"GET /api/v1/skills/{name}/health":               "or",
+	"PATCH /api/v1/skills/{name}/tools/{tool}":       "o",
 	"POST /api/v1/skills/{name}/tools/{tool}/accept": "o",
 	"POST /api/v1/skills/{name}/tools/{tool}/refuse": "o",
 

@@ -41,6 +41,8 @@ func (a *API) registerAll() error {
 		on(a, "deleteSkill", a.deleteSkill),
 		on(a, "probeSkill", a.probeSkill),
 		on(a, "listSkillTools", a.listSkillTools),
+		on(a, "skillHealth", a.skillHealth),
+		on(a, "updateTool", a.updateTool),
 		on(a, "acceptTool", a.acceptTool),
 		on(a, "refuseTool", a.refuseTool),
 		on(a, "connectSkill", a.connectSkill),

@@ -1,6 +1,7 @@
 package api_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
@@ -164,6 +165,22 @@ func TestSkillTools(t *testing.T) {
 	if v := accept(changed["pin"]).want(t, 200); v["state"] != "accepted" || v["pin"] != changed["pin"] {
 		t.Errorf("accepted: %v", v)
 	}
+	set := func(body string) answer { return w.send("PATCH", "/api/v1/skills/files/tools/write", w.operator, body) }
+	if v := set(`{"risk":"high","enabled":false}`).want(t, 200); fmt.Sprint(v["tools"]) != "map[write:map[enabled:false risk:high]]" {
+		t.Errorf("settings: %v", v["tools"])
+	}
+	if v := set(`{"risk":"","idempotent":true}`).want(t, 200); fmt.Sprint(v["tools"]) != "map[write:map[enabled:false idempotent:true]]" {
+		t.Errorf("settings: %v", v["tools"])
+	}
+	set(`{"risk":"low"}`).problem(t, 422, "invalid_request")
+	if v := set(`{"enabled":true,"idempotent":false}`).want(t, 200); fmt.Sprint(v["tools"]) != "map[]" {
+		t.Errorf("settings: %v", v["tools"])
+	}
+	health := w.get("skills/files/health?range=30d", w.reviewer).want(t, 200)
+	if spans := health["spans"].([]any); len(spans) != 1 || spans[0].(map[string]any)["failed"] != json.Number("0") {
+		t.Errorf("health: %v", health)
+	}
+	w.get("skills/files/health?range=1y", w.reviewer).problem(t, 422, "invalid_request")
 	v := w.post("skills/files/probe", w.operator, "").want(t, 200)
 	if v["ok"] != true || len(v["steps"].([]any)) != 2 {
 		t.Errorf("probe: %v", v)

@@ -157,6 +157,8 @@ func registryRoutes() []route {
 		to("deleteSkill", "DELETE skills/{name}", "Delete a skill", operators()),
 		to("probeSkill", "POST skills/{name}/probe", "Connect to a skill's server and list its tools, step by step", operators()),
 		to("listSkillTools", "GET skills/{name}/tools", "Tools that a skill's server offers, with their pins", both()),
+		to("skillHealth", "GET skills/{name}/health", "How a skill's server answered over time", both()),
+		to("updateTool", "PATCH skills/{name}/tools/{tool}", "Change what the body names of an operator's settings of one tool", operators()),
 		to("acceptTool", "POST skills/{name}/tools/{tool}/accept", "Accept a tool's present definition", operators()),
 		to("refuseTool", "POST skills/{name}/tools/{tool}/refuse", "Refuse a tool's present definition: no call of it is sent", operators()),
 

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"maps"
 	"net/http"
 	"slices"
 	"time"
@@ -26,6 +25,8 @@ type SkillTool struct {
 	Definition  json.RawMessage    `json:"definition" doc:"As the server wrote it."`
 	Accepted    json.RawMessage    `json:"accepted_definition" doc:"Of changed and refused tools: what was accepted, where that is another; else null."`
 	Settings    agent.ToolSettings `json:"settings" doc:"What an operator says of it."`
+	FirstSeen   time.Time          `json:"first_seen" doc:"When the server offered the tool first."`
+	ChangedAt   time.Time          `json:"changed_at" doc:"Since when it has its present definition."`
 }
 
 func stateOf(s tool.PinStatus) string {
@@ -57,23 +58,21 @@ func (a *API) listSkillTools(ctx context.Context, input *listSkillToolsInput) (*
 			return nil, err
 		}
 	}
-	statuses, err := a.discovery.Statuses(ctx, skill.ID)
+	records, err := a.discovery.Records(ctx, skill.ID)
 	if err != nil {
 		return nil, err
 	}
-	definitions, err := a.discovery.Definitions(ctx, pinsOf(statuses))
+	definitions, err := a.discovery.Definitions(ctx, pinsOf(records))
 	if err != nil {
 		return nil, err
 	}
-	names := slices.Sorted(maps.Keys(statuses))
-	return listOf(names, "", func(name string) SkillTool {
-		return newSkillTool(name, statuses[name], definitions, skill.Tools[name])
-	}), nil
+	return listOf(records, "", func(r tool.Record) SkillTool { return newSkillTool(&r, definitions, skill.Tools[r.Name]) }), nil
 }
 
-func newSkillTool(name string, s tool.PinStatus, definitions map[tool.Pin]tool.Definition, settings agent.ToolSettings) SkillTool {
+func newSkillTool(s *tool.Record, definitions map[tool.Pin]tool.Definition, settings agent.ToolSettings) SkillTool {
 	view := SkillTool{
-		Name: name, State: stateOf(s), Pin: s.Current.String(), Definition: definitions[s.Current].Raw(), Settings: settings,
+		Name: s.Name, State: stateOf(s.PinStatus), Pin: s.Current.String(), Definition: definitions[s.Current].Raw(), Settings: settings,
+		FirstSeen: s.FirstSeen.UTC(), ChangedAt: s.Changed.UTC(),
 	}
 	if !s.Accepted.IsZero() {
 		view.AcceptedPin = orNull(s.Accepted.String())
@@ -84,9 +83,9 @@ func newSkillTool(name string, s tool.PinStatus, definitions map[tool.Pin]tool.D
 	return view
 }
 
-func pinsOf(statuses map[string]tool.PinStatus) []tool.Pin {
+func pinsOf(records []tool.Record) []tool.Pin {
 	var pins []tool.Pin
-	for _, s := range statuses {
+	for _, s := range records {
 		pins = append(pins, s.Current)
 		if !s.Accepted.IsZero() {
 			pins = append(pins, s.Accepted)
@@ -144,15 +143,44 @@ func (a *API) settleTool(ctx context.Context, input *settleToolInput,
 	if err := settle(ctx, callerOf(ctx).actor(), skill.ID, input.Tool, pin); err != nil {
 		return nil, err
 	}
-	status, err := a.discovery.Status(ctx, skill.ID, input.Tool)
+	return a.skillTool(ctx, skill, input.Tool)
+}
+
+func (a *API) skillTool(ctx context.Context, skill *agent.Skill, name string) (*bodyOutput[SkillTool], error) {
+	records, err := a.discovery.Records(ctx, skill.ID)
 	if err != nil {
 		return nil, err
 	}
-	definitions, err := a.discovery.Definitions(ctx, pinsOf(map[string]tool.PinStatus{input.Tool: status}))
+	i := slices.IndexFunc(records, func(r tool.Record) bool { return r.Name == name })
+	if i < 0 {
+		return nil, notFound("tool", name)
+	}
+	definitions, err := a.discovery.Definitions(ctx, pinsOf(records[i:i+1]))
 	if err != nil {
 		return nil, err
 	}
-	return output(newSkillTool(input.Tool, status, definitions, skill.Tools[input.Tool])), nil
+	return output(newSkillTool(&records[i], definitions, skill.Tools[name])), nil
+}
+
+type updateToolInput struct {
+	ByName
+	Tool string `path:"tool"`
+	Body agent.ToolPatch
+}
+
+func (a *API) updateTool(ctx context.Context, input *updateToolInput) (*bodyOutput[Skill], error) {
+	if err := storable("path.tool", input.Tool); err != nil {
+		return nil, err
+	}
+	found, err := a.skill(ctx, input.Name)
+	if err != nil {
+		return nil, err
+	}
+	changed, err := a.agents.UpdateTool(ctx, callerOf(ctx).actor(), found.ID, input.Tool, input.Body)
+	if err != nil {
+		return nil, err
+	}
+	return output(newSkill(*changed)), nil
 }
 
 // Probe is what came of connecting to a skill's server.

@@ -40,7 +40,7 @@ type DiscoveryConfig struct {
 	// the listing stands. The owner of skills provides it.
 	Listed func(ctx context.Context, tx pgx.Tx, attempt Attempt) (Standing, error)
 	Logger *slog.Logger
-	Now    func() time.Time // times what is remembered, nothing else
+	Now    func() time.Time // times what is remembered, and how long listings take
 	// DefaultTTL of a listing whose server gives none. Zero: 5 minutes.
 	DefaultTTL time.Duration
 	// FailureTTL: how long a failed listing is not tried again. Zero: 10 s.
@@ -55,6 +55,8 @@ type Attempt struct {
 	Revision int64     // of the skill, when it was listed
 	Began    time.Time // by the database's clock
 	Failure  *Failure  // nil: it succeeded
+	Tools    int       // that were listed
+	Took     time.Duration
 }
 
 // Succeeded reports whether the server listed its tools.
@@ -87,6 +89,7 @@ type Discovery struct {
 	sources map[Transport]Source
 	listed  func(ctx context.Context, tx pgx.Tx, attempt Attempt) (Standing, error)
 	log     *slog.Logger
+	now     func() time.Time
 	timeout time.Duration // of one listing
 
 	listings    *registry.Memory[listingKey, listed]
@@ -121,7 +124,7 @@ func NewDiscovery(cfg DiscoveryConfig) (*Discovery, error) {
 		cfg.ListTimeout = listTimeout
 	}
 	return &Discovery{
-		pool: cfg.Pool, sources: cfg.Sources, listed: cfg.Listed, log: cfg.Logger, timeout: cfg.ListTimeout,
+		pool: cfg.Pool, sources: cfg.Sources, listed: cfg.Listed, log: cfg.Logger, now: cfg.Now, timeout: cfg.ListTimeout,
 		listings: registry.NewMemory[listingKey](registry.Config[listed]{
 			Now: cfg.Now, LoadTimeout: cfg.ListTimeout + 10*time.Second, Size: listed.size, MaxSize: maxPinBytes,
 			TTLOf: func(l listed) time.Duration { return l.ttl(cfg.DefaultTTL, cfg.FailureTTL) },

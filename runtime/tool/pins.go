@@ -3,7 +3,6 @@ package tool
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -120,25 +119,13 @@ func (d *Discovery) record(ctx context.Context, tx pgx.Tx, attempt Attempt, tool
 }
 
 func readPins(ctx context.Context, db querier, skillID uuid.UUID) (map[string]PinStatus, error) {
-	rows, err := db.Query(ctx, `SELECT name, current_pin, accepted_pin, refused_pin, removed_at IS NULL, changed_at FROM skill_tools
-		WHERE skill_id = $1`, skillID)
+	records, err := readRecords(ctx, db, skillID)
 	if err != nil {
-		return nil, fmt.Errorf("read pins of skill %s: %w", skillID, err)
+		return nil, err
 	}
-	pins := map[string]PinStatus{}
-	var name string
-	var current, accepted, refused []byte
-	var status PinStatus
-	_, err = pgx.ForEachRow(rows, []any{&name, &current, &accepted, &refused, &status.Known, &status.Changed}, func() error {
-		var errs [3]error
-		status.Current, errs[0] = storedPin(current)
-		status.Accepted, errs[1] = storedPin(accepted)
-		status.Refused, errs[2] = storedPin(refused)
-		pins[name] = status
-		return errors.Join(errs[:]...)
-	})
-	if err != nil {
-		return nil, fmt.Errorf("read pins of skill %s: %w", skillID, err)
+	pins := make(map[string]PinStatus, len(records))
+	for _, r := range records {
+		pins[r.Name] = r.PinStatus
 	}
 	return pins, nil
 }

@@ -91,8 +91,8 @@ func (e *Env) completeNames(path string) cobra.CompletionFunc {
 }
 
 func newAgentCmd(e *Env) *cobra.Command {
-	return group("agent", "Agents and their keys",
-		newAgentListCmd(e),
+	return group("agent", "Agents, their skills and keys",
+		newAgentListCmd(e), newAgentShowCmd(e), newAgentDeleteCmd(e), newAgentAssignCmd(e), newAgentUnassignCmd(e),
 		group("key", "Keys of agents", newKeyCreateCmd(e), newKeyListCmd(e), newKeyRevokeCmd(e)))
 }
 

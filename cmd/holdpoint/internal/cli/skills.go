@@ -13,7 +13,8 @@ import (
 
 func newSkillCmd(e *Env) *cobra.Command {
 	return group("skill", "Skills and their tools",
-		newSkillListCmd(e), newSkillToolsCmd(e), newSkillAcceptCmd(e), newSkillRefuseCmd(e), newSkillProbeCmd(e))
+		newSkillListCmd(e), newSkillShowCmd(e), newSkillDeleteCmd(e), newSkillProbeCmd(e), newSkillHealthCmd(e),
+		newSkillToolsCmd(e), newSkillSetCmd(e), newSkillAcceptCmd(e), newSkillRefuseCmd(e))
 }
 
 type skillRow struct {

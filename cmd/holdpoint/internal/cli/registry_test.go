@@ -1,0 +1,63 @@
+package cli_test
+
+import (
+	"slices"
+	"testing"
+)
+
+func TestSkillSet(t *testing.T) {
+	t.Parallel()
+	f := newFake(t).answer("PATCH /api/v1/skills/files/tools/a%2Fb", `{"tools":{"a/b":{"risk":"high"}}}`)
+	for _, c := range []struct {
+		args []string
+		sent string
+	}{
+		{[]string{"--risk", "high"}, `{"risk":"high"}`},
+		{[]string{"--risk", "none", "--enabled=false"}, `{"enabled":false,"risk":""}`},
+		{[]string{"--idempotent"}, `{"idempotent":true}`},
+	} {
+		got := f.run(slices.Concat([]string{"skill", "set", "files", "a/b"}, c.args)...).want(t, 0)
+		contains(t, "stdout", got.stdout, `Of a/b operators now say {"risk":"high"}.`)
+		if f.sent() != c.sent {
+			t.Errorf("%v sent %s, want %s", c.args, f.sent(), c.sent)
+		}
+	}
+	contains(t, "stderr", f.run("skill", "set", "files", "a/b").want(t, 1).stderr, "--risk")
+}
+
+func TestSkillHealth(t *testing.T) {
+	t.Parallel()
+	f := newFake(t).answer("GET /api/v1/skills/files/health", `{"spans":[{"from":"2026-03-01T12:00:00Z","succeeded":3,"failed":1}],
+		"troubles":[{"kind":"transport","error":"down\u001b","times":1,"last":"2026-03-01T12:00:00Z"}]}`)
+	contains(t, "stdout", f.run("skill", "health", "files", "--range", "30d").want(t, 0).stdout, "ANSWERED", "transport, down<U+001B>, 1 times")
+	if f.asked[len(f.asked)-1] != "GET /api/v1/skills/files/health?range=30d" {
+		t.Errorf("asked %v", f.asked)
+	}
+}
+
+func TestShowAndDelete(t *testing.T) {
+	t.Parallel()
+	f := newFake(t).answer("GET /api/v1/skills/files", `{"name":"files\u202e"}`).answer("GET /api/v1/agents/billing", `{"name":"billing"}`)
+	contains(t, "skill", f.run("skill", "show", "files").want(t, 0).stdout, `"name": "files\u202e"`)
+	contains(t, "agent", f.run("agent", "show", "billing").want(t, 0).stdout, `"name": "billing"`)
+	f.run("skill", "delete", "files").want(t, 0)
+	f.run("agent", "delete", "billing").want(t, 0)
+	f.run("agent", "unassign", "billing", "files").want(t, 0)
+	want := []string{"DELETE /api/v1/skills/files", "DELETE /api/v1/agents/billing", "DELETE /api/v1/assignments/billing/files"}
+	if got := f.asked[len(f.asked)-3:]; !slices.Equal(got, want) {
+		t.Errorf("asked %v, want %v", got, want)
+	}
+}
+
+func TestAgentAssign(t *testing.T) {
+	t.Parallel()
+	f := newFake(t).answer("POST /api/v1/assignments", `{}`)
+	f.run("agent", "assign", "billing", "files").want(t, 0)
+	if want := `{"agent":"billing","skill":"files"}`; f.sent() != want {
+		t.Errorf("sent %s, want %s", f.sent(), want)
+	}
+	f.run("agent", "assign", "billing", "files", "--tools", "a,b", "--prefix", "").want(t, 0)
+	if want := `{"agent":"billing","prefix":"","skill":"files","tools":["a","b"]}`; f.sent() != want {
+		t.Errorf("sent %s, want %s", f.sent(), want)
+	}
+}

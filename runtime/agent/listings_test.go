@@ -1,0 +1,85 @@
+package agent_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/holdpoint/holdpoint/internal/postgres"
+	"github.com/holdpoint/holdpoint/runtime/agent"
+	"github.com/holdpoint/holdpoint/runtime/tool"
+)
+
+// recorded records a listing that began at some time, as discovery does.
+func (w *world) recorded(skill *agent.Skill, began time.Time, failure *tool.Failure) {
+	w.t.Helper()
+	attempt := tool.Attempt{
+		SkillID: skill.ID, Revision: skill.Revision, Began: began, Failure: failure, Tools: 3, Took: 20 * time.Millisecond,
+	}
+	check(w.t, postgres.InTx(w.t.Context(), w.db.Pool(), func(tx pgx.Tx) error {
+		_, err := agent.RecordListing(context.WithoutCancel(w.t.Context()), tx, attempt)
+		return err
+	}))
+}
+
+func TestListings(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.apply(`{"skills":[{"name":"files","transport":"http","url":"http://h/f"}]}`)
+	skill, err := w.SkillByName(t.Context(), "files")
+	check(t, err)
+	down := &tool.Failure{Kind: tool.TransportFailure, Message: "connection refused\x00"}
+	start := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	at := start.Add
+	w.recorded(skill, at(-31*24*time.Hour), nil)
+	w.recorded(skill, at(0), nil)
+	w.recorded(skill, at(30*time.Second), nil)  // leaves no trace
+	w.recorded(skill, at(40*time.Second), down) // another state does
+	w.recorded(skill, at(50*time.Second), down) // the same one not
+	w.recorded(skill, at(55*time.Second), nil)  // back
+	w.recorded(skill, at(2*time.Hour), down)    // a later one again
+	w.recorded(skill, at(2*time.Hour+90*time.Second), down)
+	w.recorded(skill, at(time.Hour), nil) // overtaken
+	if n := w.count(`skill_listings`); n != 5 {
+		t.Errorf("%d rows", n)
+	}
+	spans, troubles, err := w.Listings(t.Context(), skill.ID, start, time.Hour)
+	check(t, err)
+	want := []agent.Span{{From: at(0), Succeeded: 2, Failed: 1}, {From: at(2 * time.Hour), Failed: 2}}
+	if len(spans) != len(want) {
+		t.Fatalf("spans %+v", spans)
+	}
+	for i, span := range spans {
+		if !span.From.Equal(want[i].From) || span.Succeeded != want[i].Succeeded || span.Failed != want[i].Failed {
+			t.Errorf("span %d: %+v, want %+v", i, span, want[i])
+		}
+	}
+	if len(troubles) != 1 || troubles[0].Kind != "transport" || troubles[0].Times != 3 || strings.ContainsRune(troubles[0].Error, 0) ||
+		!troubles[0].First.Equal(at(40*time.Second)) || !troubles[0].Last.Equal(at(2*time.Hour+90*time.Second)) {
+		t.Errorf("troubles %+v", troubles)
+	}
+	if spans, _, err := w.Listings(t.Context(), uuid.New(), start, time.Hour); err != nil || len(spans) != 0 {
+		t.Errorf("of another skill: %+v, %v", spans, err)
+	}
+	check(t, w.DeleteSkill(t.Context(), operator, skill.ID))
+	if n := w.count(`skill_listings`); n != 0 {
+		t.Errorf("%d rows of a deleted skill", n)
+	}
+}
+
+// What discovery lists is recorded with what it found.
+func TestDiscoveryIsRecorded(t *testing.T) {
+	t.Parallel()
+	w := twoSkills(t)
+	w.conversation("billing")
+	var tools int
+	check(t, w.db.Pool().QueryRow(t.Context(), `SELECT l.tools FROM skill_listings l JOIN skills s ON s.id = l.skill_id
+		WHERE s.name = 'files' AND l.error_kind IS NULL`).Scan(&tools))
+	if tools != 2 {
+		t.Errorf("%d tools", tools)
+	}
+}
