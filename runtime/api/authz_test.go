@@ -27,6 +27,7 @@ var may = map[string]string{
 	"POST /api/v1/approvals/{id}/reject":  "r",
 	"POST /api/v1/approvals/{id}/extend":  "r",
 	"GET /api/v1/audit":                   "or",
+	"GET /api/v1/insights":                "or", // what each person decided: operators
 
 	"POST /api/v1/apply": "o",
 

@@ -24,6 +24,7 @@ func (a *API) registerAll() error {
 		on(a, "approve", a.approve),
 		on(a, "extend", a.extend),
 		on(a, "reject", a.reject),
+		on(a, "getInsights", a.getInsights),
 		on(a, "listAudit", a.listAudit),
 		on(a, "apply", a.apply),
 		on(a, "listAgents", a.listAgents),

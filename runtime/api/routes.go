@@ -115,6 +115,7 @@ func workRoutes() []route {
 
 		to("extend", "POST approvals/{id}/extend", "Give a parked call more time", reviewers()),
 
+		to("getInsights", "GET insights", "Figures of calls and approvals in a range of time", both()),
 		to("listAudit", "GET audit", "What happened, newest first", both()),
 	}
 }

@@ -123,7 +123,7 @@ itself then from the part "server:" of holdpoint.yaml.`,
 	flags.StringVar(&e.config, "config", "", `file with the server's settings (HOLDPOINT_CONFIG, else ./holdpoint.yaml if there is one)`)
 	root.AddCommand(
 		newApplyCmd(e), newAgentCmd(e), newSkillCmd(e), newTokenCmd(e),
-		newToolsCmd(e), newCallCmd(e), newApprovalsCmd(e), newCallsCmd(e),
+		newToolsCmd(e), newCallCmd(e), newApprovalsCmd(e), newCallsCmd(e), newInsightsCmd(e),
 		newConnectionsCmd(e), newPeopleCmd(e),
 		newMigrateCmd(e), newKeysetCmd(e), newDoctorCmd(e), newVersionCmd(e),
 	)

@@ -171,7 +171,7 @@ func TestHelp(t *testing.T) {
 		"skill show", "skill delete", "skill set", "skill health", "skill accept", "skill refuse", "skill probe", "token create", "token list", "token revoke", "tools", "call", "approvals list",
 		"approvals show", "approvals approve", "approvals reject", "calls list", "calls show", "calls cancel", "calls resolve",
 		"connections list", "connections connect", "connections disconnect", "people list", "people link", "people unlink",
-		"migrate", "doctor", "version",
+		"insights", "migrate", "doctor", "version",
 	} {
 		got := run(t, nil, "", append(strings.Fields(command), "--help")...).want(t, 0)
 		contains(t, command, got.stdout, "Usage:\n  holdpoint "+command, "Examples:\n  ")

@@ -1,0 +1,49 @@
+package cli_test
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestInsights(t *testing.T) {
+	t.Parallel()
+	const text = `{"from":"2025-12-26T03:00:00Z","to":"2026-01-02T04:00:00Z","bucket":"day",` +
+		`"calls":{"total":12,"by_status":{"succeeded":7,"failed":5,"needs_connection":0},"failures":{"transport":5}},` +
+		`"calls_before":{"total":4,"by_status":{"succeeded":3,"needs_connection":1},"failures":{}},` +
+		`"approvals":{"asked":4,"approved":2,"rejected":1,"expired":1,"approved_share":0.6667,"fast":1,` +
+		`"waiting":{"count":4,"p50_seconds":75.4,"p90_seconds":300},"deciding":{"count":3,"p50_seconds":2.34,"p90_seconds":60}},` +
+		`"approvals_before":{"asked":0,"approved_share":null,"waiting":{"count":0,"p50_seconds":null,"p90_seconds":null},"deciding":{}},` +
+		`"by_tool":[{"skill":"files","tool":"write\u202e","rule":null,"asked":4,"approved":2,"rejected":1,"expired":1,"approved_share":0.6667}],` +
+		`"by_rule":[{"rule":"gated","asked":4,"approved":2,"rejected":1,"expired":1,"approved_share":0.6667}],` +
+		`"by_person":[{"person":{"id":"p1","name":"rita"},"decisions":3,"fast":1}]}`
+	f := newFake(t).answer("GET /api/v1/insights", text)
+	got := f.run("insights").want(t, 0).stdout
+	lines := strings.Join(strings.Fields(got), " ")
+	contains(t, "insights", lines, "NOW BEFORE", "calls 12 4", "succeeded 7 3", "failed: transport 5 0", "needs connection 0 1",
+		"approved, of decisions 67 % -", "waiting, half at most 1m15s -", "waiting, nine tenths at most 5m0s -", "deciding, half at most 2.3s -",
+		"files: write<U+202E> 4 2 1 1 67 %", "gated 4 2 1 1 67 %", "rita 3 1")
+	if strings.Contains(got, "invalid") {
+		t.Errorf("what there is none of is left out:\n%s", got)
+	}
+	f.run("insights", "--since", "24h", "--skill", "files", "--agent", "billing").want(t, 0)
+	f.run("insights", "--since", "2w").want(t, 0)
+	f.run("insights", "--to", "2026-01-01T00:00:00Z").want(t, 0)
+	f.run("insights", "--from", "2025-01-01T00:00:00Z", "--to", "2025-02-01T00:00:00Z").want(t, 0)
+	want := []string{
+		"from=2025-12-26T03%3A04%3A05Z", "agent=billing&from=2026-01-01T03%3A04%3A05Z&skill=files", "from=2025-12-19T03%3A04%3A05Z",
+		"to=2026-01-01T00%3A00%3A00Z", "from=2025-01-01T00%3A00%3A00Z&to=2025-02-01T00%3A00%3A00Z",
+	}
+	for i, query := range want {
+		if f.asked[i] != "GET /api/v1/insights?"+query {
+			t.Errorf("asked %s, want %s", f.asked[i], query)
+		}
+	}
+	if got := f.run("insights", "--json").want(t, 0).stdout; got != text+"\n" {
+		t.Errorf("--json: %s", got)
+	}
+	for _, args := range [][]string{
+		{"--since", "soon"}, {"--since", "0d"}, {"--since", "-3h"}, {"--since", "1.5d"}, {"--since", "7d", "--from", "2026-01-01T00:00:00Z"}, {"more"},
+	} {
+		contains(t, strings.Join(args, " "), f.run(append([]string{"insights"}, args...)...).want(t, 1).stderr, "holdpoint: ", "insights")
+	}
+}

@@ -1,0 +1,200 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/holdpoint/holdpoint/approval"
+	"github.com/holdpoint/holdpoint/internal/identity"
+	"github.com/holdpoint/holdpoint/runtime/call"
+)
+
+// Insights are figures of the calls made in a range of time, and of their approvals.
+type Insights struct {
+	From            time.Time       `json:"from" doc:"A whole hour; the range begins with it."`
+	To              time.Time       `json:"to" doc:"A whole hour; the range ends before it."`
+	Bucket          string          `json:"bucket" enum:"hour,day,week" doc:"How long the parts of the series are, by the length of the range; days and weeks are those of UTC."`
+	BeforeFrom      time.Time       `json:"before_from" doc:"The range that …_before is about: as long before as the range, or what has passed of it, is long."`
+	BeforeTo        time.Time       `json:"before_to"`
+	Calls           CallFigures     `json:"calls"`
+	CallsBefore     CallFigures     `json:"calls_before"`
+	Approvals       ApprovalFigures `json:"approvals"`
+	ApprovalsBefore ApprovalFigures `json:"approvals_before"`
+	Series          []InsightBucket `json:"series" nullable:"false"`
+	BySkill         []ApprovalShare `json:"by_skill" nullable:"false" doc:"Most approvals first, as in the others."`
+	ByTool          []ApprovalShare `json:"by_tool" nullable:"false"`
+	ByRule          []ApprovalShare `json:"by_rule" nullable:"false"`
+	ByPerson        []DeciderFigure `json:"by_person" doc:"Who decided how many, and how many of them in less than 3 seconds; for operators, else null."`
+	Hours           [][]int         `json:"hours" nullable:"false" doc:"Calls by weekday, Monday first, and hour, UTC."`
+}
+
+// CallFigures are numbers of calls.
+type CallFigures struct {
+	Total    int            `json:"total"`
+	ByStatus map[string]int `json:"by_status" doc:"All statuses of a call."`
+	Failures map[string]int `json:"failures" doc:"Failed calls by kind: tool_error, jsonrpc_error, transport, protocol, session_invalid."`
+}
+
+// ApprovalCounts are numbers of approvals, by what became of them.
+type ApprovalCounts struct {
+	Asked         int      `json:"asked"`
+	Pending       int      `json:"pending"`
+	Approved      int      `json:"approved"`
+	Rejected      int      `json:"rejected"`
+	Expired       int      `json:"expired"`
+	Cancelled     int      `json:"cancelled"`
+	ApprovedShare *float64 `json:"approved_share" doc:"Of what people decided, from 0 to 1; null when they decided nothing."`
+	Fast          int      `json:"fast" doc:"Decisions in less than 3 seconds."`
+}
+
+// ApprovalFigures are figures of approvals asked for in a range.
+type ApprovalFigures struct {
+	ApprovalCounts
+	Waiting  Spread `json:"waiting" doc:"From the request to its end, whatever ended it."`
+	Deciding Spread `json:"deciding" doc:"From when the person who decided can have turned to it to the decision: since it came, or since they decided the one before, if that was later."`
+}
+
+// Spread says how long half, and nine tenths, took at most.
+type Spread struct {
+	Count int      `json:"count"`
+	P50   *float64 `json:"p50_seconds" doc:"Null when there were none."`
+	P90   *float64 `json:"p90_seconds"`
+}
+
+// InsightBucket is one part of the range.
+type InsightBucket struct {
+	From      time.Time       `json:"from"`
+	To        time.Time       `json:"to"`
+	Calls     map[string]int  `json:"calls" doc:"By status; those of which there are none are left out."`
+	Approvals ApprovalFigures `json:"approvals"`
+}
+
+// ApprovalShare is what became of approvals that have a skill, a tool or a rule in common.
+type ApprovalShare struct {
+	Skill *string `json:"skill"`
+	Tool  *string `json:"tool"`
+	Rule  *string `json:"rule" doc:"Why the calls were parked: gated, high_risk, definition_changed, new_tool."`
+	ApprovalCounts
+}
+
+// DeciderFigure is how one person decided.
+type DeciderFigure struct {
+	Person    PersonName `json:"person"`
+	Decisions int        `json:"decisions"`
+	Fast      int        `json:"fast"`
+}
+
+type insightsInput struct {
+	From  time.Time `query:"from" doc:"Calls made since then; widened to a whole hour. By default seven days before to; at most 400 days before it."`
+	To    time.Time `query:"to" doc:"Calls made before then; by default all until now."`
+	Skill string    `query:"skill" doc:"Only calls of the skill of this name, which may have been deleted."`
+	Agent string    `query:"agent" doc:"Only calls of the agent of this name, likewise."`
+}
+
+func (a *API) getInsights(ctx context.Context, input *insightsInput) (*bodyOutput[Insights], error) {
+	found, err := a.calls.Insights(ctx, call.InsightFilter{From: input.From, To: input.To, Skill: input.Skill, Agent: input.Agent})
+	if wrong, ok := errors.AsType[*call.FilterError](err); ok {
+		return nil, invalid("query."+wrong.Field, "expected %s", wrong.Want)
+	}
+	if errors.Is(err, call.ErrInsightsTimeout) {
+		return nil, problem(http.StatusServiceUnavailable, CodeNotAvailable, "the figures of this range take too long; ask for a shorter one")
+	}
+	if err != nil {
+		return nil, err
+	}
+	view := newInsights(&found)
+	if callerOf(ctx).has(identity.Operator) {
+		if view.ByPerson, err = a.deciders(ctx, found.Approvals.Deciders); err != nil {
+			return nil, err
+		}
+	}
+	return output(view), nil
+}
+
+func newInsights(i *call.Insights) Insights {
+	view := Insights{
+		From: i.Window.From, To: i.Window.To, Bucket: string(i.Window.Bucket),
+		BeforeFrom: i.Window.BeforeFrom, BeforeTo: i.Window.BeforeTo,
+		Calls: callFigures(&i.Calls), CallsBefore: callFigures(&i.CallsBefore),
+		Approvals: approvalFigures(&i.Approvals.Totals), ApprovalsBefore: approvalFigures(&i.ApprovalsBefore),
+		BySkill: approvalShares(i.Approvals.Skills, i.Names), ByTool: approvalShares(i.Approvals.Tools, i.Names),
+		ByRule: approvalShares(i.Approvals.Rules, i.Names),
+	}
+	for _, s := range i.Series {
+		counts := make(map[string]int, len(s.Calls))
+		for status, n := range s.Calls {
+			counts[string(status)] = n
+		}
+		view.Series = append(view.Series, InsightBucket{From: s.From, To: s.To, Calls: counts, Approvals: approvalFigures(&s.Approvals)})
+	}
+	for _, hours := range i.Calls.Hours {
+		view.Hours = append(view.Hours, hours[:])
+	}
+	return view
+}
+
+func callFigures(f *call.Figures) CallFigures {
+	view := CallFigures{Total: f.Calls.Total(), ByStatus: map[string]int{}, Failures: map[string]int{}}
+	for _, status := range call.Statuses() {
+		view.ByStatus[string(status)] = f.Calls[status]
+	}
+	for _, kind := range call.FailureKinds() {
+		view.Failures[string(kind)] = f.Failures[kind]
+	}
+	return view
+}
+
+func approvalCounts(t *approval.Totals) ApprovalCounts {
+	counts := ApprovalCounts{
+		Asked: t.Asked, Pending: t.Pending, Approved: t.Approved, Rejected: t.Rejected, Expired: t.Expired, Cancelled: t.Cancelled, Fast: t.Fast,
+	}
+	if decisions := t.Decisions(); decisions > 0 {
+		share := float64(t.Approved) / float64(decisions)
+		counts.ApprovedShare = &share
+	}
+	return counts
+}
+
+func approvalFigures(t *approval.Totals) ApprovalFigures {
+	return ApprovalFigures{ApprovalCounts: approvalCounts(t), Waiting: newSpread(t.Waiting), Deciding: newSpread(t.Deciding)}
+}
+
+func newSpread(s approval.Spread) Spread {
+	if s.Count == 0 {
+		return Spread{}
+	}
+	p50, p90 := s.P50.Seconds(), s.P90.Seconds()
+	return Spread{Count: s.Count, P50: &p50, P90: &p90}
+}
+
+func approvalShares(shares []approval.Share, names map[uuid.UUID]string) []ApprovalShare {
+	views := make([]ApprovalShare, len(shares))
+	for i := range shares {
+		s := &shares[i]
+		views[i] = ApprovalShare{
+			Skill: orNull(names[s.SkillID]), Tool: orNull(s.Tool), Rule: orNull(s.Rule), ApprovalCounts: approvalCounts(&s.Totals),
+		}
+	}
+	return views
+}
+
+// deciders names those who decided.
+func (a *API) deciders(ctx context.Context, found []approval.Decider) ([]DeciderFigure, error) {
+	ids := make([]uuid.UUID, len(found))
+	for i, d := range found {
+		ids[i] = d.PersonID
+	}
+	names, err := a.people(ctx, ids...)
+	if err != nil {
+		return nil, err
+	}
+	views := make([]DeciderFigure, len(found))
+	for i, d := range found {
+		views[i] = DeciderFigure{Person: PersonName{ID: d.PersonID, Name: names[d.PersonID]}, Decisions: d.Decisions, Fast: d.Fast}
+	}
+	return views, nil
+}

@@ -1,0 +1,96 @@
+package api_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/holdpoint/holdpoint/runtime/api"
+)
+
+func (w *world) insights(t *testing.T, token, query string) api.Insights {
+	t.Helper()
+	got := w.get("insights"+query, token)
+	got.want(t, 200)
+	var view api.Insights
+	check(t, json.Unmarshal([]byte(got.body), &view))
+	return view
+}
+
+func TestInsights(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	approved, rejected := w.park(`{"n":1}`), w.park(`{"n":2}`)
+	w.park(`{"n":3}`)
+	w.wait(w.submit("open__write", `{}`, uuid.Nil))
+	w.post("approvals/"+approved.String()+"/approve", w.reviewer, fmt.Sprintf(`{"digest":%q}`, w.digest(approved))).want(t, 200)
+	w.post("approvals/"+rejected.String()+"/reject", w.reviewer, fmt.Sprintf(`{"digest":%q,"reason":"no"}`, w.digest(rejected))).want(t, 200)
+	w.wait(approved)
+
+	view := w.insights(t, w.operator, "")
+	if view.To.Sub(view.From) < 7*24*time.Hour || view.Bucket != "day" || len(view.Series) < 7 {
+		t.Errorf("the last week is from %s to %s, by %s, in %d parts", view.From, view.To, view.Bucket, len(view.Series))
+	}
+	want := map[string]int{"succeeded": 2, "rejected": 1, "parked": 1}
+	for status, n := range view.Calls.ByStatus {
+		if n != want[status] {
+			t.Errorf("%s: %d calls, want %d", status, n, want[status])
+		}
+	}
+	sum := 0
+	for _, part := range view.Series {
+		for _, n := range part.Calls {
+			sum += n
+		}
+	}
+	if view.Calls.Total != 4 || sum != 4 || len(view.Calls.ByStatus) != 12 || view.CallsBefore.Total != 0 {
+		t.Errorf("%d calls, %d in the series, before %d: %v", view.Calls.Total, sum, view.CallsBefore.Total, view.Calls.ByStatus)
+	}
+	a := view.Approvals
+	if a.Asked != 3 || a.Approved != 1 || a.Rejected != 1 || a.Pending != 1 || a.ApprovedShare == nil || *a.ApprovedShare != 0.5 {
+		t.Errorf("approvals: %+v", a)
+	}
+	if a.Deciding.Count != 2 || a.Deciding.P90 == nil || view.ApprovalsBefore.Deciding.P50 != nil || view.ApprovalsBefore.ApprovedShare != nil {
+		t.Errorf("decision times: %+v, before %+v", a.Deciding, view.ApprovalsBefore.Deciding)
+	}
+	if len(view.ByTool) != 1 || *view.ByTool[0].Skill != "files" || *view.ByTool[0].Tool != "write" || view.ByTool[0].Asked != 3 {
+		t.Errorf("by tool: %+v", view.ByTool)
+	}
+	if len(view.BySkill) != 1 || view.BySkill[0].Tool != nil || len(view.ByRule) != 1 || *view.ByRule[0].Rule != "gated" {
+		t.Errorf("by skill: %+v, by rule: %+v", view.BySkill, view.ByRule)
+	}
+	if len(view.ByPerson) != 1 || view.ByPerson[0].Person.Name != "rita" || view.ByPerson[0].Decisions != 2 {
+		t.Errorf("by person: %+v", view.ByPerson)
+	}
+	if of := w.insights(t, w.reviewer, ""); of.ByPerson != nil || of.Approvals.Asked != 3 {
+		t.Errorf("a reviewer sees %+v of %d", of.ByPerson, of.Approvals.Asked)
+	}
+	if of := w.insights(t, w.reviewer, "?skill=open&agent=billing"); of.Calls.Total != 1 || of.Approvals.Asked != 0 {
+		t.Errorf("of the open skill: %+v", of.Calls)
+	}
+	from := url.QueryEscape("2026-01-05T01:30:00+01:00")
+	if of := w.insights(t, w.reviewer, "?to=2026-01-05T10:00:00Z&from="+from); of.From.Format(time.RFC3339) != "2026-01-05T00:00:00Z" ||
+		of.Bucket != "hour" || len(of.Series) != 10 || of.Calls.Total != 0 {
+		t.Errorf("an earlier range: %+v", of)
+	}
+}
+
+func TestInsightsRefuse(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	for query, location := range map[string]string{
+		"from=yesterday": "query.from", "to=2026-01-05": "query.to", "skill=nothing": "query.skill", "agent=nobody%00": "query.agent",
+		"from=2026-01-05T00:00:00Z&to=2026-01-04T00:00:00Z": "query.to", "from=2020-01-05T00:00:00Z&to=2026-01-04T00:00:00Z": "query.from",
+		"person=rita": "query.person",
+	} {
+		v := w.get("insights?"+query, w.operator).problem(t, 422, "invalid_request")
+		fields, _ := v["errors"].([]any)
+		if len(fields) != 1 || fields[0].(map[string]any)["location"] != location {
+			t.Errorf("%s: %v", query, v)
+		}
+	}
+}
