@@ -241,3 +241,9 @@ func collect(ctx context.Context, db Querier, sql string, args ...any) ([]Approv
 	}
 	return approvals, nil
 }
+
+// DecidedBy is a condition of SQL: whether a person among people decided about a call. Both are expressions
+// of the caller's statement, its id of the call and its array of people.
+func DecidedBy(callID, people string) string {
+	return `EXISTS (SELECT FROM approvals WHERE approvals.call_id = ` + callID + ` AND approvals.decided_by = ANY(` + people + `))`
+}

@@ -32,11 +32,16 @@ func (u *UI) showLog(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		before = uuid.Nil
 	}
-	calls, next, err := u.cfg.Calls.List(r.Context(), call.Filter{Status: call.Status(status), Before: before, Limit: logPage})
+	filter := call.Filter{Before: before, Limit: logPage}
+	if status != "" {
+		filter.Statuses = []call.Status{call.Status(status)}
+	}
+	found, err := u.cfg.Calls.Search(r.Context(), filter)
 	if err != nil {
 		u.fail(w, r, err)
 		return
 	}
+	calls, next := found.Calls, found.Next
 	pulse, err := u.cfg.Calls.Pulse(r.Context())
 	if err != nil {
 		u.fail(w, r, err)

@@ -11,8 +11,6 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
-
-	"github.com/holdpoint/holdpoint/internal/postgres"
 )
 
 // Actor is who did what an event tells of.
@@ -45,6 +43,9 @@ type Event struct {
 	Action  string         // noun.verb, "call.parked"
 	Subject uuid.UUID      // the call, skill, agent, person it is about
 	Data    map[string]any // small, nothing secret
+
+	// Raw is Data as it is stored, of events that were read. Nil: there is none.
+	Raw json.RawMessage
 }
 
 const (
@@ -135,37 +136,4 @@ func columns(events []Event) ([]any, error) {
 // Querier reads: a pool or a transaction.
 type Querier interface {
 	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
-}
-
-// Filter selects events. Zero fields select all.
-type Filter struct {
-	Subject uuid.UUID
-	Before  int64 // events with a lower id; zero: from the newest on
-	Limit   int   // at most 200; zero: 50
-}
-
-// List returns events, newest first.
-func List(ctx context.Context, db Querier, f Filter) ([]Event, error) {
-	if f.Limit <= 0 || f.Limit > 200 {
-		f.Limit = 50
-	}
-	rows, err := db.Query(ctx, `SELECT id, at, subject_id, actor_id, actor_kind, action, data FROM audit_events
-		WHERE ($1::uuid IS NULL OR subject_id = $1) AND ($2::bigint = 0 OR id < $2)
-		ORDER BY id DESC LIMIT $3`, postgres.OrNull(f.Subject), f.Before, f.Limit)
-	if err != nil {
-		return nil, fmt.Errorf("list audit events: %w", err)
-	}
-	events, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (Event, error) {
-		var e Event
-		var actor *uuid.UUID
-		err := row.Scan(&e.ID, &e.At, &e.Subject, &actor, &e.Actor.Kind, &e.Action, &e.Data)
-		if actor != nil {
-			e.Actor.ID = *actor
-		}
-		return e, err
-	})
-	if err != nil {
-		return nil, fmt.Errorf("list audit events: %w", err)
-	}
-	return events, nil
 }

@@ -104,6 +104,8 @@ func (s *Service) EndConversation(ctx context.Context, agentID, principal, id uu
 // ConversationFilter says which conversations to list. The zero value: those of all.
 type ConversationFilter struct {
 	AgentID uuid.UUID // uuid.Nil: of every agent
+	// Agents, Principals and IDs, when not nil, hold what it is one of.
+	Agents, Principals, IDs []uuid.UUID
 	// Principal, when set, is on whose behalf the agent acts; uuid.Nil in it: on nobody's.
 	Principal *uuid.UUID
 	Before    uuid.UUID // only older than this one; uuid.Nil: from the newest on
@@ -116,8 +118,10 @@ func (s *Service) Conversations(ctx context.Context, filter ConversationFilter, 
 	rows, err := s.pool.Query(ctx, `SELECT `+conversationColumns+` FROM conversations c
 		WHERE ($1::uuid IS NULL OR c.agent_id = $1) AND ($2::uuid IS NULL OR c.id < $2)
 			AND ($3 OR c.principal_id IS NOT DISTINCT FROM $4)
-		ORDER BY c.id DESC LIMIT $5`, postgres.OrNull(filter.AgentID), postgres.OrNull(filter.Before),
-		filter.Principal == nil, filter.principal(), limit+1)
+			AND ($5::uuid[] IS NULL OR c.agent_id = ANY($5)) AND ($6::uuid[] IS NULL OR c.principal_id = ANY($6))
+			AND ($7::uuid[] IS NULL OR c.id = ANY($7))
+		ORDER BY c.id DESC LIMIT $8`, postgres.OrNull(filter.AgentID), postgres.OrNull(filter.Before),
+		filter.Principal == nil, filter.principal(), filter.Agents, filter.Principals, filter.IDs, limit+1)
 	if err != nil {
 		return nil, uuid.Nil, fmt.Errorf("list conversations: %w", err)
 	}
@@ -133,6 +137,28 @@ func (s *Service) Conversations(ctx context.Context, filter ConversationFilter, 
 		return list, uuid.Nil, nil
 	}
 	return list[:limit], list[limit-1].ID, nil
+}
+
+// ReadConversation returns any conversation, open or ended, with the catalogue that it has got; nothing is listed anew.
+// ErrNotFound.
+func (s *Service) ReadConversation(ctx context.Context, id uuid.UUID) (*Conversation, error) {
+	rows, err := s.pool.Query(ctx, `SELECT `+conversationColumns+` FROM conversations c WHERE c.id = $1`, id)
+	if err != nil {
+		return nil, fmt.Errorf("read conversation %s: %w", id, err)
+	}
+	row, err := pgx.CollectExactlyOneRow(rows, scanConversation)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return nil, fmt.Errorf("conversation %s: %w", id, ErrNotFound)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read conversation %s: %w", id, err)
+	}
+	if len(row.digest) == len(CatalogueDigest{}) {
+		if row.Catalogue, err = s.catalogue(ctx, CatalogueDigest(row.digest)); err != nil {
+			return nil, fmt.Errorf("read conversation %s: %w", id, err)
+		}
+	}
+	return &row.Conversation, nil
 }
 
 func (f ConversationFilter) principal() *uuid.UUID {

@@ -32,7 +32,7 @@ type Config struct {
 	Agents   *agent.Service
 	Identity *identity.Service
 	OAuth    *oauthclient.Service
-	Audit    audit.Querier // reads the audit and the approvals: a pool
+	Audit    audit.Database // reads the audit and the approvals, and records who exports it: a pool
 
 	// Discovery knows the tools of skills. Nil: the one that Calls asks.
 	Discovery *tool.Discovery
@@ -46,7 +46,7 @@ type API struct {
 	agents    *agent.Service
 	identity  *identity.Service
 	oauth     *oauthclient.Service
-	audit     audit.Querier
+	audit     audit.Database
 	discovery *tool.Discovery
 	log       *slog.Logger
 

@@ -2,10 +2,13 @@ package api
 
 import (
 	"context"
+	"encoding/json"
+	"io"
 	"maps"
 	"strconv"
 	"time"
 
+	"github.com/danielgtaylor/huma/v2"
 	"github.com/google/uuid"
 
 	"github.com/holdpoint/holdpoint/internal/audit"
@@ -13,12 +16,12 @@ import (
 
 // AuditEvent is one fact.
 type AuditEvent struct {
-	ID      int64          `json:"id"`
-	At      time.Time      `json:"at"`
-	Actor   AuditActor     `json:"actor"`
-	Action  string         `json:"action" doc:"What was done: call.parked, approval.approved, …"`
-	Subject uuid.UUID      `json:"subject" format:"uuid" doc:"The call, skill, agent or person it is about."`
-	Data    map[string]any `json:"data" doc:"Null when there is nothing more to say."`
+	ID      int64           `json:"id"`
+	At      time.Time       `json:"at"`
+	Actor   AuditActor      `json:"actor"`
+	Action  string          `json:"action" doc:"What was done: call.parked, approval.approved, …"`
+	Subject uuid.UUID       `json:"subject" format:"uuid" doc:"The call, skill, agent or person it is about."`
+	Data    json.RawMessage `json:"data" doc:"An object; null when there is nothing more to say."`
 }
 
 // AuditActor is who did it.
@@ -28,9 +31,18 @@ type AuditActor struct {
 	Name *string    `json:"name"`
 }
 
+// AuditQuery is the part of a request that selects events.
+type AuditQuery struct {
+	Actor   string `query:"actor" doc:"Only events of this person or agent: a name or an id; or system, which is Holdpoint itself."`
+	Action  string `query:"action" maxLength:"100" doc:"Only this action; its noun alone, such as call, is all actions of that."`
+	Subject string `query:"subject" format:"uuid" doc:"Only events about this call, skill, agent or person."`
+	From    string `query:"from" doc:"Only events then or later: RFC 3339, or a day, or a day and a time in UTC."`
+	To      string `query:"to" doc:"Only events before then; a day counts as a whole."`
+}
+
 type listAuditInput struct {
 	Page
-	Subject string `query:"subject" format:"uuid" doc:"Only events about this call, skill, agent or person."`
+	AuditQuery
 }
 
 func (a *API) listAudit(ctx context.Context, input *listAuditInput) (*listOutput[AuditEvent], error) {
@@ -38,30 +50,105 @@ func (a *API) listAudit(ctx context.Context, input *listAuditInput) (*listOutput
 	if err != nil {
 		return nil, err
 	}
-	filter := audit.Filter{Before: before, Limit: input.Limit}
-	if input.Subject != "" {
-		if filter.Subject, err = uuid.Parse(input.Subject); err != nil {
-			return nil, invalid("query.subject", "expected an id")
-		}
-	}
-	events, err := audit.List(ctx, a.audit, filter)
+	filter, err := a.auditFilter(ctx, input.AuditQuery)
 	if err != nil {
 		return nil, err
 	}
-	names, err := a.actors(ctx, events)
+	filter.Before, filter.Limit = before, input.Limit
+	found, err := audit.Search(ctx, a.audit, filter)
+	if err != nil {
+		return nil, err
+	}
+	view, err := a.auditViews(ctx, found.Events)
 	if err != nil {
 		return nil, err
 	}
 	next := ""
-	if len(events) == filter.Limit {
-		next = strconv.FormatInt(events[len(events)-1].ID, 10)
+	if found.Next > 0 {
+		next = strconv.FormatInt(found.Next, 10)
 	}
-	return listOf(events, next, func(e audit.Event) AuditEvent {
+	return listOf(found.Events, next, view), nil
+}
+
+func (a *API) auditFilter(ctx context.Context, q AuditQuery) (audit.Filter, error) {
+	filter, err := audit.Query(q).Parse(ctx, a.actorsNamed)
+	return filter, queryProblem(err)
+}
+
+// actorsNamed returns the people and agents whom a name may mean.
+func (a *API) actorsNamed(ctx context.Context, name string) ([]uuid.UUID, error) {
+	people, err := a.identity.Named(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	agents, err := a.agents.AgentsNamed(ctx, name)
+	return append(people, agents...), err
+}
+
+// auditViews adds the names of those who acted.
+func (a *API) auditViews(ctx context.Context, events []audit.Event) (func(audit.Event) AuditEvent, error) {
+	names, err := a.actors(ctx, events)
+	if err != nil {
+		return nil, err
+	}
+	return func(e audit.Event) AuditEvent {
 		return AuditEvent{
-			ID: e.ID, At: e.At.UTC(), Action: e.Action, Subject: e.Subject, Data: e.Data,
+			ID: e.ID, At: e.At.UTC(), Action: e.Action, Subject: e.Subject, Data: e.Raw,
 			Actor: AuditActor{Kind: e.Actor.Kind, ID: idOrNull(e.Actor.ID), Name: orNull(names[e.Actor.ID])},
 		}
-	}), nil
+	}, nil
+}
+
+type exportAuditInput struct {
+	AuditQuery
+}
+
+func (a *API) exportAudit(ctx context.Context, input *exportAuditInput) (*huma.StreamResponse, error) {
+	filter, err := a.auditFilter(ctx, input.AuditQuery)
+	if err != nil {
+		return nil, err
+	}
+	return streamed(a.ExportAudit(ctx, callerOf(ctx).actor(), filter))
+}
+
+// ExportAudit begins an export of events, newest first, as JSON Lines. The event that tells of it is the first in it, if
+// the filter selects it.
+func (a *API) ExportAudit(ctx context.Context, by audit.Actor, f audit.Filter) (*Download, error) {
+	if err := audit.RecordExport(ctx, a.audit, by, f); err != nil {
+		return nil, err
+	}
+	f.Limit = auditPage
+	found, err := audit.Search(ctx, a.audit, f)
+	return newDownload("audit", FormatJSONLines, func(w io.Writer) error {
+		for {
+			if err == nil {
+				err = a.writeEvents(ctx, w, found.Events)
+			}
+			if err != nil {
+				return a.exportFailed(ctx, "audit", err)
+			}
+			if found.Next == 0 {
+				return nil
+			}
+			f.Before = found.Next
+			found, err = audit.Search(ctx, a.audit, f)
+		}
+	}), err
+}
+
+const auditPage = 200
+
+func (a *API) writeEvents(ctx context.Context, w io.Writer, events []audit.Event) error {
+	view, err := a.auditViews(ctx, events)
+	if err != nil {
+		return err
+	}
+	for _, e := range events {
+		if err := writeLine(w, view(e)); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // actors returns the names of those who acted.

@@ -17,6 +17,7 @@ var may = map[string]string{
 	"GET /api/v1/conversations":      "ora",
 	"GET /api/v1/conversations/{id}": "ora",
 	"GET /api/v1/calls":              "ora",
+	"GET /api/v1/calls/export":       "or",
 	"GET /api/v1/calls/{id}":         "ora",
 	"POST /api/v1/calls/{id}/cancel": "ora", // their own, but operators any
 
@@ -28,6 +29,7 @@ var may = map[string]string{
 	"POST /api/v1/approvals/{id}/extend":  "r",
 	"GET /api/v1/audit":                   "or",
 	"GET /api/v1/insights":                "or", // what each person decided: operators
+	"GET /api/v1/audit/export":            "o",
 
 	"POST /api/v1/apply": "o",
 

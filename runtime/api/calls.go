@@ -9,8 +9,8 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/holdpoint/holdpoint/approval"
 	"github.com/holdpoint/holdpoint/internal/identity"
+	"github.com/holdpoint/holdpoint/internal/query"
 	"github.com/holdpoint/holdpoint/runtime/call"
 )
 
@@ -38,6 +38,7 @@ type Call struct {
 	Late           json.RawMessage `json:"late" doc:"Evidence: an outcome that came after the call had become unknown."`
 	Partial        bool            `json:"partial,omitempty" doc:"In lists: arguments or result are larger than 64 KiB and were left out; get the call by its id."`
 	Resolution     *Resolution     `json:"resolution" doc:"What an operator found out about an unknown outcome."`
+	Decision       *Decision       `json:"decision" doc:"How it was decided; null for who may not see approvals, and where nobody had, or has yet, to decide."`
 }
 
 // Resolution is what an operator found out about an unknown outcome.
@@ -65,36 +66,42 @@ func newCall(c call.Call, names map[uuid.UUID]string, deadlines map[uuid.UUID]ti
 	return view
 }
 
-// callViews adds what calls do not hold themselves: names of people, and deadlines.
+// callViews adds what calls do not hold themselves: names of people, deadlines, decisions.
 func (a *API) callViews(ctx context.Context, calls []call.Call) (func(call.Call) Call, error) {
-	var people, parked []uuid.UUID
+	return a.callViewsFor(ctx, callerOf(ctx).seesAll(), calls)
+}
+
+// callViewsFor likewise; decisions are for those who see all.
+func (a *API) callViewsFor(ctx context.Context, seesAll bool, calls []call.Call) (func(call.Call) Call, error) {
+	approvals, err := a.calls.ApprovalsOf(ctx, calls)
+	if err != nil {
+		return nil, err
+	}
+	var people []uuid.UUID
+	deadlines := make(map[uuid.UUID]time.Time)
 	for _, c := range calls {
-		people = append(people, c.PrincipalID)
+		people = append(people, c.PrincipalID, approvals[c.ID].DecidedBy)
 		if c.Resolution != nil {
 			people = append(people, c.Resolution.By)
 		}
 		if c.Status == call.Parked {
-			parked = append(parked, c.ID)
+			deadlines[c.ID] = approvals[c.ID].Deadline
 		}
 	}
 	names, err := a.people(ctx, people...)
 	if err != nil {
 		return nil, err
 	}
-	deadlines := make(map[uuid.UUID]time.Time)
-	if len(parked) > 0 {
-		approvals, err := approval.Of(ctx, a.audit, parked...)
-		if err != nil {
-			return nil, err
-		}
-		for _, found := range approvals {
-			deadlines[found.CallID] = found.Deadline
-		}
-	}
 	if err := a.connectDeadlines(ctx, calls, deadlines); err != nil {
 		return nil, err
 	}
-	return func(c call.Call) Call { return newCall(c, names, deadlines) }, nil
+	return func(c call.Call) Call {
+		view := newCall(c, names, deadlines)
+		if found, ok := approvals[c.ID]; ok && seesAll {
+			view.Decision = newDecision(found, names[found.DecidedBy])
+		}
+		return view
+	}, nil
 }
 
 func (a *API) callView(ctx context.Context, c call.Call) (*bodyOutput[Call], error) {
@@ -127,10 +134,22 @@ func (a *API) people(ctx context.Context, ids ...uuid.UUID) (map[uuid.UUID]strin
 	return names, nil
 }
 
+// CallQuery is the part of a request that selects calls.
+type CallQuery struct {
+	Agent        string   `query:"agent" doc:"Only calls of the agent of this name or id; for those who see all, also of one that was deleted."`
+	Skill        string   `query:"skill" doc:"Only calls of the skill of this name or id, also of one that was deleted."`
+	Tool         string   `query:"tool" doc:"Only calls of the tool of this name: the skill's own, or the one that agents see."`
+	Person       string   `query:"person" doc:"Only calls made on behalf of this person, or decided by them: a name, an e-mail address or an id. For reviewers and operators."`
+	Status       []string `query:"status" enum:"needs_connection,parked,approved,executing,succeeded,failed,rejected,expired,cancelled,denied,invalid,unknown" doc:"Only calls that stand so; several are separated by commas."`
+	From         string   `query:"from" doc:"Only calls made then or later: RFC 3339, or a day, or a day and a time in UTC."`
+	To           string   `query:"to" doc:"Only calls made before then; a day counts as a whole."`
+	Conversation string   `query:"conversation" format:"uuid" doc:"Only calls of this conversation."`
+	Text         string   `query:"text" maxLength:"200" doc:"Only calls with this text in their arguments, in letters of whatever case: in the JSON as it is stored, or as it reads once its escapes are undone."`
+}
+
 type listCallsInput struct {
 	Page
-	Agent  string `query:"agent" doc:"Only calls of the agent of this name."`
-	Status string `query:"status" enum:"needs_connection,parked,approved,executing,succeeded,failed,rejected,expired,cancelled,denied,invalid,unknown"`
+	CallQuery
 }
 
 func (a *API) listCalls(ctx context.Context, input *listCallsInput) (*listOutput[Call], error) {
@@ -138,48 +157,75 @@ func (a *API) listCalls(ctx context.Context, input *listCallsInput) (*listOutput
 	if err != nil {
 		return nil, err
 	}
-	filter := call.Filter{Status: call.Status(input.Status), Before: before, Limit: input.Limit}
-	if filter.Viewer, filter.AgentID, err = a.scope(ctx, input.Agent); err != nil {
-		return nil, err
-	}
-	calls, next, err := a.calls.List(ctx, filter)
+	filter, err := a.callFilter(ctx, input.CallQuery)
 	if err != nil {
 		return nil, err
 	}
-	view, err := a.callViews(ctx, calls)
+	filter.Before, filter.Limit = before, input.Limit
+	found, err := a.calls.Search(ctx, filter)
 	if err != nil {
 		return nil, err
 	}
-	return listOf(calls, cursorOf(next), view), nil
+	view, err := a.callViews(ctx, found.Calls)
+	if err != nil {
+		return nil, err
+	}
+	return listOf(found.Calls, cursorOf(found.Next), view), nil
 }
 
-// scope says whose calls or conversations a list is about: as whom the caller
-// looks, and the one agent it is limited to, if any.
-func (a *API) scope(ctx context.Context, agentName string) (call.Viewer, uuid.UUID, error) {
+// callFilter reads a query as the caller may ask it.
+func (a *API) callFilter(ctx context.Context, q CallQuery) (call.Filter, error) {
+	words := call.Query{
+		Skill: q.Skill, Tool: q.Tool, Person: q.Person, Statuses: q.Status, From: q.From, To: q.To,
+		Conversation: q.Conversation, Text: q.Text,
+	}
+	if callerOf(ctx).seesAll() {
+		words.Agent = q.Agent
+		filter, err := a.calls.Parse(ctx, words, a.identity.Named)
+		return filter, queryProblem(err)
+	}
+	viewer, err := a.scope(ctx, q.Agent)
+	if err != nil {
+		return call.Filter{}, err
+	}
+	filter, err := a.calls.Parse(ctx, words, nil)
+	filter.Viewer = viewer
+	return filter, queryProblem(err)
+}
+
+// queryProblem says which parameters of a query are wrong.
+func queryProblem(err error) error {
+	wrong, ok := errors.AsType[*query.InvalidError](err)
+	if !ok {
+		return err
+	}
+	p := problem(http.StatusUnprocessableEntity, CodeInvalidRequest, "%s", wrong)
+	for _, field := range wrong.Fields {
+		p.Errors = append(p.Errors, ProblemField{Location: "query." + field.Field, Message: field.Expected})
+	}
+	return p
+}
+
+// scope is as whom a caller looks who sees only what is their own: with the one agent that they are or name.
+func (a *API) scope(ctx context.Context, agentName string) (call.Viewer, error) {
 	who := callerOf(ctx)
 	if who.agent != nil {
 		if agentName != "" && agentName != who.agent.Name {
-			return call.Viewer{}, uuid.Nil, notFound("agent", agentName)
+			return call.Viewer{}, notFound("agent", agentName)
 		}
-		return who.viewerAs(who.agent.ID), who.agent.ID, nil
-	}
-	if who.seesAll() && agentName == "" {
-		return call.Viewer{}, uuid.Nil, nil
+		return who.viewerAs(who.agent.ID), nil
 	}
 	if agentName == "" {
-		return call.Viewer{}, uuid.Nil, invalid("query.agent", "expected the name of an agent that you act as")
+		return call.Viewer{}, invalid("query.agent", "expected the name of an agent that you act as")
 	}
-	if !who.seesAll() && !who.person.MayActAs(agentName) {
-		return call.Viewer{}, uuid.Nil, notFound("agent", agentName)
+	if !who.person.MayActAs(agentName) {
+		return call.Viewer{}, notFound("agent", agentName)
 	}
 	found, err := a.agents.AgentByName(ctx, agentName)
 	if err != nil {
-		return call.Viewer{}, uuid.Nil, named(err, "agent", agentName)
+		return call.Viewer{}, named(err, "agent", agentName)
 	}
-	if who.seesAll() {
-		return call.Viewer{}, found.ID, nil
-	}
-	return who.viewerAs(found.ID), found.ID, nil
+	return who.viewerAs(found.ID), nil
 }
 
 func (a *API) getCall(ctx context.Context, input *ByID) (*bodyOutput[Call], error) {

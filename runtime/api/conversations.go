@@ -7,7 +7,9 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/holdpoint/holdpoint/internal/query"
 	"github.com/holdpoint/holdpoint/runtime/agent"
+	"github.com/holdpoint/holdpoint/runtime/call"
 )
 
 // Conversation is one run of an agent.
@@ -20,7 +22,23 @@ type Conversation struct {
 	Problems        []SkillProblem     `json:"problems" nullable:"false" doc:"Skills whose tools are missing, and why."`
 	CreatedAt       time.Time          `json:"created_at"`
 	EndedAt         *time.Time         `json:"ended_at"`
+	Calls           ConversationCalls  `json:"calls"`
 	Tools           []ConversationTool `json:"tools" doc:"Its catalogue; null in lists, and when it has ended."`
+}
+
+// ConversationCalls says how the calls of a conversation stand, the latest 1000 of them.
+type ConversationCalls struct {
+	Total    int            `json:"total" doc:"1000 means that many or more."`
+	ByStatus map[string]int `json:"by_status" nullable:"false"`
+	LastAt   *time.Time     `json:"last_at" doc:"When the last one was made."`
+}
+
+func newConversationCalls(t call.Tally) ConversationCalls {
+	calls := ConversationCalls{Total: t.Calls, ByStatus: make(map[string]int, len(t.Counts)), LastAt: utcOrNull(&t.Last)}
+	for status, n := range t.Counts {
+		calls.ByStatus[string(status)] = n
+	}
+	return calls
 }
 
 // SkillProblem tells why a skill's tools are missing.
@@ -40,9 +58,13 @@ type ConversationTool struct {
 
 // conversationViews adds names.
 func (a *API) conversationViews(ctx context.Context, found ...agent.Conversation) (func(agent.Conversation) Conversation, error) {
-	var people, agents []uuid.UUID
+	var people, agents, ids []uuid.UUID
 	for _, c := range found {
-		people, agents = append(people, c.PrincipalID), append(agents, c.AgentID)
+		people, agents, ids = append(people, c.PrincipalID), append(agents, c.AgentID), append(ids, c.ID)
+	}
+	tallies, err := a.calls.Tallies(ctx, ids)
+	if err != nil {
+		return nil, err
 	}
 	names, err := a.people(ctx, people...)
 	if err != nil {
@@ -56,7 +78,7 @@ func (a *API) conversationViews(ctx context.Context, found ...agent.Conversation
 		view := Conversation{
 			ID: c.ID, Agent: agentNames[c.AgentID], Principal: orNull(names[c.PrincipalID]), Name: orNull(c.Name),
 			ProtocolVersion: c.ProtocolVersion, Problems: []SkillProblem{},
-			CreatedAt: c.CreatedAt.UTC(), EndedAt: utcOrNull(c.EndedAt),
+			CreatedAt: c.CreatedAt.UTC(), EndedAt: utcOrNull(c.EndedAt), Calls: newConversationCalls(tallies[c.ID]),
 		}
 		for _, p := range c.Problems {
 			view.Problems = append(view.Problems, SkillProblem(p))
@@ -75,7 +97,8 @@ func (a *API) conversationViews(ctx context.Context, found ...agent.Conversation
 
 type listConversationsInput struct {
 	Page
-	Agent string `query:"agent" doc:"Only conversations of the agent of this name."`
+	Agent  string `query:"agent" doc:"Only conversations of the agent of this name or id; for those who see all, also of one that was deleted."`
+	Person string `query:"person" doc:"Only conversations on behalf of this person: a name, an e-mail address or an id. For reviewers and operators."`
 }
 
 func (a *API) listConversations(ctx context.Context, input *listConversationsInput) (*listOutput[Conversation], error) {
@@ -83,14 +106,11 @@ func (a *API) listConversations(ctx context.Context, input *listConversationsInp
 	if err != nil {
 		return nil, err
 	}
-	viewer, agentID, err := a.scope(ctx, input.Agent)
+	filter, err := a.conversationFilter(ctx, input)
 	if err != nil {
 		return nil, err
 	}
-	filter := agent.ConversationFilter{AgentID: agentID, Before: before}
-	if viewer.AgentID != uuid.Nil {
-		filter.AgentID, filter.Principal = viewer.AgentID, &viewer.PrincipalID
-	}
+	filter.Before = before
 	found, next, err := a.agents.Conversations(ctx, filter, input.Limit)
 	if err != nil {
 		return nil, err
@@ -100,6 +120,23 @@ func (a *API) listConversations(ctx context.Context, input *listConversationsInp
 		return nil, err
 	}
 	return listOf(found, cursorOf(next), view), nil
+}
+
+func (a *API) conversationFilter(ctx context.Context, input *listConversationsInput) (agent.ConversationFilter, error) {
+	var r query.Reader
+	if callerOf(ctx).seesAll() {
+		filter := agent.ConversationFilter{
+			Agents:     r.Names(ctx, "agent", input.Agent, a.agents.AgentsNamed, true),
+			Principals: r.Names(ctx, "person", input.Person, a.identity.Named, true),
+		}
+		return filter, queryProblem(r.Err())
+	}
+	if input.Person != "" {
+		r.Refuse("person", "expected none: only reviewers and operators search by person")
+		return agent.ConversationFilter{}, queryProblem(r.Err())
+	}
+	viewer, err := a.scope(ctx, input.Agent)
+	return agent.ConversationFilter{AgentID: viewer.AgentID, Principal: &viewer.PrincipalID}, err
 }
 
 func (a *API) getConversation(ctx context.Context, input *ByID) (*bodyOutput[Conversation], error) {

@@ -58,6 +58,8 @@ func (nobody) Query(context.Context, string, ...any) (pgx.Rows, error) {
 	return nil, errors.New("not asked")
 }
 
+func (nobody) Begin(context.Context) (pgx.Tx, error) { return nil, errors.New("not asked") }
+
 func TestProblems(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -70,7 +72,7 @@ func TestProblems(t *testing.T) {
 	}
 	v := w.get("calls?status=lost", w.operator).problem(t, 422, "invalid_request")
 	field := v["errors"].([]any)[0].(map[string]any)
-	if field["location"] != "query.status" || !strings.Contains(field["message"].(string), "parked") {
+	if field["location"] != "query.status[0]" || !strings.Contains(field["message"].(string), "parked") {
 		t.Errorf("got %v", v)
 	}
 	for _, path := range []string{"calls?limit=0", "calls?limit=201", "calls?limit=x", "calls?cursor=x", "calls?nonsense=1", "agents?agent=x"} {

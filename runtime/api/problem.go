@@ -29,6 +29,7 @@ const (
 	CodeExpired          = "expired"         // the deadline decided
 	CodeSelfApproval     = "self_approval"
 	CodeStateConflict    = "state_conflict"
+	CodeSearchTooBroad   = "search_too_broad"
 	CodeInternal         = "internal"
 
 	CodeConnectionNeeded    = "connection_needed"    // somebody has to do something before the skill can be connected
@@ -104,6 +105,8 @@ func (a *API) translate(ctx context.Context, operation string, err error) *Probl
 			"the digest is not that of the approval as it is now; fetch it again and look at what it says")
 	case errors.Is(err, approval.ErrSelfApproval):
 		return problem(http.StatusForbidden, CodeSelfApproval, "the call was made on your behalf: somebody else decides it")
+	case errors.Is(err, call.ErrSearchTooBroad):
+		return problem(http.StatusUnprocessableEntity, CodeSearchTooBroad, "the search takes too long: narrow it, by time for example")
 	case errors.Is(err, call.ErrState):
 		return problem(http.StatusConflict, CodeStateConflict, "the call is past the point where this is possible")
 	case isNotFound(err):

@@ -16,6 +16,7 @@ func (a *API) registerAll() error {
 		on(a, "listConversations", a.listConversations),
 		on(a, "getConversation", a.getConversation),
 		on(a, "listCalls", a.listCalls),
+		on(a, "exportCalls", a.exportCalls),
 		on(a, "getCall", a.getCall),
 		on(a, "cancelCall", a.cancelCall),
 		on(a, "resolveCall", a.resolveCall),
@@ -26,6 +27,7 @@ func (a *API) registerAll() error {
 		on(a, "reject", a.reject),
 		on(a, "getInsights", a.getInsights),
 		on(a, "listAudit", a.listAudit),
+		on(a, "exportAudit", a.exportAudit),
 		on(a, "apply", a.apply),
 		on(a, "listAgents", a.listAgents),
 		on(a, "createAgent", a.createAgent),
@@ -95,13 +97,21 @@ func on[I, O any](a *API, id string, handle func(context.Context, *I) (*O, error
 
 func (a *API) operation(r route) huma.Operation {
 	problem := a.huma.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[Problem](), true, "Problem")
+	responses := map[string]*huma.Response{"default": {
+		Description: "A problem (RFC 9457).",
+		Content:     map[string]*huma.MediaType{"application/problem+json": {Schema: problem}},
+	}}
+	if len(r.Streams) > 0 {
+		content := map[string]*huma.MediaType{}
+		for _, mediaType := range r.Streams {
+			content[mediaType] = &huma.MediaType{Schema: &huma.Schema{Type: huma.TypeString}}
+		}
+		responses["200"] = &huma.Response{Description: "All of it; if the connection is cut, not all of it.", Content: content}
+	}
 	return huma.Operation{
 		OperationID: r.ID, Method: r.Method, Path: r.Path, Tags: []string{r.Tag},
 		Summary: r.Summary, Description: r.Rule.String(),
 		DefaultStatus: r.Status, MaxBodyBytes: r.MaxBody, SkipValidateBody: r.OwnChecks,
-		Responses: map[string]*huma.Response{"default": {
-			Description: "A problem (RFC 9457).",
-			Content:     map[string]*huma.MediaType{"application/problem+json": {Schema: problem}},
-		}},
+		Responses: responses,
 	}
 }

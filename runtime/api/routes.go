@@ -48,9 +48,10 @@ func (r rule) String() string {
 type route struct {
 	ID, Method, Path, Tag, Summary string
 	Rule                           rule
-	Status                         int   // of success; zero: 200 with a body, else 204
-	MaxBody                        int64 // zero: 1 MiB
-	OwnChecks                      bool  // the operation checks its body itself
+	Status                         int      // of success; zero: 200 with a body, else 204
+	MaxBody                        int64    // zero: 1 MiB
+	OwnChecks                      bool     // the operation checks its body itself
+	Streams                        []string // media types of what it answers, where that is no JSON
 }
 
 const prefix = "/api/v1/"
@@ -71,6 +72,12 @@ func (r route) creating() route {
 // checking leaves the checks of the body to the operation.
 func (r route) checking() route {
 	r.OwnChecks = true
+	return r
+}
+
+// streaming answers what is no JSON document.
+func (r route) streaming(mediaTypes ...string) route {
+	r.Streams = mediaTypes
 	return r
 }
 
@@ -104,6 +111,7 @@ func workRoutes() []route {
 		to("getConversation", "GET conversations/{id}", "A conversation with its catalogue", own),
 
 		to("listCalls", "GET calls", "Calls, newest first", own),
+		to("exportCalls", "GET calls/export", "All calls that a query selects, newest first, as JSON Lines or CSV", both()).streaming("application/jsonl", "text/csv"),
 		to("getCall", "GET calls/{id}", "A call", own),
 		to("cancelCall", "POST calls/{id}/cancel", "Cancel a call that nobody decided about yet", ownOrOperator),
 		to("resolveCall", "POST calls/{id}/resolve", "Say what became of a call whose outcome is unknown", operators()),
@@ -117,6 +125,7 @@ func workRoutes() []route {
 
 		to("getInsights", "GET insights", "Figures of calls and approvals in a range of time", both()),
 		to("listAudit", "GET audit", "What happened, newest first", both()),
+		to("exportAudit", "GET audit/export", "All that happened, newest first, as JSON Lines", operators()).streaming("application/jsonl"),
 	}
 }
 

@@ -402,13 +402,13 @@ func TestViewers(t *testing.T) {
 		if _, err := w.calls.Get(t.Context(), viewer, ticket.ID); !errors.Is(err, call.ErrNotFound) {
 			t.Errorf("%s sees the call: %v", name, err)
 		}
-		if list, _, err := w.calls.List(t.Context(), call.Filter{Viewer: viewer}); err != nil || len(list) != 0 {
-			t.Errorf("%s lists %d calls, %v", name, len(list), err)
+		if found, err := w.calls.Search(t.Context(), call.Filter{Viewer: viewer}); err != nil || len(found.Calls) != 0 {
+			t.Errorf("%s finds %d calls, %v", name, len(found.Calls), err)
 		}
 	}
-	list, _, err := w.calls.List(t.Context(), call.Filter{Viewer: call.Viewer{AgentID: w.agent.ID}})
+	found, err := w.calls.Search(t.Context(), call.Filter{Viewer: call.Viewer{AgentID: w.agent.ID}})
 	check(t, err)
-	if len(list) != 1 || list[0].Agent != "billing" || list[0].Skill != "files" {
+	if list := found.Calls; len(list) != 1 || list[0].Agent != "billing" || list[0].Skill != "files" {
 		t.Errorf("its own agent lists %+v", list)
 	}
 }

@@ -124,40 +124,6 @@ func (v Viewer) sees(c *Call) bool {
 	return v.AgentID == uuid.Nil || v.AgentID == c.AgentID && v.PrincipalID == c.PrincipalID
 }
 
-// Filter selects calls. Zero fields select all.
-type Filter struct {
-	Viewer  Viewer
-	AgentID uuid.UUID
-	Status  Status
-	Before  uuid.UUID // only calls older than this one: the cursor
-	Limit   int       // at most 200; zero: 50
-}
-
-// List returns calls, newest first, and the cursor of the next page (uuid.Nil: none).
-func (s *Service) List(ctx context.Context, f Filter) ([]Call, uuid.UUID, error) {
-	limit := clampLimit(f.Limit)
-	if f.Viewer.AgentID != uuid.Nil {
-		if f.AgentID != uuid.Nil && f.AgentID != f.Viewer.AgentID {
-			return nil, uuid.Nil, nil
-		}
-		f.AgentID = f.Viewer.AgentID
-	}
-	calls, err := s.query(ctx, `SELECT `+listColumns+` FROM calls
-		WHERE ($1::uuid IS NULL OR agent_id = $1) AND ($2 = '' OR status = $2) AND ($3::uuid IS NULL OR id < $3)
-			AND (NOT $4 OR principal_id IS NOT DISTINCT FROM $5::uuid)
-		ORDER BY id DESC LIMIT $6`,
-		postgres.OrNull(f.AgentID), string(f.Status), postgres.OrNull(f.Before),
-		f.Viewer.AgentID != uuid.Nil, postgres.OrNull(f.Viewer.PrincipalID), limit+1)
-	if err != nil {
-		return nil, uuid.Nil, fmt.Errorf("list calls: %w", err)
-	}
-	var next uuid.UUID
-	if len(calls) > limit {
-		calls, next = calls[:limit], calls[limit-1].ID
-	}
-	return calls, next, s.name(ctx, calls)
-}
-
 func clampLimit(limit int) int {
 	switch {
 	case limit <= 0:

@@ -72,6 +72,7 @@ type Service struct {
 	gated    *batcher[intakeItem]
 	outcomes *batcher[finishItem]
 	insights chan struct{} // one for each that is being read
+	searches chan struct{} // those under way that scan
 	doubtful atomic.Bool   // whether there may be claims of ours that we do not know of
 
 	background sync.WaitGroup // executions and loops
@@ -93,6 +94,7 @@ func New(cfg Config) (*Service, error) {
 		gates:    newGates(cfg.SkillConcurrency),
 		schemas:  newSchemaCache(),
 		insights: make(chan struct{}, insightsAtOnce),
+		searches: make(chan struct{}, searchAtOnce),
 	}
 	s.hub = newHub()
 	return s, nil

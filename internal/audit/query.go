@@ -1,0 +1,33 @@
+package audit
+
+import (
+	"context"
+
+	"github.com/holdpoint/holdpoint/internal/query"
+)
+
+// Query is a search as people write it down. Empty fields select all.
+type Query struct {
+	Actor    string // a name or an id; "system" is Holdpoint itself
+	Action   string // an action, or its noun alone: "call" is every action of calls
+	Subject  string // an id
+	From, To string // see [query.ParseTime]
+}
+
+const maxAction = 100
+
+// Parse reads a query; actors says whom a name means. What cannot be read is a *[query.InvalidError].
+func (q Query) Parse(ctx context.Context, actors query.Finder) (Filter, error) {
+	var r query.Reader
+	f := Filter{
+		Action:  r.Text("action", q.Action, maxAction),
+		Subject: r.ID("subject", q.Subject),
+		From:    r.Time("from", q.From, false), To: r.Time("to", q.To, true),
+	}
+	if q.Actor == KindSystem {
+		f.Kind = KindSystem
+	} else {
+		f.Actors = r.Names(ctx, "actor", q.Actor, actors, true)
+	}
+	return f, r.Err()
+}

@@ -1,0 +1,403 @@
+package call_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/holdpoint/holdpoint/internal/audit"
+	"github.com/holdpoint/holdpoint/internal/query"
+	"github.com/holdpoint/holdpoint/runtime/agent"
+	"github.com/holdpoint/holdpoint/runtime/call"
+)
+
+// found searches page by page to the end, and checks that no page is longer than asked.
+func (w *world) found(f call.Filter) []uuid.UUID {
+	w.t.Helper()
+	var ids []uuid.UUID
+	for {
+		page, err := w.calls.Search(w.t.Context(), f)
+		check(w.t, err)
+		if f.Limit > 0 && len(page.Calls) > f.Limit {
+			w.t.Fatalf("%d calls on a page of %d", len(page.Calls), f.Limit)
+		}
+		for _, c := range page.Calls {
+			ids = append(ids, c.ID)
+		}
+		if page.Next == uuid.Nil {
+			break
+		}
+		f.Before = page.Next
+	}
+	if !slices.IsSortedFunc(ids, func(a, b uuid.UUID) int { return strings.Compare(b.String(), a.String()) }) {
+		w.t.Errorf("not newest first: %v", ids)
+	}
+	return ids
+}
+
+// made makes a call and waits until it ended, if nobody has to decide.
+func (w *world) made(name, arguments string, change ...func(*call.Submission)) uuid.UUID {
+	w.t.Helper()
+	sub := w.submission(name, arguments)
+	for _, f := range change {
+		f(&sub)
+	}
+	ticket, err := w.calls.Submit(w.t.Context(), sub)
+	check(w.t, err)
+	if !ticket.Gated {
+		w.wait(ticket.ID)
+	}
+	return ticket.ID
+}
+
+func same(t *testing.T, what string, got []uuid.UUID, want ...uuid.UUID) {
+	t.Helper()
+	want = slices.Clone(want)
+	slices.SortFunc(want, func(a, b uuid.UUID) int { return strings.Compare(b.String(), a.String()) })
+	if !slices.Equal(got, want) {
+		t.Errorf("%s: found %v, want %v", what, got, want)
+	}
+}
+
+func TestSearch(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.apply(`{"agents":[{"name":"clerk","skills":[{"skill":"files"},{"skill":"open"}]}]}`)
+	clerk, err := w.agents.AgentByName(t.Context(), "clerk")
+	check(t, err)
+	paula := uuid.New()
+	w.setStatus(`INSERT INTO people (id, issuer, subject, name) VALUES ($1, 'test', 'paula', 'paula')`, paula)
+	conversation, err := w.agents.StartConversation(t.Context(), clerk, paula, "2025-11-25", nil)
+	check(t, err)
+
+	echo := w.made("open__echo", `{"n":1}`)
+	write := w.made("files__write", `{"n":2}`)
+	approved := w.made("files__write", `{"n":3}`)
+	check(t, w.decide(approved, true))
+	w.wait(approved)
+	rejected := w.made("files__write", `{"n":4}`)
+	check(t, w.decide(rejected, false))
+	hers := w.made("files__write", `{"n":5}`, func(s *call.Submission) {
+		s.Agent, s.PrincipalID, s.ConversationID = clerk, paula, conversation.ID
+	})
+	invalid := w.made("files__write", `{"n":"no"}`)
+	all := []uuid.UUID{echo, write, approved, rejected, hers, invalid}
+	files, err := w.agents.SkillByName(t.Context(), "files")
+	check(t, err)
+
+	for name, tt := range map[string]struct {
+		filter call.Filter
+		want   []uuid.UUID
+	}{
+		"everything":             {call.Filter{}, all},
+		"page by page":           {call.Filter{Limit: 1}, all},
+		"scanned page by page":   {call.Filter{Limit: 1, Statuses: call.AllStatuses()}, all},
+		"agent":                  {call.Filter{Agents: []uuid.UUID{clerk.ID}}, []uuid.UUID{hers}},
+		"agents":                 {call.Filter{Agents: []uuid.UUID{clerk.ID, w.agent.ID}}, all},
+		"no agent":               {call.Filter{Agents: []uuid.UUID{}}, nil},
+		"skill":                  {call.Filter{Skills: []uuid.UUID{files.ID}}, []uuid.UUID{write, approved, rejected, hers, invalid}},
+		"tool":                   {call.Filter{Tool: "echo"}, []uuid.UUID{echo}},
+		"tool as the agent says": {call.Filter{Tool: "open__echo"}, []uuid.UUID{echo}},
+		"no such tool":           {call.Filter{Tool: "ech_"}, nil},
+		"principal":              {call.Filter{People: []uuid.UUID{paula}}, []uuid.UUID{hers}},
+		"decider":                {call.Filter{People: []uuid.UUID{w.reviewer}}, []uuid.UUID{approved, rejected}},
+		"people":                 {call.Filter{People: []uuid.UUID{w.reviewer, paula}}, []uuid.UUID{approved, rejected, hers}},
+		"outcome":                {call.Filter{Statuses: []call.Status{call.Rejected}}, []uuid.UUID{rejected}},
+		"outcomes":               {call.Filter{Statuses: []call.Status{call.Rejected, call.Invalid, call.Parked}}, []uuid.UUID{rejected, invalid, hers, write}},
+		"conversation":           {call.Filter{Conversation: conversation.ID}, []uuid.UUID{hers}},
+		"text":                   {call.Filter{Text: `"n":"`}, []uuid.UUID{invalid}},
+		"all at once": {call.Filter{
+			Agents: []uuid.UUID{w.agent.ID}, Skills: []uuid.UUID{files.ID}, Tool: "write", People: []uuid.UUID{w.reviewer},
+			Statuses: []call.Status{call.Succeeded}, Text: `3`,
+		}, []uuid.UUID{approved}},
+		"older than":      {call.Filter{Before: approved, Limit: 1}, []uuid.UUID{echo, write}},
+		"viewer":          {call.Filter{Viewer: call.Viewer{AgentID: clerk.ID, PrincipalID: paula}}, []uuid.UUID{hers}},
+		"viewer, nobody":  {call.Filter{Viewer: call.Viewer{AgentID: clerk.ID}}, nil},
+		"viewer, another": {call.Filter{Viewer: call.Viewer{AgentID: w.agent.ID}, Agents: []uuid.UUID{clerk.ID}}, nil},
+	} {
+		same(t, name, w.found(tt.filter), tt.want...)
+	}
+}
+
+// What a viewer may not see no filter finds, nor tells of by a cursor.
+func TestSearchTellsViewersNothing(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	paula := uuid.New()
+	hers := w.made("files__write", `{"n":5}`, func(s *call.Submission) { s.PrincipalID = paula })
+	c, err := w.calls.Get(t.Context(), call.Viewer{}, hers)
+	check(t, err)
+	w.fill(30_000, `{"n":5}`) // of the same agent, on behalf of others
+	w.setStatus(`UPDATE calls SET principal_id = gen_random_uuid() WHERE id <> $1`, hers)
+	for _, viewer := range []call.Viewer{{AgentID: w.agent.ID}, {AgentID: w.agent.ID, PrincipalID: uuid.New()}, {AgentID: uuid.New(), PrincipalID: paula}} {
+		for name, f := range map[string]call.Filter{
+			"none": {}, "agent": {Agents: []uuid.UUID{w.agent.ID}}, "skill": {Skills: []uuid.UUID{c.SkillID}}, "tool": {Tool: "write"},
+			"person": {People: []uuid.UUID{paula}}, "status": {Statuses: []call.Status{call.Parked}}, "conversation": {Conversation: c.ConversationID},
+			"text": {Text: "n"}, "time": {From: c.CreatedAt.Add(-time.Hour), To: c.CreatedAt.Add(time.Hour)}, "limit": {Limit: 1, Text: "5"},
+		} {
+			f.Viewer = viewer
+			if page, err := w.calls.Search(t.Context(), f); err != nil || len(page.Calls) != 0 || page.Next != uuid.Nil || page.Stopped {
+				t.Errorf("%+v, by %s: %d calls, next %s, %v", viewer, name, len(page.Calls), page.Next, err)
+			}
+		}
+	}
+}
+
+func TestSearchByTime(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	var ids []uuid.UUID
+	start := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	for day := range 5 {
+		ids = append(ids, w.insert(start.AddDate(0, 0, day), "echo", `{}`))
+	}
+	for name, tt := range map[string]struct {
+		from, to string
+		want     []uuid.UUID
+	}{
+		"from a day on":     {"2026-03-04", "", ids[3:]},
+		"up to a day":       {"", "2026-03-02", ids[:2]},
+		"one day":           {"2026-03-03", "2026-03-03", ids[2:3]},
+		"to the second":     {"2026-03-03T12:00:00Z", "2026-03-05T12:00:00Z", ids[2:4]},
+		"in another zone":   {"2026-03-03T13:00:00+01:00", "2026-03-03T13:00:01+01:00", ids[2:3]},
+		"without a zone":    {"2026-03-03T12:00", "2026-03-03 12:01", ids[2:3]},
+		"the wrong way":     {"2026-03-05", "2026-03-02", nil},
+		"before everything": {"", "1999-01-01", nil},
+		"after everything":  {"9999-01-01", "", nil},
+	} {
+		f, err := w.calls.Parse(t.Context(), call.Query{From: tt.from, To: tt.to}, nil)
+		check(t, err)
+		same(t, name, w.found(f), tt.want...)
+	}
+}
+
+func TestSearchText(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	documents := map[string]string{
+		"plain":     `{"path":"/srv/Shared/100%_sure.csv","who":"O'Brien"}`,
+		"raw":       `{"café":"Ünïcode ЖУК 東京 😀"}`,
+		"escaped":   `{"caf\u00e9":"\u00dcn\u00EFcode \u0416\u0423\u041a \u6771\u4eac \ud83d\ude00"}`,
+		"ascii":     `{"cmd":"\u0072m -\u0072f \/srv\/shared"}`,
+		"quotes":    `{"say":"\"hi\"\tC:\\temp\\x\nend"}`,
+		"nul":       `{"x":"a\u0000b \u202e"}`,
+		"lookalike": `{"k":"\u212a elvin"}`,
+	}
+	ids := map[string]uuid.UUID{}
+	for name, document := range documents {
+		ids[name] = w.made("open__echo", document)
+	}
+	huge := w.made("open__echo", `{"big":"`+strings.Repeat("x", 300_000)+` needle"}`)
+	for text, want := range map[string][]string{
+		"100%_sure":        {"plain"},
+		"100%":             {"plain"},
+		"1%0":              nil,
+		"100__sure":        nil,
+		"%":                {"plain"},
+		"_":                {"plain"},
+		"O'Brien":          {"plain"},
+		"o'brien":          {"plain"},
+		"' OR true --":     nil,
+		"/srv/shared":      {"plain", "ascii"},
+		`\/srv\/shared`:    {"ascii"},
+		"café":             {"raw", "escaped"},
+		"CAFÉ":             {"raw", "escaped"},
+		"caf":              {"raw", "escaped"},
+		`\u00e9`:           {"escaped"},
+		`\U00E9`:           {"escaped"},
+		"é":                {"raw", "escaped"},
+		"ünïCODE":          {"raw", "escaped"},
+		"жук":              {"raw", "escaped"},
+		"東京":               {"raw", "escaped"},
+		"😀":                {"raw", "escaped"},
+		"rm -rf":           {"ascii"},
+		"rm -rf /srv":      {"ascii"},
+		`"hi"`:             {"quotes"},
+		`\"hi\"`:           {"quotes"},
+		`C:\temp`:          {"quotes"},
+		`C:\\temp`:         {"quotes"},
+		"x\nend":           {"quotes"},
+		"\tC:":             {"quotes"},
+		`x\nend`:           {"quotes"},
+		"\u202e":           {"nul"},
+		"a\x01b":           nil,
+		"k elvin":          nil, // the Kelvin sign is no k
+		"\u212a elvin":     {"lookalike"},
+		`{"path":`:         {"plain"},
+		`"cmd":"rm`:        {"ascii"},
+		"nothing of these": nil,
+	} {
+		f, err := w.calls.Parse(t.Context(), call.Query{Text: text}, nil)
+		check(t, err)
+		wanted := make([]uuid.UUID, len(want))
+		for i, name := range want {
+			wanted[i] = ids[name]
+		}
+		same(t, text, w.found(f), wanted...)
+	}
+	same(t, "in a large one", w.found(call.Filter{Text: "NEEDLE"}), huge)
+	page, err := w.calls.Search(t.Context(), call.Filter{Text: "needle"})
+	check(t, err)
+	if !page.Calls[0].Partial {
+		t.Error("300 KB of arguments are in a list")
+	}
+}
+
+// Bytes that no door lets in any more do not break a search.
+func TestSearchHostileBytes(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	var ids []uuid.UUID
+	for _, document := range []string{"{\"x\":\"needle \xff\xfe\"}", "\x00needle", `{"x":"\uD800 needle \u12`, `needle \`, ""} {
+		id := w.insert(time.Now(), "echo", `{}`)
+		w.setStatus(`UPDATE calls SET arguments = $2 WHERE id = $1`, id, []byte(document))
+		ids = append(ids, id)
+	}
+	same(t, "needle", w.found(call.Filter{Text: "needle"}), ids[:4]...)
+	same(t, "needle and an accent", w.found(call.Filter{Text: "needlé"}))
+}
+
+// An edited call is found by what its agent asked for, too.
+func TestSearchEditedArguments(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	id := w.made("open__echo", `{"to":"everybody"}`)
+	w.setStatus(`UPDATE calls SET submitted = arguments, arguments = '{"to":"nobody"}' WHERE id = $1`, id)
+	same(t, "as sent", w.found(call.Filter{Text: "nobody"}), id)
+	same(t, "as given", w.found(call.Filter{Text: "Everybody"}), id)
+	same(t, "neither", w.found(call.Filter{Text: "somebody"}))
+}
+
+func TestSearchIsBounded(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	old := w.insert(time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC), "echo", `{"text":"a needle"}`)
+	w.fill(call.MaxTextSearched+10_000, `{"text":"hay"}`)
+	page, err := w.calls.Search(t.Context(), call.Filter{Text: "needle"})
+	check(t, err)
+	if len(page.Calls) != 0 || !page.Stopped || page.Next == uuid.Nil {
+		t.Fatalf("the first search found %d calls, stopped: %v, next %s", len(page.Calls), page.Stopped, page.Next)
+	}
+	same(t, "going on", w.found(call.Filter{Text: "needle"}), old)
+	same(t, "narrowed by time", w.found(call.Filter{Text: "needle", To: time.Date(2021, 1, 1, 0, 0, 0, 0, time.UTC)}), old)
+	page, err = w.calls.Search(t.Context(), call.Filter{Text: "hay", Limit: 3})
+	check(t, err)
+	if len(page.Calls) != 3 || page.Stopped || page.Next != page.Calls[2].ID {
+		t.Errorf("a common text: %d calls, stopped: %v", len(page.Calls), page.Stopped)
+	}
+	same(t, "without text it looks further", w.found(call.Filter{Tool: "echo", To: time.Date(2021, 1, 1, 0, 0, 0, 0, time.UTC)}), old)
+}
+
+// Large arguments are counted before they are read.
+func TestSearchReadsBoundedBytes(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	old := w.insert(time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC), "echo", `{"text":"a needle"}`)
+	w.fill(call.MaxTextBytes>>20+80, `{}`)
+	w.setStatus(`UPDATE calls SET arguments = convert_to('{"x":"' || repeat('y', 1024 * 1024) || '"}', 'UTF8') WHERE id <> $1`, old)
+	page, err := w.calls.Search(t.Context(), call.Filter{Text: "needle"})
+	check(t, err)
+	if len(page.Calls) != 0 || !page.Stopped {
+		t.Errorf("%d calls, stopped: %v", len(page.Calls), page.Stopped)
+	}
+	same(t, "going on", w.found(call.Filter{Text: "needle"}), old)
+}
+
+func TestSearchThatTakesTooLong(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.made("open__echo", `{}`)
+	// A table that somebody else holds is one way to wait for long.
+	tx, err := w.db.Pool().Begin(t.Context())
+	check(t, err)
+	defer tx.Rollback(context.WithoutCancel(t.Context()))
+	_, err = tx.Exec(t.Context(), `LOCK TABLE calls IN ACCESS EXCLUSIVE MODE`)
+	check(t, err)
+	if _, err := w.calls.Search(t.Context(), call.Filter{}); !errors.Is(err, call.ErrSearchTooBroad) {
+		t.Errorf("a search that waits: %v", err)
+	}
+}
+
+func TestParseQuery(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	person := uuid.New()
+	people := func(_ context.Context, name string) ([]uuid.UUID, error) {
+		if name != "paula" {
+			return nil, nil
+		}
+		return []uuid.UUID{person}, nil
+	}
+	_, err := w.agents.Apply(t.Context(), audit.System(), agent.Spec{Agents: []agent.AgentSpec{{Name: "gone"}}}, false)
+	check(t, err)
+	gone, err := w.agents.AgentByName(t.Context(), "gone")
+	check(t, err)
+	check(t, w.agents.DeleteAgent(t.Context(), audit.System(), gone.ID))
+	f, err := w.calls.Parse(t.Context(), call.Query{Agent: "gone", Person: "paula", Statuses: []string{"parked", "denied"}}, people)
+	check(t, err)
+	if !slices.Equal(f.Agents, []uuid.UUID{gone.ID}) || !slices.Equal(f.People, []uuid.UUID{person}) || len(f.Statuses) != 2 {
+		t.Errorf("got %+v", f)
+	}
+	if f, err = w.calls.Parse(t.Context(), call.Query{Agent: w.agent.ID.String()}, people); err != nil || !slices.Equal(f.Agents, []uuid.UUID{w.agent.ID}) {
+		t.Errorf("an agent by its id: %+v, %v", f, err)
+	}
+	for name, tt := range map[string]struct {
+		query  call.Query
+		fields string
+	}{
+		"agent":        {call.Query{Agent: "nobody"}, "agent"},
+		"odd agent":    {call.Query{Agent: "no\x00body"}, "agent"},
+		"skill":        {call.Query{Skill: "nothing"}, "skill"},
+		"person":       {call.Query{Person: "nobody"}, "person"},
+		"status":       {call.Query{Statuses: []string{"parked", "lost"}}, "status"},
+		"times":        {call.Query{From: "yesterday", To: "2026-02-30"}, "from to"},
+		"conversation": {call.Query{Conversation: "x"}, "conversation"},
+		"no text":      {call.Query{Text: "\xff", Tool: "a\x00"}, "tool text"},
+		"long text":    {call.Query{Text: strings.Repeat("é", 201)}, "text"},
+	} {
+		_, err := w.calls.Parse(t.Context(), tt.query, people)
+		var wrong *query.InvalidError
+		if !errors.As(err, &wrong) {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		fields := make([]string, len(wrong.Fields))
+		for i, field := range wrong.Fields {
+			fields[i] = field.Field
+		}
+		if got := strings.Join(fields, " "); got != tt.fields {
+			t.Errorf("%s: complains about %s", name, got)
+		}
+	}
+	if f, err := w.calls.Parse(t.Context(), call.Query{Skill: "nothing"}, nil); err != nil || len(w.found(f)) != 0 || f.Skills == nil {
+		t.Errorf("what a skill is called is told: %v", err)
+	}
+	if _, err := w.calls.Parse(t.Context(), call.Query{Person: "paula"}, nil); err == nil {
+		t.Error("whom a name means is told")
+	}
+}
+
+// insert stores a finished call as if it had been made at a time.
+func (w *world) insert(at time.Time, tool, arguments string) uuid.UUID {
+	w.t.Helper()
+	id := idAt(at)
+	w.setStatus(`INSERT INTO calls (id, agent_id, skill_id, skill_revision, created_at, finished_at, gated, status, tool, exposed_name, pin, arguments, result)
+		SELECT $1, $2, id, 1, $3, $3, false, 'succeeded', $4, 'open__' || $4, sha256(''), $5, '{"content":[]}' FROM skills WHERE name = 'open'`,
+		id, w.agent.ID, at, tool, []byte(arguments))
+	return id
+}
+
+// fill stores many calls of the year 2025.
+func (w *world) fill(n int, arguments string) {
+	w.t.Helper()
+	w.setStatus(`INSERT INTO calls (id, agent_id, skill_id, skill_revision, created_at, gated, status, tool, exposed_name, pin, arguments, result)
+		SELECT (lpad(to_hex(1735700000000 + n), 12, '0') || '7000' || '8000' || lpad(to_hex(n), 12, '0'))::uuid, $2, skills.id, 1,
+			to_timestamp(1735700000 + n / 1000.0), false, 'succeeded', 'write', 'open__write', sha256(''), $3, '{"content":[]}'
+		FROM skills, generate_series(1, $1::bigint) AS n WHERE skills.name = 'open'`, n, w.agent.ID, []byte(arguments))
+	w.setStatus(`ANALYZE calls`)
+}
