@@ -115,7 +115,9 @@ CREATE TABLE webhooks (
     created_by uuid,
     sent_at    timestamptz,     -- the last message that was taken
     failed_at  timestamptz,
-    error      text             -- of the last attempt; null: it succeeded
+    error      text,            -- of the last attempt; null: it succeeded
+    next_at    timestamptz,     -- no message is sent before
+    wake_at    timestamptz      -- when a job will look for what is to be sent
 );
 
 CREATE TABLE push_keys (
@@ -132,6 +134,22 @@ CREATE TABLE push_subscriptions (
     client        text NOT NULL,
     created_at    timestamptz NOT NULL DEFAULT holdpoint_now(),
     sent_at       timestamptz,
-    error         text
+    error         text,
+    next_at       timestamptz,
+    wake_at       timestamptz
 );
 CREATE INDEX push_subscriptions_person ON push_subscriptions (person_id);
+
+-- notify: what a webhook or subscription is to be told; for subscriptions also what they were told and
+-- may still show.
+CREATE TABLE notices (
+    target_id uuid NOT NULL,
+    call_id   uuid NOT NULL,
+    kind      text NOT NULL,
+    event     jsonb NOT NULL,
+    queued_at timestamptz NOT NULL DEFAULT holdpoint_now(),
+    tried_at  timestamptz,  -- from then on it may have been shown
+    sent_at   timestamptz,
+    PRIMARY KEY (target_id, call_id, kind)
+);
+CREATE INDEX notices_call ON notices (call_id);

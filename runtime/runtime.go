@@ -155,6 +155,9 @@ func (rt *Runtime) makeCalls() error {
 		},
 		// The default of 100 ms also holds back the notification of a new job.
 		FetchCooldown: time.Millisecond,
+		// What a killed process was about to do waits this long for another one. A job whose own time
+		// is longer is left alone until that is over.
+		RescueStuckJobsAfter: 2 * time.Minute,
 	})
 	return err
 }

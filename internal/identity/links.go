@@ -47,6 +47,22 @@ func Same(ctx context.Context, db querier, a, b uuid.UUID) (bool, error) {
 	return same, nil
 }
 
+// Sames returns, for those of the people whom an operator declared to be the same as another, that other. It reads
+// db, not memory.
+func Sames(ctx context.Context, db querier, people []uuid.UUID) (map[uuid.UUID]uuid.UUID, error) {
+	rows, err := db.Query(ctx, `SELECT person_id, same_as FROM person_links WHERE person_id = ANY($1)`, people)
+	if err != nil {
+		return nil, fmt.Errorf("read links of people: %w", err)
+	}
+	sames := map[uuid.UUID]uuid.UUID{}
+	var person, same uuid.UUID
+	_, err = pgx.ForEachRow(rows, []any{&person, &same}, func() error { sames[person] = same; return nil })
+	if err != nil {
+		return nil, fmt.Errorf("read links of people: %w", err)
+	}
+	return sames, nil
+}
+
 func (s *Service) readLinks(ctx context.Context) (map[uuid.UUID]uuid.UUID, error) {
 	rows, err := s.pool.Query(ctx, `SELECT person_id, same_as FROM person_links`)
 	if err != nil {

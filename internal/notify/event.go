@@ -1,6 +1,8 @@
 package notify
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -46,6 +48,30 @@ const (
 	maxName    = 80  // bytes of a name in a message
 	eventsEach = 100 // in one job
 )
+
+// rank orders kinds: of several of one call, the highest is told.
+func (k Kind) rank() int { return slices.Index([]Kind{Parked, Escalated, NoReviewer}, k) }
+
+// newest returns one event of each of the calls that wait, the most urgent first.
+func newest(events []Event, waiting []uuid.UUID) []Event {
+	byCall := make(map[uuid.UUID]Event, len(waiting))
+	for _, e := range events {
+		if known, ok := byCall[e.CallID]; !ok || e.Kind.rank() > known.Kind.rank() {
+			byCall[e.CallID] = e
+		}
+	}
+	news := make([]Event, 0, len(waiting))
+	for _, id := range waiting {
+		if e, ok := byCall[id]; ok && e.Kind != Decided {
+			news = append(news, e)
+			delete(byCall, id)
+		}
+	}
+	slices.SortFunc(news, func(a, b Event) int {
+		return cmp.Or(a.Deadline.Compare(b.Deadline), bytes.Compare(a.CallID[:], b.CallID[:]))
+	})
+	return news
+}
 
 // Queue has events told to those who want to know, once tx commits. When nobody does, it does nothing.
 func (s *Service) Queue(ctx context.Context, tx pgx.Tx, events []Event) error {

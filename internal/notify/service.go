@@ -26,6 +26,8 @@ const JobQueue = "notify"
 const (
 	// Gap is the least time between two messages to one target.
 	Gap = 5 * time.Second
+	// vapidTTL is how long the key for push messages is remembered, which does not change.
+	vapidTTL = 10 * time.Minute
 	// defaultTimeout bounds a request to a receiver.
 	defaultTimeout = 10 * time.Second
 )
@@ -60,6 +62,7 @@ type Config struct {
 type Service struct {
 	Config
 	wants    *registry.Memory[struct{}, wants]
+	vapid    *registry.Memory[struct{}, vapid]
 	webhooks *http.Client // to what operators wrote down
 	pushes   *http.Client // to what browsers say
 	river    *river.Client[pgx.Tx]
@@ -80,6 +83,7 @@ func New(cfg Config) (*Service, error) {
 	cfg.PublicURL = strings.TrimSuffix(cfg.PublicURL, "/")
 	s := &Service{Config: cfg}
 	s.wants = registry.NewMemory[struct{}](registry.Config[wants]{Now: cfg.Now, TTL: registry.SafetyNet})
+	s.vapid = registry.NewMemory[struct{}](registry.Config[vapid]{Now: cfg.Now, TTL: vapidTTL})
 	s.webhooks = cfg.client(outbound.Policy{AllowPrivate: true})
 	s.pushes = cfg.client(outbound.Policy{TrustedHosts: cfg.TrustedHosts})
 	return s, nil
@@ -103,6 +107,7 @@ func (s *Service) Invalidate() { s.wants.Drop() }
 // Close ends what runs in the background.
 func (s *Service) Close() {
 	s.wants.Close()
+	s.vapid.Close()
 	s.webhooks.CloseIdleConnections()
 	s.pushes.CloseIdleConnections()
 }

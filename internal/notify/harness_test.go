@@ -1,0 +1,346 @@
+package notify_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/riverqueue/river"
+	"github.com/riverqueue/river/riverdriver/riverpgxv5"
+	"go.uber.org/goleak"
+
+	"github.com/holdpoint/holdpoint/internal/audit"
+	"github.com/holdpoint/holdpoint/internal/identity"
+	"github.com/holdpoint/holdpoint/internal/notify"
+	"github.com/holdpoint/holdpoint/internal/postgres"
+	"github.com/holdpoint/holdpoint/internal/postgrestest"
+	"github.com/holdpoint/holdpoint/internal/registry"
+	"github.com/holdpoint/holdpoint/internal/secret"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func check(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// patience is how long a test waits for what must happen.
+const patience = time.Minute
+
+// eventually waits until a condition holds.
+func eventually(t testing.TB, what string, holds func() bool) {
+	t.Helper()
+	eventuallyOr(t, what, holds, func() string { return "" })
+}
+
+// eventuallyOr is eventually that has more to say when it waited in vain.
+func eventuallyOr(t testing.TB, what string, holds func() bool, more func() string) {
+	t.Helper()
+	ticker := time.NewTicker(10 * time.Millisecond)
+	defer ticker.Stop()
+	limit := time.NewTimer(patience)
+	defer limit.Stop()
+	for !holds() {
+		select {
+		case <-ticker.C:
+		case <-limit.C:
+			t.Fatalf("waited in vain until %s\n%s", what, more())
+		}
+	}
+}
+
+// queue stands for the calls that wait for a decision.
+type queue struct {
+	mu      sync.Mutex
+	waiting []uuid.UUID
+}
+
+func (q *queue) add(ids ...uuid.UUID) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.waiting = append(q.waiting, ids...)
+}
+
+func (q *queue) remove(id uuid.UUID) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.waiting = slices.DeleteFunc(q.waiting, func(w uuid.UUID) bool { return w == id })
+}
+
+func (q *queue) Waiting(_ context.Context, calls []uuid.UUID) ([]uuid.UUID, error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return slices.DeleteFunc(slices.Clone(calls), func(id uuid.UUID) bool { return !slices.Contains(q.waiting, id) }), nil
+}
+
+// logs keeps everything that is logged.
+type logs struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (l *logs) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *logs) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
+
+// world is a database with a process on it that sends notifications.
+type world struct {
+	t       testing.TB
+	db      *postgres.DB
+	box     *secret.Box
+	keyFile string
+	people  *identity.Service
+	queue   *queue
+	logs    *logs
+	notify  *notify.Service
+	river   *river.Client[pgx.Tx]
+	by      audit.Actor
+}
+
+// gap is the least time between two messages in tests.
+const gap = 300 * time.Millisecond
+
+func newWorld(t testing.TB, configure ...func(*notify.Config)) *world {
+	t.Helper()
+	w := &world{t: t, db: postgrestest.New(t), queue: &queue{}, logs: &logs{}, by: audit.System()}
+	w.keyFile = filepath.Join(t.TempDir(), "key.json")
+	var err error
+	w.box, err = secret.Open(secret.Config{File: w.keyFile})
+	check(t, err)
+	log := slog.New(slog.NewTextHandler(w.logs, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	w.people, err = identity.New(identity.Config{Pool: w.db.Pool(), Logger: log, Now: time.Now})
+	check(t, err)
+	t.Cleanup(w.people.Close)
+	w.notify = w.service(configure...)
+	w.river = w.start(w.notify)
+	return w
+}
+
+// service is one that is not started.
+func (w *world) service(configure ...func(*notify.Config)) *notify.Service {
+	w.t.Helper()
+	cfg := notify.Config{
+		Pool: w.db.Pool(), Box: w.box, Identity: w.people, Now: time.Now, PublicURL: "https://gate.example/", Waiting: w.queue.Waiting,
+		Logger: slog.New(slog.NewTextHandler(w.logs, nil)), Gap: gap, Timeout: 500 * time.Millisecond,
+	}
+	for _, f := range configure {
+		f(&cfg)
+	}
+	s, err := notify.New(cfg)
+	check(w.t, err)
+	w.t.Cleanup(s.Close)
+	return s
+}
+
+// start runs what a process runs: jobs, and notices of changes.
+func (w *world) start(s *notify.Service) *river.Client[pgx.Tx] {
+	w.t.Helper()
+	workers := river.NewWorkers()
+	s.AddWorkers(workers)
+	client, err := river.NewClient(riverpgxv5.New(w.db.Pool()), &river.Config{
+		Logger: slog.New(slog.NewTextHandler(w.logs, &slog.HandlerOptions{Level: slog.LevelWarn})), Workers: workers,
+		FetchCooldown: time.Millisecond, FetchPollInterval: 20 * time.Millisecond,
+		Queues: map[string]river.QueueConfig{notify.JobQueue: {MaxWorkers: 10}}, RescueStuckJobsAfter: 2 * time.Minute,
+	})
+	check(w.t, err)
+	s.Start(client)
+	ctx, stop := context.WithCancel(context.Background())
+	check(w.t, client.Start(ctx))
+	var listening sync.WaitGroup
+	listening.Go(func() {
+		w.db.Listen(ctx, []string{registry.Channel}, func(string, string) { s.Invalidate() }, s.Invalidate)
+	})
+	w.t.Cleanup(func() {
+		check(w.t, client.Stop(context.Background()))
+		stop()
+		listening.Wait()
+	})
+	return client
+}
+
+// park makes events about calls that wait from now on.
+func (w *world) park(n int, change ...func(*notify.Event)) []notify.Event {
+	w.t.Helper()
+	events := make([]notify.Event, n)
+	for i := range events {
+		id, err := uuid.NewV7()
+		check(w.t, err)
+		events[i] = notify.Event{
+			Kind: notify.Parked, CallID: id, Agent: "billing", Skill: "files", Tool: "write_file",
+			Deadline: time.Now().Add(5*time.Minute + time.Duration(i)*time.Second),
+		}
+		for _, f := range change {
+			f(&events[i])
+		}
+		w.queue.add(id)
+	}
+	return events
+}
+
+// tell queues events in a transaction, as the owner of calls does.
+func (w *world) tell(events ...notify.Event) {
+	w.t.Helper()
+	check(w.t, postgres.InTx(w.t.Context(), w.db.Pool(), func(tx pgx.Tx) error {
+		return w.notify.Queue(w.t.Context(), tx, events)
+	}))
+}
+
+// decide says that a call waits no longer.
+func (w *world) decide(e notify.Event) {
+	w.t.Helper()
+	w.queue.remove(e.CallID)
+	e.Kind = notify.Decided
+	w.tell(e)
+}
+
+// jobs counts jobs that are not finished, or all.
+func (w *world) jobs(where string) int {
+	w.t.Helper()
+	var n int
+	check(w.t, w.db.Pool().QueryRow(w.t.Context(), `SELECT count(*) FROM river_job WHERE `+where).Scan(&n))
+	return n
+}
+
+// unfinished are jobs that have something to do.
+const unfinished = `finalized_at IS NULL AND NOT (kind = 'notify_deliver' AND state = 'scheduled'
+	AND NOT EXISTS (SELECT FROM notices n WHERE n.target_id = (args->>'target')::uuid AND n.sent_at IS NULL))`
+
+// idle waits until no job is left.
+func (w *world) idle() {
+	w.t.Helper()
+	eventuallyOr(w.t, "all jobs are finished", func() bool { return w.jobs(unfinished) == 0 }, func() string {
+		var left string
+		check(w.t, w.db.Pool().QueryRow(w.t.Context(), `SELECT string_agg(to_jsonb(j)::text, E'\n') FROM river_job j WHERE `+unfinished).Scan(&left))
+		return left + "\n" + w.logs.String()
+	})
+}
+
+func (w *world) webhook(url, team string) notify.Webhook {
+	w.t.Helper()
+	created, err := w.notify.CreateWebhook(w.t.Context(), w.by, notify.NewWebhook{
+		Name: "w" + strings.ReplaceAll(uuid.NewString(), "-", ""), URL: url, Team: team,
+	})
+	check(w.t, err)
+	return created
+}
+
+func (w *world) state(hook notify.Webhook) notify.Webhook {
+	w.t.Helper()
+	found, err := w.notify.Webhook(w.t.Context(), hook.Name)
+	check(w.t, err)
+	return found
+}
+
+// actions are the audit events about a subject, oldest first.
+func (w *world) actions(subject uuid.UUID) []string {
+	w.t.Helper()
+	events, err := audit.List(w.t.Context(), w.db.Pool(), audit.Filter{Subject: subject})
+	check(w.t, err)
+	actions := make([]string, len(events))
+	for i, e := range events {
+		actions[len(events)-1-i] = e.Action
+	}
+	return actions
+}
+
+// receiver is a chat, or a push service.
+type receiver struct {
+	*httptest.Server
+	mu       sync.Mutex
+	answers  []http.HandlerFunc // in order; then all is well
+	requests []received
+}
+
+type received struct {
+	at     time.Time
+	path   string
+	header http.Header
+	body   []byte
+}
+
+// handler keeps what arrives.
+func newReceiver(t testing.TB, answers ...http.HandlerFunc) *receiver {
+	t.Helper()
+	r := &receiver{answers: answers}
+	r.Server = httptest.NewServer(r)
+	t.Cleanup(r.Close)
+	return r
+}
+
+func (r *receiver) ServeHTTP(w http.ResponseWriter, request *http.Request) {
+	body, _ := io.ReadAll(request.Body)
+	r.mu.Lock()
+	r.requests = append(r.requests, received{time.Now(), request.URL.Path, request.Header, body})
+	answer := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "ok") })
+	if len(r.answers) > 0 {
+		answer, r.answers = r.answers[0], r.answers[1:]
+	}
+	r.mu.Unlock()
+	answer(w, request)
+}
+
+func (r *receiver) all() []received {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.requests)
+}
+
+// await returns the first n requests, once they are there.
+func (r *receiver) await(t testing.TB, n int) []received {
+	t.Helper()
+	eventually(t, "the receiver is asked", func() bool { return len(r.all()) >= n })
+	return r.all()
+}
+
+func status(code int, header ...string) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		for i := 0; i+1 < len(header); i += 2 {
+			w.Header().Set(header[i], header[i+1])
+		}
+		w.WriteHeader(code)
+	}
+}
+
+// message is a chat's, as it arrives.
+type message struct {
+	Text   string `json:"text"`
+	Blocks []struct {
+		Type string `json:"type"`
+		Text *struct {
+			Type, Text string
+		} `json:"text"`
+		Elements []struct {
+			Type, Text string
+		} `json:"elements"`
+	} `json:"blocks"`
+}
+
+func (r received) message(t testing.TB) message {
+	t.Helper()
+	var m message
+	check(t, json.Unmarshal(r.body, &m))
+	return m
+}

@@ -1,0 +1,574 @@
+package notify_test
+
+import (
+	"context"
+	"crypto/aes"
+	"crypto/cipher"
+	"crypto/ecdh"
+	"crypto/hkdf"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/base64"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-jose/go-jose/v4"
+	"github.com/go-jose/go-jose/v4/jwt"
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/holdpoint/holdpoint/internal/identity"
+	"github.com/holdpoint/holdpoint/internal/notify"
+	"github.com/holdpoint/holdpoint/internal/postgres"
+	"github.com/holdpoint/holdpoint/internal/secret"
+)
+
+var base64url = base64.RawURLEncoding
+
+// browser is what a browser keeps of a subscription: it alone can read what is sent.
+type browser struct {
+	key  *ecdh.PrivateKey
+	auth []byte
+}
+
+func newBrowser(t testing.TB) browser {
+	t.Helper()
+	key, err := ecdh.P256().GenerateKey(rand.Reader)
+	check(t, err)
+	auth := make([]byte, 16)
+	_, err = rand.Read(auth)
+	check(t, err)
+	return browser{key, auth}
+}
+
+func (b browser) at(endpoint string) notify.Subscription {
+	return notify.Subscription{
+		Endpoint: endpoint, P256DH: base64url.EncodeToString(b.key.PublicKey().Bytes()), Auth: base64url.EncodeToString(b.auth),
+		Client: "Mozilla/5.0 (X11; Linux x86_64)",
+	}
+}
+
+// decrypt reads a message as RFC 8291 and RFC 8188 say.
+func (b browser) decrypt(t testing.TB, body []byte) []byte {
+	t.Helper()
+	salt, size, length := body[:16], binary.BigEndian.Uint32(body[16:20]), int(body[20])
+	sender, record := body[21:21+length], body[21+length:]
+	if len(record) > int(size) || len(body) > 4096 {
+		t.Fatalf("a record of %d bytes, of at most %d, in a body of %d", len(record), size, len(body))
+	}
+	public, err := ecdh.P256().NewPublicKey(sender)
+	check(t, err)
+	shared, err := b.key.ECDH(public)
+	check(t, err)
+	derive := func(key, salt []byte, info string, n int) []byte {
+		out, err := hkdf.Key(sha256.New, key, salt, info, n)
+		check(t, err)
+		return out
+	}
+	ikm := derive(shared, b.auth, "WebPush: info\x00"+string(b.key.PublicKey().Bytes())+string(sender), 32)
+	block, err := aes.NewCipher(derive(ikm, salt, "Content-Encoding: aes128gcm\x00", 16))
+	check(t, err)
+	gcm, err := cipher.NewGCM(block)
+	check(t, err)
+	text, err := gcm.Open(nil, derive(ikm, salt, "Content-Encoding: nonce\x00", 12), record, nil)
+	check(t, err)
+	text = []byte(strings.TrimRight(string(text), "\x00"))
+	if len(text) == 0 || text[len(text)-1] != 2 {
+		t.Fatalf("the last record does not end with its delimiter: %q", text)
+	}
+	return text[:len(text)-1]
+}
+
+// pushed is what the service worker reads.
+type pushed struct {
+	Show []struct {
+		ID    uuid.UUID `json:"id"`
+		Title string    `json:"title"`
+		Until int64     `json:"until"`
+	} `json:"show"`
+	More    int         `json:"more"`
+	Ended   []uuid.UUID `json:"ended"`
+	Waiting int         `json:"waiting"`
+}
+
+func (b browser) read(t testing.TB, r received) pushed {
+	t.Helper()
+	var p pushed
+	check(t, json.Unmarshal(b.decrypt(t, r.body), &p))
+	return p
+}
+
+// pushService is one on a private address, which is trusted.
+type pushService struct{ *receiver }
+
+func newPushService(t testing.TB, answers ...http.HandlerFunc) pushService {
+	t.Helper()
+	r := &receiver{answers: answers}
+	r.Server = httptest.NewTLSServer(r)
+	t.Cleanup(r.Close)
+	return pushService{r}
+}
+
+func (p pushService) host() string { return strings.TrimPrefix(p.URL, "https://") }
+
+func (p pushService) trusted(c *notify.Config) {
+	pool := x509.NewCertPool()
+	pool.AddCert(p.Certificate())
+	c.TLS = &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}
+	c.TrustedHosts = []string{p.host()}
+}
+
+// to returns what was sent to one endpoint.
+func (p pushService) to(path string) []received {
+	return slices.DeleteFunc(p.all(), func(r received) bool { return r.path != path })
+}
+
+func (p pushService) awaitTo(t testing.TB, path string, n int) []received {
+	t.Helper()
+	eventually(t, "the push service is asked", func() bool { return len(p.to(path)) >= n })
+	return p.to(path)
+}
+
+// person makes a person with a token of these roles, and teams.
+func (w *world) person(name string, roles []identity.Role, teams ...string) uuid.UUID {
+	w.t.Helper()
+	_, credential, err := w.people.CreateToken(w.t.Context(), uuid.Nil, name, roles, nil)
+	check(w.t, err)
+	access, err := w.people.Authenticate(w.t.Context(), credential)
+	check(w.t, err)
+	_, err = w.db.Pool().Exec(w.t.Context(), `UPDATE people SET granted_teams = coalesce($2, '{}'::text[]) WHERE id = $1`, access.Person.ID, teams)
+	check(w.t, err)
+	return access.Person.ID
+}
+
+var reviewer = []identity.Role{identity.Reviewer}
+
+func TestPush(t *testing.T) {
+	t.Parallel()
+	service := newPushService(t, status(http.StatusCreated))
+	w := newWorld(t, service.trusted)
+	ana, b := w.person("ana", reviewer), newBrowser(t)
+	check(t, w.notify.Subscribe(t.Context(), ana, b.at(service.URL+"/hushhush")))
+	e := w.park(1, func(e *notify.Event) { e.Tool = "write\u202e_file" })[0]
+	w.tell(e)
+	got := service.await(t, 1)[0]
+	p := b.read(t, got)
+	if len(p.Show) != 1 || p.Show[0].ID != e.CallID || p.Show[0].Title != `Call waits: files: write\u202e_file (billing)` ||
+		p.Show[0].Until != e.Deadline.UnixMilli() || p.More != 0 || p.Waiting != 1 || len(p.Ended) != 0 {
+		t.Errorf("%+v", p)
+	}
+	ttl, err := strconv.Atoi(got.header.Get("TTL"))
+	if err != nil || ttl < 200 || ttl > 300 || got.header.Get("Urgency") != "high" || got.header.Get("Content-Encoding") != "aes128gcm" {
+		t.Errorf("%v", got.header)
+	}
+	w.vouched(got, service.URL)
+	w.idle()
+	if list, err := w.notify.Browsers(t.Context(), ana); err != nil || len(list) != 1 || list[0].SentAt == nil || list[0].Error != "" ||
+		list[0].Host != service.host() || list[0].Mark != notify.MarkOf(service.URL+"/hushhush") || !strings.HasPrefix(list[0].Client, "Mozilla") {
+		t.Errorf("%+v %v", list, err)
+	}
+	w.nowhere("hushhush", base64url.EncodeToString(b.auth))
+}
+
+// vouched checks that a message is signed by this server, for its push service (RFC 8292).
+func (w *world) vouched(r received, audience string) {
+	w.t.Helper()
+	public, err := w.notify.PushKey(w.t.Context())
+	check(w.t, err)
+	token, key, ok := strings.Cut(strings.TrimPrefix(r.header.Get("Authorization"), "vapid t="), ", k=")
+	if !ok || key != public {
+		w.t.Fatalf("Authorization: %s", r.header.Get("Authorization"))
+	}
+	point, err := base64url.DecodeString(public)
+	check(w.t, err)
+	var jwk jose.JSONWebKey
+	check(w.t, jwk.UnmarshalJSON(fmt.Appendf(nil, `{"kty":"EC","crv":"P-256","x":%q,"y":%q}`,
+		base64url.EncodeToString(point[1:33]), base64url.EncodeToString(point[33:]))))
+	parsed, err := jwt.ParseSigned(token, []jose.SignatureAlgorithm{jose.ES256})
+	check(w.t, err)
+	var claims jwt.Claims
+	check(w.t, parsed.Claims(jwk, &claims))
+	if left := time.Until(claims.Expiry.Time()); !slices.Equal(claims.Audience, []string{audience}) || left <= 0 || left > 24*time.Hour ||
+		claims.Subject != "https://gate.example" {
+		w.t.Errorf("%+v", claims)
+	}
+}
+
+func TestWhoIsPushed(t *testing.T) {
+	t.Parallel()
+	service := newPushService(t)
+	w := newWorld(t, service.trusted)
+	people := map[string]uuid.UUID{
+		"blue1": w.person("blue1", reviewer, "blue"), "blue2": w.person("blue2", reviewer, "blue", "red"),
+		"red": w.person("red", reviewer, "red"), "operator": w.person("operator", []identity.Role{identity.Operator}, "blue"),
+		"blocked": w.person("blocked", reviewer, "blue"), "twin": w.person("twin", reviewer, "blue"), "alone": w.person("alone", reviewer, "lonely"),
+	}
+	// Two of them are one person, by what an operator declared.
+	check(t, w.people.Link(t.Context(), w.by, people["twin"], people["blue1"]))
+	_, err := w.db.Pool().Exec(t.Context(), `UPDATE people SET blocked_at = now() WHERE id = $1`, people["blocked"])
+	check(t, err)
+	browsers := map[string]browser{}
+	for name, id := range people {
+		browsers[name] = newBrowser(t)
+		check(t, w.notify.Subscribe(t.Context(), id, browsers[name].at(service.URL+"/"+name)))
+	}
+	seen := map[string]int{}
+	for _, tc := range []struct {
+		what      string
+		team      string
+		principal uuid.UUID
+		want      []string
+	}{
+		{"a team's", "blue", uuid.Nil, []string{"blue1", "blue2", "twin"}},
+		{"nobody's", "", uuid.Nil, []string{"alone", "blue1", "blue2", "red", "twin"}},
+		{"a team's without members", "green", uuid.Nil, []string{"alone", "blue1", "blue2", "red", "twin"}},
+		{"for a member", "blue", people["blue2"], []string{"blue1", "twin"}},
+		{"for one of two accounts", "blue", people["blue1"], []string{"blue2"}},
+		{"for the other of them", "blue", people["twin"], []string{"blue2"}},
+		{"for a member, who is the only one", "lonely", people["alone"], []string{"blue1", "blue2", "red", "twin"}},
+		{"for somebody else", "red", uuid.New(), []string{"blue2", "red"}},
+	} {
+		w.tell(w.park(1, func(e *notify.Event) { e.Team, e.PrincipalID = tc.team, tc.principal })...)
+		w.idle()
+		var got []string
+		for name := range people {
+			if n := len(service.to("/" + name)); n > seen[name] {
+				got = append(got, name)
+				seen[name] = n
+			}
+		}
+		slices.Sort(got)
+		if !slices.Equal(got, tc.want) {
+			t.Errorf("%s: %v, want %v", tc.what, got, tc.want)
+		}
+	}
+}
+
+func TestWhoMayDecideTheirOwnIsPushed(t *testing.T) {
+	t.Parallel()
+	service := newPushService(t)
+	w := newWorld(t, service.trusted, func(c *notify.Config) { c.AllowSelfApproval = true })
+	ana := w.person("ana", reviewer)
+	check(t, w.notify.Subscribe(t.Context(), ana, newBrowser(t).at(service.URL)))
+	w.tell(w.park(1, func(e *notify.Event) { e.PrincipalID = ana })...)
+	service.await(t, 1)
+}
+
+func TestWhoIsNoReviewerAnyMoreIsNotPushed(t *testing.T) {
+	t.Parallel()
+	service := newPushService(t, status(500))
+	w := newWorld(t, service.trusted)
+	ana := w.person("ana", reviewer)
+	check(t, w.notify.Subscribe(t.Context(), ana, newBrowser(t).at(service.URL)))
+	w.tell(w.park(1)...)
+	service.await(t, 1)
+	tokens, _, err := w.people.Tokens(t.Context(), uuid.Nil, 0)
+	check(t, err)
+	check(t, w.people.RevokeToken(t.Context(), uuid.Nil, tokens[0].ID))
+	w.idle()
+	w.tell(w.park(1)...)
+	w.idle()
+	if n := len(service.all()); n != 1 {
+		t.Errorf("%d messages", n)
+	}
+}
+
+func TestWhatWasShownIsTakenBack(t *testing.T) {
+	t.Parallel()
+	service := newPushService(t)
+	w := newWorld(t, service.trusted)
+	ana, b := w.person("ana", reviewer, "blue"), newBrowser(t)
+	check(t, w.notify.Subscribe(t.Context(), ana, b.at(service.URL+"/ana")))
+	bob := w.person("bob", reviewer)
+	check(t, w.notify.Subscribe(t.Context(), bob, newBrowser(t).at(service.URL+"/bob")))
+	parked := w.park(6, func(e *notify.Event) { e.Team = "blue" })
+	w.tell(parked...)
+	p := b.read(t, service.awaitTo(t, "/ana", 1)[0])
+	if len(p.Show) != 3 || p.Show[0].ID != parked[0].CallID || p.More != 3 || p.Waiting != 6 {
+		t.Errorf("%+v", p)
+	}
+	w.idle()
+	w.decide(parked[0])
+	p = b.read(t, service.awaitTo(t, "/ana", 2)[1])
+	if len(p.Show) != 0 || !slices.Equal(p.Ended, []uuid.UUID{parked[0].CallID}) || p.Waiting != 5 {
+		t.Errorf("%+v", p)
+	}
+	w.idle()
+	again := parked[1]
+	again.Kind = notify.Escalated
+	w.tell(again)
+	p = b.read(t, service.awaitTo(t, "/ana", 3)[2])
+	if len(p.Show) != 1 || !strings.HasPrefix(p.Show[0].Title, "Still undecided, now team blue is asked: ") || p.Waiting != 5 {
+		t.Errorf("%+v", p)
+	}
+	w.idle()
+	for _, e := range parked[1:] {
+		w.decide(e)
+	}
+	w.idle()
+	ended := map[uuid.UUID]bool{}
+	for _, r := range service.to("/ana")[3:] {
+		p = b.read(t, r)
+		for _, id := range p.Ended {
+			ended[id] = true
+		}
+	}
+	if len(ended) != 5 || p.Waiting != 0 {
+		t.Errorf("%v ended, %d still wait", ended, p.Waiting)
+	}
+	if n := len(service.to("/bob")); n != 0 {
+		t.Errorf("%d messages to somebody who was shown nothing", n)
+	}
+	var left int
+	check(t, w.db.Pool().QueryRow(t.Context(), `SELECT count(*) FROM notices`).Scan(&left))
+	if left != 0 {
+		t.Errorf("%d notices are left", left)
+	}
+}
+
+// However much there is to say, a message fits into what push services take.
+func TestLargestPush(t *testing.T) {
+	t.Parallel()
+	service := newPushService(t)
+	w := newWorld(t, service.trusted)
+	ana, b := w.person("ana", reviewer), newBrowser(t)
+	check(t, w.notify.Subscribe(t.Context(), ana, b.at(service.URL)))
+	long := func(e *notify.Event) {
+		e.Team = strings.Repeat("\u202e", 500)
+		e.Kind, e.Agent, e.Skill, e.Tool = notify.Escalated, strings.Repeat("\u202e", 500), strings.Repeat("\x00", 500), strings.Repeat("<", 500)
+	}
+	parked := w.park(60, long)
+	w.tell(parked...)
+	w.idle()
+	check(t, postgres.InTx(t.Context(), w.db.Pool(), func(tx pgx.Tx) error {
+		events := w.park(4, long)
+		for _, e := range parked {
+			w.queue.remove(e.CallID)
+			e.Kind = notify.Decided
+			events = append(events, e)
+		}
+		return w.notify.Queue(t.Context(), tx, events)
+	}))
+	w.idle()
+	got := service.all()
+	if len(got) != 4 {
+		t.Fatalf("%d messages", len(got))
+	}
+	ended := 0
+	for i, r := range got {
+		p := b.read(t, r)
+		ended += len(p.Ended)
+		if i == 1 && (len(p.Show) != 3 || p.More != 1 || len(p.Ended) != 20) {
+			t.Errorf("%+v", p)
+		}
+	}
+	if ended != 60 {
+		t.Errorf("%d calls were taken back", ended)
+	}
+}
+
+func TestGoneBrowsersAreForgotten(t *testing.T) {
+	t.Parallel()
+	for _, code := range []int{http.StatusNotFound, http.StatusGone} {
+		service := newPushService(t, status(code))
+		w := newWorld(t, service.trusted)
+		ana := w.person("ana", reviewer)
+		check(t, w.notify.Subscribe(t.Context(), ana, newBrowser(t).at(service.URL)))
+		w.tell(w.park(1)...)
+		service.await(t, 1)
+		w.idle()
+		if list, err := w.notify.Browsers(t.Context(), ana); err != nil || len(list) != 0 {
+			t.Errorf("%d: %+v %v", code, list, err)
+		}
+		if got := w.actions(ana); !slices.Equal(got[len(got)-2:], []string{"push_subscription.created", "push_subscription.deleted"}) {
+			t.Errorf("%d: audit %v", code, got)
+		}
+		eventually(t, "nobody is thought to want to know", func() bool {
+			before := w.jobs("true")
+			w.tell(w.park(1)...)
+			return w.jobs("true") == before
+		})
+	}
+}
+
+func TestRefusedPushShows(t *testing.T) {
+	t.Parallel()
+	service := newPushService(t, status(http.StatusForbidden))
+	w := newWorld(t, service.trusted)
+	ana := w.person("ana", reviewer)
+	check(t, w.notify.Subscribe(t.Context(), ana, newBrowser(t).at(service.URL)))
+	w.tell(w.park(1)...)
+	w.idle()
+	if list, err := w.notify.Browsers(t.Context(), ana); err != nil || len(list) != 1 || list[0].Error != "answered HTTP 403" {
+		t.Errorf("%+v %v", list, err)
+	}
+}
+
+// A browser names where its messages are sent: no address of this server's own network.
+func TestPushServicesOnPrivateAddresses(t *testing.T) {
+	t.Parallel()
+	service := newPushService(t)
+	w := newWorld(t, service.trusted, func(c *notify.Config) { c.TrustedHosts = nil })
+	ana := w.person("ana", reviewer)
+	check(t, w.notify.Subscribe(t.Context(), ana, newBrowser(t).at(service.URL)))
+	w.tell(w.park(1)...)
+	w.idle()
+	if list, err := w.notify.Browsers(t.Context(), ana); err != nil || len(list) != 1 || !strings.Contains(list[0].Error, "private addresses are not allowed") {
+		t.Errorf("%+v %v", list, err)
+	}
+	if n := len(service.all()); n != 0 {
+		t.Errorf("%d requests", n)
+	}
+}
+
+func TestSubscriptionsThatCannotBe(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	ana, good := w.person("ana", reviewer), newBrowser(t).at("https://push.example/x")
+	for name, tc := range map[string]struct {
+		field  string
+		change func(*notify.Subscription)
+	}{
+		"no https":     {"endpoint", func(s *notify.Subscription) { s.Endpoint = "http://push.example/x" }},
+		"no endpoint":  {"endpoint", func(s *notify.Subscription) { s.Endpoint = "" }},
+		"a password":   {"endpoint", func(s *notify.Subscription) { s.Endpoint = "https://a:b@push.example/x" }},
+		"long":         {"endpoint", func(s *notify.Subscription) { s.Endpoint += strings.Repeat("x", 3000) }},
+		"no key":       {"p256dh", func(s *notify.Subscription) { s.P256DH = "" }},
+		"no base64url": {"p256dh", func(s *notify.Subscription) { s.P256DH = "=" }},
+		"no point": {"p256dh", func(s *notify.Subscription) {
+			s.P256DH = base64url.EncodeToString(append([]byte{4}, make([]byte, 64)...))
+		}},
+		"compressed": {"p256dh", func(s *notify.Subscription) {
+			s.P256DH = base64url.EncodeToString(append([]byte{2}, make([]byte, 32)...))
+		}},
+		"no secret":    {"auth", func(s *notify.Subscription) { s.Auth = "" }},
+		"short secret": {"auth", func(s *notify.Subscription) { s.Auth = "AAAA" }},
+	} {
+		bad := good
+		tc.change(&bad)
+		err := w.notify.Subscribe(t.Context(), ana, bad)
+		if invalid, ok := errors.AsType[*notify.InvalidError](err); !ok || invalid.Field != tc.field {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestSubscriptionsOfPeople(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	ctx := t.Context()
+	ana, bob := w.person("ana", reviewer), w.person("bob", reviewer)
+	for i := range 10 {
+		check(t, w.notify.Subscribe(ctx, ana, newBrowser(t).at(fmt.Sprintf("https://push.example/%d", i))))
+	}
+	err := w.notify.Subscribe(ctx, ana, newBrowser(t).at("https://push.example/10"))
+	if invalid, ok := errors.AsType[*notify.InvalidError](err); !ok || invalid.Field != "endpoint" {
+		t.Errorf("the eleventh: %v", err)
+	}
+	check(t, w.notify.Subscribe(ctx, ana, newBrowser(t).at("https://push.example/3"))) // again, with another key
+	check(t, w.notify.Subscribe(ctx, bob, newBrowser(t).at("https://push.example/4"))) // somebody else, at the same browser
+	list, err := w.notify.Browsers(ctx, ana)
+	check(t, err)
+	if len(list) != 9 || list[0].Mark != notify.MarkOf("https://push.example/3") {
+		t.Errorf("%+v", list)
+	}
+	for what, err := range map[string]error{
+		"another's":            w.notify.Unsubscribe(ctx, bob, list[0].ID),
+		"another's, by place":  w.notify.UnsubscribeEndpoint(ctx, bob, "https://push.example/3"),
+		"what does not exist":  w.notify.Unsubscribe(ctx, ana, uuid.New()),
+		"nor is at this place": w.notify.UnsubscribeEndpoint(ctx, ana, "https://push.example/4"),
+	} {
+		if !errors.Is(err, notify.ErrNotFound) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	check(t, w.notify.Unsubscribe(ctx, ana, list[0].ID))
+	check(t, w.notify.UnsubscribeEndpoint(ctx, ana, "https://push.example/5"))
+	if list, err = w.notify.Browsers(ctx, ana); err != nil || len(list) != 7 {
+		t.Errorf("%+v %v", list, err)
+	}
+	w.nowhere("push.example/")
+}
+
+// All processes of a database have one key, whichever asks first, and only its keyset opens it.
+func TestPushKey(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	type answer struct {
+		key string
+		err error
+	}
+	answers := make(chan answer)
+	const processes = 5
+	for range processes {
+		s := w.service()
+		go func() {
+			key, err := s.PushKey(context.WithoutCancel(t.Context()))
+			answers <- answer{key, err}
+		}()
+	}
+	keys := map[string]bool{}
+	for range processes {
+		a := <-answers
+		check(t, a.err)
+		keys[a.key] = true
+	}
+	if len(keys) != 1 {
+		t.Errorf("%d keys", len(keys))
+	}
+	other, err := secret.Open(secret.Config{File: t.TempDir() + "/other.json"})
+	check(t, err)
+	if _, err := w.service(func(c *notify.Config) { c.Box = other }).PushKey(t.Context()); !errors.Is(err, secret.ErrDecrypt) {
+		t.Errorf("with another keyset: %v", err)
+	}
+}
+
+func TestReseal(t *testing.T) {
+	t.Parallel()
+	service := newPushService(t)
+	w := newWorld(t, service.trusted)
+	ana, b := w.person("ana", reviewer), newBrowser(t)
+	check(t, w.notify.Subscribe(t.Context(), ana, b.at(service.URL)))
+	chat := newReceiver(t)
+	w.webhook(chat.URL, "")
+	before, err := w.notify.PushKey(t.Context())
+	check(t, err)
+	_, err = secret.ChangeFile(t.Context(), w.keyFile, secret.Change{Edit: (*secret.Keys).Rotate})
+	check(t, err)
+	rotated, err := secret.Open(secret.Config{File: w.keyFile})
+	check(t, err)
+	next := w.service(service.trusted, func(c *notify.Config) { c.Box = rotated })
+	reseal := func() (n int) {
+		check(t, postgres.InTx(t.Context(), w.db.Pool(), func(tx pgx.Tx) (err error) {
+			n, err = next.Reseal(t.Context(), tx)
+			return err
+		}))
+		return n
+	}
+	if n := reseal(); n != 3 {
+		t.Errorf("%d rows", n)
+	}
+	if n := reseal(); n != 0 {
+		t.Errorf("%d rows the second time", n)
+	}
+	if after, err := next.PushKey(t.Context()); err != nil || after != before {
+		t.Errorf("the key is %q, was %q: %v", after, before, err)
+	}
+	check(t, w.river.Stop(t.Context()))
+	w.start(next)
+	w.notify = next
+	w.tell(w.park(1)...)
+	b.read(t, service.await(t, 1)[0])
+	chat.await(t, 1)
+}
