@@ -44,6 +44,8 @@ type Config struct {
 
 	// BootstrapToken, when set, is a credential of the person "bootstrap".
 	BootstrapToken string
+	// Issuers of the identity providers that people sign in with.
+	Issuers []string
 	// AllowSelfApproval lets people decide calls made on their own behalf.
 	AllowSelfApproval bool
 	// StdioOff refuses skills of transport stdio.
@@ -95,7 +97,7 @@ func New(cfg Config) (*Runtime, error) {
 func (rt *Runtime) makeRegistry() error {
 	pool, log := rt.DB.Pool(), rt.Logger
 	var err error
-	rt.Identity, err = identity.New(identity.Config{Pool: pool, BootstrapToken: rt.BootstrapToken, Logger: log, Now: rt.Now})
+	rt.Identity, err = identity.New(identity.Config{Pool: pool, BootstrapToken: rt.BootstrapToken, Issuers: rt.Issuers, Logger: log, Now: rt.Now})
 	if err != nil {
 		return err
 	}

@@ -9,13 +9,13 @@ import (
 	"github.com/holdpoint/holdpoint/ui/live"
 )
 
-// sessionCheck is how often a stream looks whether its session is over.
+// sessionCheck is how often a stream looks whether its session is over, besides whenever somebody's rights changed.
 const sessionCheck = 30 * time.Second
 
 // streamEvents tells a dashboard when to look again. Only small signals go through it:
 // what is seen is fetched, with all checks, by the page itself.
 func (u *UI) streamEvents(w http.ResponseWriter, r *http.Request) {
-	check := u.login.Watch(r)
+	check, changed := u.login.Watch(r), u.login.Changed()
 	if !check(r.Context()) {
 		http.Error(w, "sign in first", http.StatusUnauthorized)
 		return
@@ -37,6 +37,13 @@ func (u *UI) streamEvents(w http.ResponseWriter, r *http.Request) {
 		_, err := fmt.Fprint(w, text)
 		return err == nil && stream.Flush() == nil
 	}
+	still := func() bool {
+		over := !check(r.Context())
+		if over {
+			send("event: end\ndata: {}\n\n")
+		}
+		return !over
+	}
 	for going := send("retry: 1000\n\n"); going; {
 		select {
 		case <-r.Context().Done():
@@ -45,11 +52,11 @@ func (u *UI) streamEvents(w http.ResponseWriter, r *http.Request) {
 			return
 		case s := <-signals:
 			going = send(pulseEvent(s))
+		case <-changed:
+			changed = u.login.Changed()
+			going = still()
 		case <-session.C:
-			if !check(r.Context()) {
-				send("event: end\ndata: {}\n\n")
-				return
-			}
+			going = still()
 		}
 	}
 }

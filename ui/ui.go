@@ -14,6 +14,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/holdpoint/holdpoint/internal/identity"
+	"github.com/holdpoint/holdpoint/internal/identity/provider"
 	"github.com/holdpoint/holdpoint/oauthclient"
 	"github.com/holdpoint/holdpoint/runtime/agent"
 	"github.com/holdpoint/holdpoint/runtime/call"
@@ -24,15 +25,16 @@ import (
 	"github.com/holdpoint/holdpoint/ui/view"
 )
 
-// Config is what a [UI] is made of. All of it is required.
+// Config is what a [UI] is made of. All of it is required, but for Providers.
 type Config struct {
 	Calls     *call.Service
 	Agents    *agent.Service
 	Discovery *tool.Discovery // definitions of tools, by pin
 	Identity  *identity.Service
 	OAuth     *oauthclient.Service
-	Pool      *pgxpool.Pool // for the sessions of browsers
-	PublicURL string        // its scheme says which cookie is used
+	Providers []*provider.Provider // of identities; none: people sign in with tokens and links
+	Pool      *pgxpool.Pool        // for the sessions of browsers
+	PublicURL string               // its scheme says which cookie is used
 	Logger    *slog.Logger
 	Now       func() time.Time
 }
@@ -69,7 +71,8 @@ func New(cfg Config) (*UI, error) {
 		HTMXCSP: u.assets.URL(static.HTMXCSP), Mark: u.assets.URL(static.Mark), MarkWaiting: u.assets.URL(static.MarkWaiting),
 	}
 	if u.login, err = login.New(login.Config{
-		Pool: cfg.Pool, Identity: cfg.Identity, PublicURL: publicURL, Logger: cfg.Logger, Page: u.barePage,
+		Pool: cfg.Pool, Identity: cfg.Identity, Providers: cfg.Providers, PublicURL: publicURL, Logger: cfg.Logger, Now: cfg.Now,
+		Page: u.barePage,
 	}); err != nil {
 		return nil, fmt.Errorf("make dashboard: %w", err)
 	}

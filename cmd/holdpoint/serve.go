@@ -57,6 +57,7 @@ directory. Any number of servers run on one database; they need the same encrypt
 	flags.BoolVar(&settings.StdioFromDashboard, "stdio-from-dashboard", false, "let operators set commands in the dashboard")
 	flags.IntVar(&settings.MaxConns, "max-conns", postgres.DefaultMaxConns, "connections to the database")
 	flags.StringVar(&settings.EncryptionKeyFile, "encryption-key-file", "", "file of the key for secrets (default secret.keyset.json in the data directory)")
+	settings.Providers.Bind(cmd)
 	cli.BindKeysetKMS(cmd, &settings.KeysetKMSURI)
 	flags.StringVar(&level, "log-level", level, "debug, info, warn or error")
 	return cli.ServerSettings(cmd)
@@ -83,6 +84,7 @@ func (s *serverSettings) complete(e *cli.Env, stdio string) error {
 	s.DatabaseURL = e.Getenv("DATABASE_URL")
 	s.Path = e.Getenv("PATH")
 	s.EncryptionKey = e.Getenv("HOLDPOINT_ENCRYPTION_KEY")
+	s.Getenv = e.Getenv
 	if s.DataDir == "" {
 		dir, err := postgres.DefaultDataDir(e.Getenv)
 		if err != nil {

@@ -10,9 +10,11 @@ import (
 	"net/http"
 	"net/url"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/holdpoint/holdpoint/cmd/holdpoint/internal/cli"
+	"github.com/holdpoint/holdpoint/internal/identity/provider"
 	"github.com/holdpoint/holdpoint/internal/postgres"
 	"github.com/holdpoint/holdpoint/internal/secret"
 	"github.com/holdpoint/holdpoint/migrations"
@@ -32,6 +34,8 @@ type serverSettings struct {
 	EncryptionKeyFile  string // empty: secret.keyset.json in the data directory
 	KeysetKMSURI       string // what the keyset is encrypted with; empty: nothing
 	Outward            cli.Outward
+	Providers          cli.Providers
+	Getenv             func(string) string // for secrets that the file of providers leaves there
 	MaxConns           int
 	AllowSelfApproval  bool
 	Stdio              bool
@@ -54,6 +58,7 @@ type server struct {
 	version  string
 	log      *slog.Logger
 	db       *postgres.DB
+	vouching []*provider.Provider
 	runtime  *runtime.Runtime
 	listener net.Listener
 	mux      *http.ServeMux
@@ -80,6 +85,12 @@ func openServer(ctx context.Context, settings serverSettings, version string, lo
 		s.settings.PublicURL = "http://" + listener.Addr().String()
 	}
 	if err := checkPublicURL(s.settings.PublicURL); err != nil {
+		return nil, err
+	}
+	s.vouching, err = s.settings.Providers.Open(settings.Getenv, provider.Surroundings{
+		PublicURL: s.settings.PublicURL, TrustedHosts: s.settings.Outward.TrustedHosts, Now: time.Now,
+	})
+	if err != nil {
 		return nil, err
 	}
 	s.db, err = postgres.Open(ctx, postgres.Config{
@@ -113,6 +124,7 @@ func (s *server) assemble(ctx context.Context, box *secret.Box) error {
 	rt, err := runtime.New(runtime.Config{
 		DB: s.db, Box: box, Logger: s.log, Now: time.Now, Version: s.version,
 		PublicURL: s.settings.PublicURL, DataDir: s.settings.DataDir, Path: s.settings.Path, BootstrapToken: s.settings.BootstrapToken,
+		Issuers:           s.issuers(),
 		AllowSelfApproval: s.settings.AllowSelfApproval, StdioOff: !s.settings.Stdio,
 		TrustedHosts: s.settings.Outward.TrustedHosts, WorkloadToken: s.settings.Outward.WorkloadToken(),
 	})
@@ -120,7 +132,7 @@ func (s *server) assemble(ctx context.Context, box *secret.Box) error {
 		return err
 	}
 	dashboard, err := ui.New(ui.Config{
-		Calls: rt.Calls, Agents: rt.Agents, Identity: rt.Identity, OAuth: rt.OAuth, Discovery: rt.Discovery, Pool: s.db.Pool(),
+		Calls: rt.Calls, Agents: rt.Agents, Identity: rt.Identity, OAuth: rt.OAuth, Discovery: rt.Discovery, Pool: s.db.Pool(), Providers: s.vouching,
 		PublicURL: s.settings.PublicURL, Logger: s.log, Now: time.Now,
 	})
 	if err != nil {
@@ -139,6 +151,18 @@ func (s *server) assemble(ctx context.Context, box *secret.Box) error {
 	}
 	s.runtime = rt
 	return nil
+}
+
+// issuers are those that vouch for people.
+func (s *server) issuers() []string {
+	names := make([]string, len(s.vouching))
+	for i, p := range s.vouching {
+		names[i] = p.Issuer()
+		if strings.HasPrefix(p.Issuer(), "http:") {
+			s.log.Warn("identity provider without https: whoever is on the way can be anybody", "provider", p.Name(), "issuer", p.Issuer())
+		}
+	}
+	return names
 }
 
 func checkPublicURL(text string) error {
@@ -178,6 +202,9 @@ func (s *server) close() error {
 	}
 	if s.runtime != nil {
 		errs = append(errs, within(callsTimeout, s.runtime.Stop))
+	}
+	for _, p := range s.vouching {
+		p.Close()
 	}
 	if s.db != nil {
 		errs = append(errs, within(databaseTimeout, s.db.Close))

@@ -54,13 +54,13 @@ func scanSession(row pgx.CollectableRow) (Session, error) {
 // maxClient bounds what is kept of a browser's name for itself.
 const maxClient = 300
 
-// cleanClient makes of a header what the database takes.
-func cleanClient(client string) string {
-	client = strings.ReplaceAll(strings.ToValidUTF8(client, "\uFFFD"), "\x00", "\uFFFD")
-	if len(client) > maxClient {
-		client = strings.ToValidUTF8(client[:maxClient], "")
+// cleanText makes of text from outside what the database takes.
+func cleanText(text string, limit int) string {
+	text = strings.ReplaceAll(strings.ToValidUTF8(text, "\uFFFD"), "\x00", "\uFFFD")
+	if len(text) > limit {
+		text = strings.ToValidUTF8(text[:limit], "")
 	}
-	return client
+	return text
 }
 
 // BeginSession records that a person signed in with what gave this access: a personal token, the bootstrap token
@@ -104,7 +104,7 @@ func insertSession(ctx context.Context, tx pgx.Tx, row sessionRow) (Session, err
 	}
 	rows, err := tx.Query(ctx, `INSERT INTO person_sessions AS s (id, person_id, method, roles, token_id, client, expires_at)
 		VALUES ($1, $2, $3, $4, $5, $6, holdpoint_now() + $7 * interval '1 microsecond') RETURNING `+sessionColumns,
-		id, row.person, row.method, row.roles, postgres.OrNull(row.token), cleanClient(row.Client), row.Lifetime.Microseconds())
+		id, row.person, row.method, row.roles, postgres.OrNull(row.token), cleanText(row.Client, maxClient), row.Lifetime.Microseconds())
 	if err != nil {
 		return Session{}, err
 	}
@@ -164,7 +164,7 @@ func (s *Service) loadSession(ctx context.Context, id uuid.UUID) (Access, error)
 // accessOf puts the roles of a session together. A token's session has the token's and no more: whoever finds a
 // token finds what it was made for.
 func (s *Service) accessOf(id uuid.UUID, st sessionState) (Access, error) {
-	access := Access{Person: st.person, Agents: st.agents, Session: id}
+	access := Access{Person: st.person, Agents: st.agents, Session: id, Method: st.method}
 	switch {
 	case st.method == ByToken && st.token != nil:
 		access.Roles, access.token = st.own, *st.token
@@ -184,9 +184,9 @@ func (s *Service) accessOf(id uuid.UUID, st sessionState) (Access, error) {
 	return access, nil
 }
 
-// union is all that is in one of the lists, in order.
+// union is all that is in one of the lists, in order; never nil, which the database takes for null.
 func union[T ~string](lists ...[]T) []T {
-	all := slices.Concat(lists...)
+	all := append([]T{}, slices.Concat(lists...)...)
 	slices.Sort(all)
 	return slices.Compact(all)
 }
@@ -210,28 +210,33 @@ func (s *Service) SessionFresh(ctx context.Context, id uuid.UUID, within time.Du
 // the session is over, or another person's.
 func (s *Service) Reauthenticated(ctx context.Context, id, person uuid.UUID, by Method) (Session, error) {
 	var session Session
-	err := postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {
-		rows, err := tx.Query(ctx, `UPDATE person_sessions AS s SET authenticated_at = holdpoint_now()
-			WHERE s.id = $1 AND s.person_id = $2 AND s.revoked_at IS NULL AND s.expires_at > holdpoint_now() RETURNING `+sessionColumns, id, person)
-		if err != nil {
-			return err
-		}
-		session, err = pgx.CollectExactlyOneRow(rows, scanSession)
-		if errors.Is(err, pgx.ErrNoRows) {
-			return ErrUnauthenticated
-		}
-		if err != nil {
-			return err
-		}
-		return audit.Write(ctx, tx, audit.Event{
-			Actor: audit.Person(person), Action: "session.reauthenticated", Subject: person,
-			Data: map[string]any{"session": id, "method": by},
-		})
+	err := postgres.InTx(ctx, s.pool, func(tx pgx.Tx) (err error) {
+		session, err = reauthenticate(ctx, tx, id, person, by)
+		return err
 	})
 	if err != nil {
 		return Session{}, fmt.Errorf("authenticate session %s again: %w", id, err)
 	}
 	return session, nil
+}
+
+func reauthenticate(ctx context.Context, tx pgx.Tx, id, person uuid.UUID, by Method) (Session, error) {
+	rows, err := tx.Query(ctx, `UPDATE person_sessions AS s SET authenticated_at = holdpoint_now()
+		WHERE s.id = $1 AND s.person_id = $2 AND s.revoked_at IS NULL AND s.expires_at > holdpoint_now() RETURNING `+sessionColumns, id, person)
+	if err != nil {
+		return Session{}, err
+	}
+	session, err := pgx.CollectExactlyOneRow(rows, scanSession)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return Session{}, ErrUnauthenticated
+	}
+	if err != nil {
+		return Session{}, err
+	}
+	return session, audit.Write(ctx, tx, audit.Event{
+		Actor: audit.Person(person), Action: "session.reauthenticated", Subject: person,
+		Data: map[string]any{"session": id, "method": by},
+	})
 }
 
 // Sessions returns the sessions of a person that are not over, newest first.

@@ -62,8 +62,9 @@ type Access struct {
 	// Credential names what was authenticated with, for [Service.Recheck]. It is no
 	// secret. Empty for a sign-in link, which is used up.
 	Credential string
-	// Session is the browser's session that it comes from; uuid.Nil: from none.
+	// Session is the browser's session that it comes from, and Method how that began; uuid.Nil: from none.
 	Session uuid.UUID
+	Method  Method
 
 	token uuid.UUID // the personal token that it comes from
 }

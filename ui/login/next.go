@@ -24,7 +24,7 @@ func localPath(next string) string {
 	if err != nil || u.Scheme != "" || u.Host != "" || u.User != nil || u.Opaque != "" || strings.HasPrefix(u.Path, "//") {
 		return home
 	}
-	if u.Path == SignInPath || u.Path == SignOutPath {
+	if u.Path == SignInPath || u.Path == SignOutPath || strings.HasPrefix(u.Path, SignInPath+"/") {
 		return home
 	}
 	return (&url.URL{Path: u.Path, RawPath: u.RawPath, RawQuery: u.RawQuery}).String()

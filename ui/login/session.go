@@ -7,17 +7,19 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"sync"
 
 	"github.com/google/uuid"
 
+	"github.com/holdpoint/holdpoint/internal/audit"
 	"github.com/holdpoint/holdpoint/internal/identity"
 )
 
 // Keys of a session's data.
 const (
-	keyPerson     = "person"
-	keyRoles      = "roles"
-	keyCredential = "credential"
+	keySession = "session" // of package identity
+	keyFlows   = "flows"   // to providers, on their way
+	keyNext    = "next"    // where to go after a one-time link
 )
 
 type accessKey struct{}
@@ -45,67 +47,87 @@ func (l *Login) Required(next http.Handler) http.Handler {
 	}))
 }
 
-// Watch is who sent the request of a stream, which no session can be saved in, and a check to
-// repeat while the stream lasts: it reports false once the session is over.
+// Watch is a check to repeat while a stream lasts, which no session can be saved in: it reports false once
+// nobody is signed in, or no longer. While the database cannot be asked a stream goes on that was let in.
 func (l *Login) Watch(r *http.Request) (check func(context.Context) bool) {
 	token := ""
 	if cookie, err := r.Cookie(l.sessions.Cookie.Name); err == nil {
 		token = cookie.Value
 	}
-	return func(ctx context.Context) bool {
-		ctx, err := l.sessions.Load(ctx, token)
+	session := sync.OnceValues(func() (uuid.UUID, error) {
+		ctx, err := l.sessions.Load(r.Context(), token)
 		if err != nil {
+			return uuid.Nil, err
+		}
+		return l.current(ctx)
+	})
+	let := false
+	return func(ctx context.Context) bool {
+		id, err := session()
+		if err != nil || id == uuid.Nil {
 			return false
 		}
-		_, ok, err := l.access(ctx)
-		return ok && err == nil
+		_, err = l.cfg.Identity.SessionAccess(ctx, id)
+		let = err == nil || let && !errors.Is(err, identity.ErrUnauthenticated)
+		return let
 	}
 }
 
-// access reads the session in ctx and checks that its person still exists, and
-// that the token which began it still holds.
-func (l *Login) access(ctx context.Context) (identity.Access, bool, error) {
-	if credential := l.sessions.GetString(ctx, keyCredential); credential != "" {
-		access, err := l.cfg.Identity.Recheck(ctx, credential)
-		if errors.Is(err, identity.ErrUnauthenticated) {
-			return identity.Access{}, false, l.sessions.Destroy(ctx)
-		}
-		return access, err == nil, err
-	}
-	text := l.sessions.GetString(ctx, keyPerson)
+// Changed is closed when the check of [Login.Watch] may have another result.
+func (l *Login) Changed() <-chan struct{} { return l.cfg.Identity.Changed() }
+
+// current is the id of the session in ctx; uuid.Nil when nobody is signed in.
+func (l *Login) current(ctx context.Context) (uuid.UUID, error) {
+	text := l.sessions.GetString(ctx, keySession)
 	if text == "" {
-		return identity.Access{}, false, nil // nobody signed in
+		return uuid.Nil, nil
 	}
 	id, err := uuid.Parse(text)
 	if err != nil {
-		return identity.Access{}, false, fmt.Errorf("read session: %w", err)
+		return uuid.Nil, fmt.Errorf("read session: %w", err)
 	}
-	people, err := l.cfg.Identity.People(ctx, []uuid.UUID{id})
-	if err != nil {
-		return identity.Access{}, false, fmt.Errorf("check person %s: %w", id, err)
-	}
-	person, ok := people[id]
-	if !ok {
-		return identity.Access{}, false, l.sessions.Destroy(ctx)
-	}
-	access := identity.Access{Person: person}
-	for role := range strings.FieldsSeq(l.sessions.GetString(ctx, keyRoles)) {
-		access.Roles = append(access.Roles, identity.Role(role))
-	}
-	return access, true, nil
+	return id, nil
 }
 
-func (l *Login) begin(ctx context.Context, access identity.Access) error {
+// access is what the session in ctx allows now.
+func (l *Login) access(ctx context.Context) (identity.Access, bool, error) {
+	id, err := l.current(ctx)
+	if err != nil || id == uuid.Nil {
+		return identity.Access{}, false, err
+	}
+	access, err := l.cfg.Identity.SessionAccess(ctx, id)
+	if errors.Is(err, identity.ErrUnauthenticated) {
+		return identity.Access{}, false, l.sessions.Destroy(ctx)
+	}
+	return access, err == nil, err
+}
+
+// begin makes the browser's cookie stand for a session that began, under a new token.
+func (l *Login) begin(ctx context.Context, session identity.Session) error {
+	before, err := l.current(ctx)
+	if err != nil {
+		return err
+	}
+	if before != uuid.Nil {
+		if access, err := l.cfg.Identity.SessionAccess(ctx, before); err == nil {
+			err = l.cfg.Identity.EndSession(ctx, audit.Person(access.Person.ID), access.Person.ID, before)
+			if err != nil && !errors.Is(err, identity.ErrNotFound) {
+				return err
+			}
+		}
+	}
+	l.sessions.Remove(ctx, keyFlows)
+	l.sessions.Remove(ctx, keyNext)
+	l.sessions.Put(ctx, keySession, session.ID.String())
+	return l.renew(ctx, session)
+}
+
+// renew gives the browser a new token for its session.
+func (l *Login) renew(ctx context.Context, session identity.Session) error {
 	if err := l.sessions.RenewToken(ctx); err != nil {
-		return fmt.Errorf("begin session of %s: %w", access.Person.ID, err)
+		return fmt.Errorf("renew the token of session %s: %w", session.ID, err)
 	}
-	roles := make([]string, len(access.Roles))
-	for i, role := range access.Roles {
-		roles[i] = string(role)
-	}
-	l.sessions.Put(ctx, keyCredential, access.Credential)
-	l.sessions.Put(ctx, keyPerson, access.Person.ID.String())
-	l.sessions.Put(ctx, keyRoles, strings.Join(roles, " "))
+	l.sessions.SetDeadline(ctx, session.ExpiresAt.UTC())
 	return nil
 }
 
@@ -117,10 +139,14 @@ func (l *Login) turnAway(w http.ResponseWriter, r *http.Request) {
 	} else if r.Method != http.MethodGet && r.Method != http.MethodHead {
 		next = parent(r.URL.Path)
 	}
-	target := SignInPath + "?next=" + url.QueryEscape(localPath(next))
+	send(w, r, SignInPath+"?next="+url.QueryEscape(localPath(next)), http.StatusUnauthorized)
+}
+
+// send leads a browser to a page of this package. Parts of a page have the whole page go there.
+func send(w http.ResponseWriter, r *http.Request, target string, status int) {
 	if r.Header.Get("HX-Request") != "" {
 		w.Header().Set("HX-Redirect", target)
-		w.WriteHeader(http.StatusUnauthorized)
+		w.WriteHeader(status)
 		return
 	}
 	http.Redirect(w, r, target, http.StatusSeeOther)

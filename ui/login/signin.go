@@ -5,6 +5,8 @@ import (
 	"errors"
 	"net/http"
 
+	"github.com/a-h/templ"
+
 	"github.com/holdpoint/holdpoint/internal/identity"
 	"github.com/holdpoint/holdpoint/ui/view"
 )
@@ -26,10 +28,20 @@ func (l *Login) showSignIn(w http.ResponseWriter, r *http.Request) {
 }
 
 func (l *Login) page(w http.ResponseWriter, r *http.Request, status int, form view.SignIn) {
+	for _, p := range l.cfg.Providers {
+		p.Warm(r.Context())
+		form.Providers = append(form.Providers, view.SignInProvider{
+			Name: p.Name(), URL: startURL(p, form.Next), Down: p.Failure() != nil,
+		})
+	}
+	l.render(w, r, status, view.SignInPage(l.cfg.Page(r, "Sign in"), form))
+}
+
+func (l *Login) render(w http.ResponseWriter, r *http.Request, status int, page templ.Component) {
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.WriteHeader(status)
-	if err := view.SignInPage(l.cfg.Page(r, "Sign in"), form).Render(r.Context(), w); err != nil {
-		l.cfg.Logger.Debug("writing the sign-in page", "error", err)
+	if err := page.Render(r.Context(), w); err != nil {
+		l.cfg.Logger.Debug("writing a page of signing in", "error", err)
 	}
 }
 
@@ -39,8 +51,8 @@ func (l *Login) signIn(w http.ResponseWriter, r *http.Request) {
 		l.page(w, r, http.StatusBadRequest, view.SignIn{Error: "The form could not be read. Try again."})
 		return
 	}
-	next := localPath(r.PostForm.Get("next"))
-	access, complaint, err := l.credential(r.Context(), r.PostForm.Get("link"), r.PostForm.Get("token"))
+	next, link := localPath(r.PostForm.Get("next")), r.PostForm.Get("link")
+	access, complaint, err := l.credential(r.Context(), link, r.PostForm.Get("token"))
 	switch {
 	case err != nil:
 		l.cfg.Logger.Error("signing in", "error", err)
@@ -51,13 +63,18 @@ func (l *Login) signIn(w http.ResponseWriter, r *http.Request) {
 		l.page(w, r, http.StatusUnauthorized, view.SignIn{Next: next, Error: complaint})
 		return
 	}
-	if err := l.begin(r.Context(), access); err != nil {
+	if link != "" && next == home { // who was asked to prove who they are, and did it with a new link
+		next = localPath(l.sessions.GetString(r.Context(), keyNext))
+	}
+	session, err := l.cfg.Identity.BeginSession(r.Context(), access, identity.NewSession{Client: r.UserAgent(), Lifetime: sessionLifetime})
+	if err == nil {
+		err = l.begin(r.Context(), session)
+	}
+	if err != nil {
 		l.sessionFailed(w, r, err)
 		return
 	}
-	l.sweep(r.Context())
-	l.cfg.Logger.Info("signed in", "person", access.Person.ID)
-	http.Redirect(w, r, next, http.StatusSeeOther) //nolint:gosec // G710: localPath let it pass
+	l.welcome(w, r, session, next)
 }
 
 // credential checks what was sent; a complaint is for the person.

@@ -214,10 +214,3 @@ type LogRow struct {
 	Principal string
 	At        time.Time
 }
-
-// SignIn is the page on which people sign in.
-type SignIn struct {
-	Link  string // the secret of a one-time link; empty: a token is asked for
-	Next  string
-	Error string
-}

@@ -1,6 +1,6 @@
-// Package manifest reads holdpoint.yaml as apply does: strictly, with the line of
+// Package manifest reads holdpoint.yaml as apply does, and the file of identity providers: strictly, with the line of
 // everything that is wrong, and with the values that stand in variables and files of
-// this machine put in their places. What comes out is what the API takes.
+// this machine put in their places. What comes out is what the API, or the server, takes.
 package manifest
 
 import (
@@ -25,7 +25,7 @@ type Options struct {
 
 // Manifest is a file that was read.
 type Manifest struct {
-	// Spec is the body that the API's apply takes as spec.
+	// Spec is what the file says, as JSON: of holdpoint.yaml the body that the API's apply takes as spec.
 	Spec json.RawMessage
 
 	name   string
@@ -71,6 +71,15 @@ func (e Errors) Error() string {
 // Parse reads the text of a file. The name is for errors, and names the
 // directory that relative paths in it start from. The error is Errors.
 func Parse(name string, text []byte, options Options) (*Manifest, error) {
+	return parse(name, text, options, top())
+}
+
+// ParseProviders reads a file of identity providers likewise: a list.
+func ParseProviders(name string, text []byte, options Options) (*Manifest, error) {
+	return parse(name, text, options, listOf(identityProvider()))
+}
+
+func parse(name string, text []byte, options Options, s shape) (*Manifest, error) {
 	if options.ReadFile == nil {
 		options.ReadFile = os.ReadFile
 	}
@@ -82,7 +91,7 @@ func Parse(name string, text []byte, options Options) (*Manifest, error) {
 		Options: options, file: name, dir: filepath.Dir(name),
 		places: map[string]Place{}, anchors: map[string]ast.Node{},
 	}
-	value := w.value(body, top(), "", 0)
+	value := w.value(body, s, "", 0)
 	if len(w.errors) > 0 {
 		slices.SortStableFunc(w.errors, func(a, b *Error) int {
 			if a.Place.Line != b.Place.Line {

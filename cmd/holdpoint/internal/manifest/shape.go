@@ -75,3 +75,15 @@ func agent() shape {
 		}}),
 	}}
 }
+
+// identityProvider is one that people sign in with.
+func identityProvider() shape {
+	groups := listOf(shape{})
+	return shape{kind: object, fields: map[string]shape{
+		"name": {}, "issuer": {}, "client_id": {}, "client_secret": {secret: true},
+		"scopes": listOf(shape{}), "groups_claim": {}, "session": {kind: duration},
+		"roles":         {kind: object, fields: map[string]shape{"reviewer": groups, "operator": groups}},
+		"default_roles": listOf(shape{}),
+		"teams":         {kind: object, fields: map[string]shape{"prefix": {}, "groups": dictionaryOf(groups)}},
+	}}
+}

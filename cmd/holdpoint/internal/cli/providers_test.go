@@ -1,0 +1,74 @@
+package cli_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/holdpoint/holdpoint/cmd/holdpoint/internal/cli"
+	"github.com/holdpoint/holdpoint/internal/identity/provider"
+)
+
+func openProviders(t *testing.T, text string) ([]*provider.Provider, error) {
+	t.Helper()
+	p := cli.Providers{File: writeFile(t, "oidc.yaml", text)}
+	getenv := func(name string) string { return map[string]string{"SECRET": "s3cret"}[name] }
+	opened, err := p.Open(getenv, provider.Surroundings{PublicURL: "https://holdpoint.example", Now: time.Now})
+	t.Cleanup(func() {
+		for _, one := range opened {
+			one.Close()
+		}
+	})
+	return opened, err
+}
+
+func TestProviders(t *testing.T) {
+	t.Parallel()
+	opened, err := openProviders(t, `
+- name: Company
+  issuer: https://login.example.com/realms/all
+  client_id: holdpoint
+  client_secret_env: SECRET
+  scopes: [openid, groups]
+  groups_claim: realm_access.roles
+  roles: {reviewer: [tool-reviewers], operator: [platform, admins]}
+  teams: {prefix: team-}
+  session: 12h
+- name: Partners
+  issuer: https://partners.example
+  client_id: 4711
+  default_roles: [reviewer]
+  teams: {groups: {payments: [a, b]}}
+`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(opened) != 2 || opened[0].Name() != "Company" || opened[0].Session() != 12*time.Hour || opened[1].ClientID() != "4711" ||
+		opened[1].Session() != 24*time.Hour || opened[1].Issuer() != "https://partners.example" {
+		t.Errorf("opened %+v", opened)
+	}
+	if none, err := (&cli.Providers{}).Open(nil, provider.Surroundings{}); none != nil || err != nil {
+		t.Errorf("without a file: %v, %v", none, err)
+	}
+}
+
+func TestProvidersAreReadStrictly(t *testing.T) {
+	t.Parallel()
+	const good = "- name: A\n  issuer: https://a.example\n  client_id: x\n  default_roles: [reviewer]\n"
+	for name, tt := range map[string]struct{ text, want string }{
+		"no list":           {"name: A\n", "oidc.yaml:1:1: want a list"},
+		"unknown key":       {"- name: A\n  isuer: b\n", `oidc.yaml:2:3: [0]: unknown key "isuer"`},
+		"unknown role":      {"- name: A\n  roles: {admin: [x]}\n", `oidc.yaml:2:11: [0].roles: unknown key "admin"`},
+		"unknown default":   {strings.Replace(good, "reviewer", "admin", 1), `oidc.yaml:4:3: [0].default_roles: "admin" is neither reviewer nor operator`},
+		"no secret":         {"- name: A\n  client_secret_env: NOPE\n", "oidc.yaml:2:22: [0].client_secret_env: the variable NOPE is not set on this machine"},
+		"no issuer":         {"- name: A\n  client_id: x\n  default_roles: [reviewer]\n", "oidc.yaml:1:3: [0].issuer: want the provider's URL"},
+		"nobody gets in":    {"- name: A\n  issuer: https://a.example\n  client_id: x\n", "oidc.yaml:1:3: [0].roles: want at least one"},
+		"twice the name":    {good + strings.Replace(good, "a.example", "b.example", 1), "oidc.yaml:5:3: [1].name: another provider has it"},
+		"twice the issuer":  {good + strings.Replace(good, "A", "B", 1), "oidc.yaml:6:3: [1].issuer: another provider has it"},
+		"session too short": {good + "  session: 1s\n", "oidc.yaml:5:3: [0].session: want between 1m and 720h"},
+	} {
+		if _, err := openProviders(t, tt.text); err == nil || !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%s: %v, want %s", name, err, tt.want)
+		}
+	}
+}

@@ -1,0 +1,218 @@
+package identity
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/holdpoint/holdpoint/internal/audit"
+	"github.com/holdpoint/holdpoint/internal/postgres"
+	"github.com/holdpoint/holdpoint/internal/registry"
+)
+
+// Member is a person with what they may do, and by what.
+type Member struct {
+	Person
+
+	ClaimedRoles []Role // by the groups of their last sign-in with an identity provider
+	GrantedRoles []Role // by an operator
+	ClaimedTeams []string
+	GrantedTeams []string
+	SignedInAt   *time.Time
+	BlockedAt    *time.Time // none of their credentials is valid
+	Sessions     int        // that are not over
+	Tokens       int        // that are valid
+}
+
+// memberColumns read a member; tokens and sessions only as far as they are valid.
+const memberColumns = personColumns + `, p.claimed_roles, p.granted_roles, p.claimed_teams, p.granted_teams, p.signed_in_at, p.blocked_at,
+	(SELECT count(*) FROM person_sessions s LEFT JOIN person_tokens t ON t.id = s.token_id
+		WHERE s.person_id = p.id AND s.revoked_at IS NULL AND s.expires_at > holdpoint_now() AND t.revoked_at IS NULL),
+	(SELECT count(*) FROM person_tokens t WHERE t.person_id = p.id AND t.revoked_at IS NULL)`
+
+func scanMember(row pgx.CollectableRow) (Member, error) {
+	var m Member
+	err := row.Scan(append(m.targets(), &m.ClaimedRoles, &m.GrantedRoles, &m.ClaimedTeams, &m.GrantedTeams, &m.SignedInAt, &m.BlockedAt,
+		&m.Sessions, &m.Tokens)...)
+	return m, err
+}
+
+// MemberFilter selects people. Zero fields select all.
+type MemberFilter struct {
+	Text   string    // in name, e-mail, subject
+	Before uuid.UUID // older ones
+	Limit  int
+}
+
+// Members returns people, newest first, and the cursor of the next page (uuid.Nil: none).
+func (s *Service) Members(ctx context.Context, f MemberFilter) ([]Member, uuid.UUID, error) {
+	limit := pageLength(f.Limit)
+	members, err := s.members(ctx, s.pool, `($1::uuid IS NULL OR p.id < $1)
+		AND ($2 = '' OR position(lower($2) IN lower(concat_ws(' ', p.name, p.email, p.subject))) > 0)
+		ORDER BY p.id DESC LIMIT $3`, postgres.OrNull(f.Before), f.Text, limit+1)
+	if err != nil {
+		return nil, uuid.Nil, err
+	}
+	if len(members) <= limit {
+		return members, uuid.Nil, nil
+	}
+	return members[:limit], members[limit-1].ID, nil
+}
+
+// Member returns one person. ErrNotFound when there is none of this id.
+func (s *Service) Member(ctx context.Context, id uuid.UUID) (Member, error) {
+	return s.member(ctx, s.pool, id)
+}
+
+func (s *Service) member(ctx context.Context, db querier, id uuid.UUID) (Member, error) {
+	members, err := s.members(ctx, db, `p.id = $1`, id)
+	if err == nil && len(members) == 0 {
+		err = ErrNotFound
+	}
+	if err != nil {
+		return Member{}, fmt.Errorf("read person %s: %w", id, err)
+	}
+	return members[0], nil
+}
+
+func (s *Service) members(ctx context.Context, db querier, where string, args ...any) ([]Member, error) {
+	rows, err := db.Query(ctx, `SELECT `+memberColumns+` FROM people p WHERE `+where, args...)
+	if err != nil {
+		return nil, fmt.Errorf("read people: %w", err)
+	}
+	members, err := pgx.CollectRows(rows, scanMember)
+	if err != nil {
+		return nil, fmt.Errorf("read people: %w", err)
+	}
+	return members, nil
+}
+
+// MemberChange is what an operator changes of a person. Nil fields stay as they are.
+type MemberChange struct {
+	Roles   *[]Role   // granted
+	Teams   *[]string // granted
+	Blocked *bool
+}
+
+func (c *MemberChange) check() error {
+	if c.Roles != nil {
+		for _, role := range *c.Roles {
+			if role != Reviewer && role != Operator {
+				return &InvalidError{"roles", fmt.Sprintf("%q is neither reviewer nor operator", role)}
+			}
+		}
+	}
+	if c.Teams != nil {
+		if len(*c.Teams) > maxTeams {
+			return &InvalidError{"teams", fmt.Sprintf("must be at most %d", maxTeams)}
+		}
+		for _, team := range *c.Teams {
+			if err := validTeam(team); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// ErrSelf is returned when operators would take their own way in.
+var ErrSelf = errors.New("nobody blocks themself: another operator can")
+
+// ErrLastOperator is returned for what would leave nobody who is an operator.
+var ErrLastOperator = errors.New("nobody would be left who is an operator")
+
+// ChangeMember changes, as an operator's act, what a person may do. It holds at once, in every process. Errors:
+// ErrNotFound, ErrSelf, ErrLastOperator, *InvalidError.
+func (s *Service) ChangeMember(ctx context.Context, by audit.Actor, id uuid.UUID, change MemberChange) (Member, error) {
+	if err := change.check(); err != nil {
+		return Member{}, fmt.Errorf("change person %s: %w", id, err)
+	}
+	if change.Blocked != nil && *change.Blocked && by == audit.Person(id) {
+		return Member{}, fmt.Errorf("change person %s: %w", id, ErrSelf)
+	}
+	var changed Member
+	err := postgres.InTx(ctx, s.pool, func(tx pgx.Tx) (err error) {
+		changed, err = s.changeMember(ctx, tx, by, id, change)
+		return err
+	})
+	if err != nil {
+		return Member{}, fmt.Errorf("change person %s: %w", id, err)
+	}
+	s.Invalidate()
+	return changed, nil
+}
+
+// changeMember changes one member after the other: two operators could take each other's role at once.
+func (s *Service) changeMember(ctx context.Context, tx pgx.Tx, by audit.Actor, id uuid.UUID, change MemberChange) (Member, error) {
+	if _, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock(hashtextextended('holdpoint_people', 0))`); err != nil {
+		return Member{}, err
+	}
+	was, err := s.member(ctx, tx, id)
+	if err != nil {
+		return Member{}, err
+	}
+	before, err := s.operators(ctx, tx)
+	if err != nil {
+		return Member{}, err
+	}
+	events, err := applyChange(ctx, tx, by, was, change)
+	if err != nil || len(events) == 0 {
+		return was, err
+	}
+	after, err := s.operators(ctx, tx)
+	if err != nil {
+		return Member{}, err
+	}
+	if before > 0 && after == 0 {
+		return Member{}, ErrLastOperator
+	}
+	if err := errors.Join(audit.Write(ctx, tx, events...), registry.Notify(ctx, tx)); err != nil {
+		return Member{}, err
+	}
+	return s.member(ctx, tx, id)
+}
+
+// applyChange writes what differs, and returns the events that tell of it.
+func applyChange(ctx context.Context, tx pgx.Tx, by audit.Actor, was Member, change MemberChange) ([]audit.Event, error) {
+	var events []audit.Event
+	tell := func(action string, data map[string]any) {
+		events = append(events, audit.Event{Actor: by, Action: action, Subject: was.ID, Data: data})
+	}
+	roles, teams := was.GrantedRoles, was.GrantedTeams
+	if change.Roles != nil {
+		roles = union(*change.Roles)
+	}
+	if change.Teams != nil {
+		teams = union(*change.Teams)
+	}
+	if !slices.Equal(roles, was.GrantedRoles) || !slices.Equal(teams, was.GrantedTeams) {
+		tell("person.granted", map[string]any{"roles": roles, "teams": teams})
+	}
+	blocked := was.BlockedAt != nil
+	if change.Blocked != nil && *change.Blocked != blocked {
+		blocked = *change.Blocked
+		tell(map[bool]string{true: "person.blocked", false: "person.unblocked"}[blocked], nil)
+	}
+	if len(events) == 0 {
+		return nil, nil
+	}
+	_, err := tx.Exec(ctx, `UPDATE people SET granted_roles = $2, granted_teams = $3,
+		blocked_at = CASE WHEN $4 THEN coalesce(blocked_at, holdpoint_now()) END WHERE id = $1`, was.ID, roles, teams, blocked)
+	return events, err
+}
+
+// operators is how many people are operators or could sign in and be. With none, nobody could make one.
+func (s *Service) operators(ctx context.Context, tx pgx.Tx) (int, error) {
+	if s.bootstrap != nil {
+		if _, err := ensurePerson(ctx, tx, audit.System(), Bootstrap); err != nil {
+			return 0, err
+		}
+	}
+	found, err := s.holders(ctx, tx, Operator)
+	return len(found), err
+}

@@ -1,0 +1,34 @@
+package view
+
+// SignIn is the sign-in page. With a Link it asks for one click, else it offers what there is.
+type SignIn struct {
+	Link      string // the secret of a one-time link
+	Next      string
+	Error     string
+	Providers []SignInProvider
+}
+
+// SignInProvider is an identity provider that people can sign in with.
+type SignInProvider struct {
+	Name string
+	URL  string // where that begins
+	Down bool   // it could not be reached when it was asked last
+}
+
+// SignInAgain asks somebody who is signed in to prove who they are.
+type SignInAgain struct {
+	Name     string
+	Next     string
+	Error    string
+	Provider *SignInProvider // nil: by token
+}
+
+// SignInRefused says why somebody was not signed in.
+type SignInRefused struct {
+	Title string
+	Text  string
+	Said  string // by an identity provider; from outside
+	Name  string // of who came
+	Facts []Fact // about them
+	Next  string
+}
