@@ -174,7 +174,7 @@ func (rt *Runtime) makeEdges() error {
 		return err
 	}
 	rt.api, err = api.New(api.Config{
-		Calls: rt.Calls, Agents: rt.Agents, Identity: rt.Identity, OAuth: rt.OAuth, Audit: rt.DB.Pool(), Logger: rt.Logger,
+		Calls: rt.Calls, Agents: rt.Agents, Identity: rt.Identity, OAuth: rt.OAuth, Notify: rt.Notify, Audit: rt.DB.Pool(), Logger: rt.Logger,
 	})
 	return err
 }

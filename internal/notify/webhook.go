@@ -34,6 +34,17 @@ type Webhook struct {
 	Error     string // of the last attempt; empty: it succeeded, or there was none
 }
 
+// State says how the last attempt to send something went: new (there was none), working, failing.
+func (w Webhook) State() string {
+	switch {
+	case w.Error != "":
+		return "failing"
+	case w.SentAt == nil:
+		return "new"
+	}
+	return "working"
+}
+
 // NewWebhook is what an operator says of a webhook.
 type NewWebhook struct {
 	Name string
@@ -179,6 +190,9 @@ func (s *Service) Webhook(ctx context.Context, name string) (Webhook, error) {
 }
 
 func webhook(ctx context.Context, db querier, name string) (Webhook, error) {
+	if !webhookName.MatchString(name) {
+		return Webhook{}, ErrNotFound
+	}
 	found, err := webhooks(ctx, db, `name = $1`, name)
 	if err == nil && len(found) == 0 {
 		err = ErrNotFound

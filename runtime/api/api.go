@@ -20,6 +20,7 @@ import (
 
 	"github.com/holdpoint/holdpoint/internal/audit"
 	"github.com/holdpoint/holdpoint/internal/identity"
+	"github.com/holdpoint/holdpoint/internal/notify"
 	"github.com/holdpoint/holdpoint/oauthclient"
 	"github.com/holdpoint/holdpoint/runtime/agent"
 	"github.com/holdpoint/holdpoint/runtime/call"
@@ -32,6 +33,7 @@ type Config struct {
 	Agents   *agent.Service
 	Identity *identity.Service
 	OAuth    *oauthclient.Service
+	Notify   *notify.Service
 	Audit    audit.Database // reads the audit and the approvals, and records who exports it: a pool
 
 	// Discovery knows the tools of skills. Nil: the one that Calls asks.
@@ -46,6 +48,7 @@ type API struct {
 	agents    *agent.Service
 	identity  *identity.Service
 	oauth     *oauthclient.Service
+	notify    *notify.Service
 	audit     audit.Database
 	discovery *tool.Discovery
 	log       *slog.Logger
@@ -58,8 +61,8 @@ type API struct {
 
 // New makes the API.
 func New(c Config) (*API, error) {
-	if c.Calls == nil || c.Agents == nil || c.Identity == nil || c.OAuth == nil || c.Audit == nil {
-		return nil, errors.New("make api: Calls, Agents, Identity, OAuth and Audit are needed")
+	if c.Calls == nil || c.Agents == nil || c.Identity == nil || c.OAuth == nil || c.Notify == nil || c.Audit == nil {
+		return nil, errors.New("make api: Calls, Agents, Identity, OAuth, Notify and Audit are needed")
 	}
 	if c.Discovery == nil {
 		c.Discovery = c.Calls.Discovery
@@ -68,7 +71,7 @@ func New(c Config) (*API, error) {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
 	a := &API{
-		calls: c.Calls, agents: c.Agents, identity: c.Identity, oauth: c.OAuth, audit: c.Audit, discovery: c.Discovery, log: c.Logger,
+		calls: c.Calls, agents: c.Agents, identity: c.Identity, oauth: c.OAuth, notify: c.Notify, audit: c.Audit, discovery: c.Discovery, log: c.Logger,
 		mux: http.NewServeMux(), byID: make(map[string]route),
 	}
 	for _, r := range routes() {

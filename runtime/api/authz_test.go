@@ -62,6 +62,11 @@ var may = map[string]string{
 	"POST /api/v1/people/{id}/link":            "o",
 	"DELETE /api/v1/people/{id}/link":          "o",
 
+	"GET /api/v1/webhooks":              "o",
+	"POST /api/v1/webhooks":             "o",
+	"DELETE /api/v1/webhooks/{name}":    "o",
+	"POST /api/v1/webhooks/{name}/test": "o",
+
 	"GET /api/v1/assignments":                    "or",
 	"POST /api/v1/assignments":                   "o",
 	"DELETE /api/v1/assignments/{agent}/{skill}": "o",

@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/holdpoint/holdpoint/internal/identity"
+	"github.com/holdpoint/holdpoint/internal/notify"
 	"github.com/holdpoint/holdpoint/oauthclient"
 	"github.com/holdpoint/holdpoint/runtime/agent"
 	"github.com/holdpoint/holdpoint/runtime/api"
@@ -27,7 +28,7 @@ const documentFile = "../../docs/openapi.json"
 func TestDocument(t *testing.T) {
 	t.Parallel()
 	described, err := api.New(api.Config{
-		Calls: &call.Service{}, Agents: &agent.Service{}, Identity: &identity.Service{}, OAuth: &oauthclient.Service{}, Audit: nobody{},
+		Calls: &call.Service{}, Agents: &agent.Service{}, Identity: &identity.Service{}, OAuth: &oauthclient.Service{}, Notify: &notify.Service{}, Audit: nobody{},
 	})
 	check(t, err)
 	w := &world{t: t, handler: described}

@@ -22,6 +22,7 @@ import (
 
 	"github.com/holdpoint/holdpoint/internal/audit"
 	"github.com/holdpoint/holdpoint/internal/identity"
+	"github.com/holdpoint/holdpoint/internal/notify"
 	"github.com/holdpoint/holdpoint/internal/postgres"
 	"github.com/holdpoint/holdpoint/internal/postgrestest"
 	"github.com/holdpoint/holdpoint/internal/secret"
@@ -116,6 +117,7 @@ type world struct {
 	agents    *agent.Service
 	people    *identity.Service
 	oauth     *oauthclient.Service
+	notify    *notify.Service
 	calls     *call.Service
 	api       *api.API
 	handler   http.Handler
@@ -150,9 +152,15 @@ func newWorld(t *testing.T) *world {
 	})
 	check(t, err)
 	t.Cleanup(w.oauth.Close)
+	w.notify, err = notify.New(notify.Config{
+		Pool: pool, Box: box, Identity: w.people, Logger: log, Now: time.Now, PublicURL: "https://holdpoint.test",
+		Waiting: func(context.Context, []uuid.UUID) ([]uuid.UUID, error) { return nil, nil },
+	})
+	check(t, err)
+	t.Cleanup(w.notify.Close)
 	w.startCalls(log)
 	w.api, err = api.New(api.Config{
-		Calls: w.calls, Agents: w.agents, Identity: w.people, OAuth: w.oauth, Audit: pool, Logger: log,
+		Calls: w.calls, Agents: w.agents, Identity: w.people, OAuth: w.oauth, Notify: w.notify, Audit: pool, Logger: log,
 	})
 	check(t, err)
 	mux := http.NewServeMux()

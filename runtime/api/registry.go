@@ -9,6 +9,7 @@ import (
 
 	"github.com/holdpoint/holdpoint/approval"
 	"github.com/holdpoint/holdpoint/internal/identity"
+	"github.com/holdpoint/holdpoint/internal/notify"
 	"github.com/holdpoint/holdpoint/oauthclient"
 	"github.com/holdpoint/holdpoint/runtime/agent"
 	"github.com/holdpoint/holdpoint/runtime/call"
@@ -49,7 +50,7 @@ func specProblem(spec *agent.InvalidError, part string) *Problem {
 }
 
 func isNotFound(err error) bool {
-	for _, target := range []error{agent.ErrNotFound, call.ErrNotFound, approval.ErrNotFound, identity.ErrNotFound, oauthclient.ErrNotFound} {
+	for _, target := range []error{agent.ErrNotFound, call.ErrNotFound, approval.ErrNotFound, identity.ErrNotFound, oauthclient.ErrNotFound, notify.ErrNotFound} {
 		if errors.Is(err, target) {
 			return true
 		}

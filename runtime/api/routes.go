@@ -95,7 +95,7 @@ const approveBody = call.MaxArgumentBytes + 64<<10
 
 // routes is the table of all operations. None works that is not in it.
 func routes() []route {
-	return slices.Concat(registryRoutes(), connectionRoutes(), workRoutes())
+	return slices.Concat(registryRoutes(), connectionRoutes(), workRoutes(), webhookRoutes())
 }
 
 func operators() rule { return rule{Roles: []identity.Role{identity.Operator}} }
@@ -141,6 +141,16 @@ func connectionRoutes() []route {
 		to("listPeople", "GET people", "People, newest first", operators()),
 		to("linkPerson", "POST people/{id}/link", "Declare a person to be the same as another, whose connections they use", operators()),
 		to("unlinkPerson", "DELETE people/{id}/link", "Take a link back", operators()),
+	}
+}
+
+// webhookRoutes are about where chats are told of calls that wait.
+func webhookRoutes() []route {
+	return []route{
+		to("listWebhooks", "GET webhooks", "Chats that are told of calls that wait, by name", operators()),
+		to("createWebhook", "POST webhooks", "Have a chat be told of calls that wait", operators()).creating(),
+		to("deleteWebhook", "DELETE webhooks/{name}", "Tell a chat no more", operators()),
+		to("testWebhook", "POST webhooks/{name}/test", "Send a chat a message that says it is a test", operators()),
 	}
 }
 
