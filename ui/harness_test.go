@@ -25,6 +25,8 @@ import (
 
 	"github.com/holdpoint/holdpoint/internal/audit"
 	"github.com/holdpoint/holdpoint/internal/identity"
+	"github.com/holdpoint/holdpoint/internal/identity/provider"
+	"github.com/holdpoint/holdpoint/internal/identity/provider/providertest"
 	"github.com/holdpoint/holdpoint/internal/postgres"
 	"github.com/holdpoint/holdpoint/internal/postgrestest"
 	"github.com/holdpoint/holdpoint/internal/registry"
@@ -115,6 +117,7 @@ type world struct {
 	agents    *agent.Service
 	calls     *call.Service
 	people    *identity.Service
+	idp       *providertest.Provider // nil: there is none
 	oauth     *oauthclient.Service
 	agent     *agent.Agent
 	ui        *ui.UI
@@ -124,7 +127,17 @@ type world struct {
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	w := &world{t: t, db: postgrestest.New(t), source: &fakeSource{tools: []string{saveTool, deleteTool, echoTool}}}
+	return newWorldWith(t, nil)
+}
+
+// newWorldWith is a world whose people can sign in with an identity provider.
+func newWorldWith(t *testing.T, idp *providertest.Provider) *world {
+	t.Helper()
+	var issuers []string
+	if idp != nil {
+		issuers = []string{idp.URL}
+	}
+	w := &world{idp: idp, t: t, db: postgrestest.New(t), source: &fakeSource{tools: []string{saveTool, deleteTool, echoTool}}}
 	log := slog.New(slog.DiscardHandler)
 	box, err := secret.Open(secret.Config{File: filepath.Join(t.TempDir(), "key.json")})
 	check(t, err)
@@ -133,7 +146,7 @@ func newWorld(t *testing.T) *world {
 		Listed: agent.RecordListing, Logger: log, Now: time.Now,
 	})
 	check(t, err)
-	w.people, err = identity.New(identity.Config{Pool: w.db.Pool(), Logger: log, Now: time.Now})
+	w.people, err = identity.New(identity.Config{Pool: w.db.Pool(), Issuers: issuers, Logger: log, Now: time.Now})
 	check(t, err)
 	// Authorization servers send people to the dashboard's address, so it has to be known first.
 	w.mux = http.NewServeMux()
@@ -238,8 +251,13 @@ func (w *world) startDashboard(log *slog.Logger, publicURL string) {
 		mux = http.NewServeMux()
 		server = httptest.NewServer(mux)
 	}
+	var providers []*provider.Provider
+	if w.idp != nil {
+		providers = append(providers, w.providerAt(publicURL))
+	}
 	dashboard, err := ui.New(ui.Config{
-		Calls: w.calls, Agents: w.agents, Discovery: w.discovery, Identity: w.people, OAuth: w.oauth, Pool: w.db.Pool(),
+		Providers: providers,
+		Calls:     w.calls, Agents: w.agents, Discovery: w.discovery, Identity: w.people, OAuth: w.oauth, Pool: w.db.Pool(),
 		PublicURL: publicURL, Logger: log, Now: time.Now,
 	})
 	check(w.t, err)

@@ -37,6 +37,9 @@ var may = map[string]string{
 
 	"GET /settings":        "or",
 	"POST /settings/theme": "or",
+
+	"POST /settings/end-session": "or", // their own
+	"POST /settings/sign-out":    "or",
 }
 
 func TestWhoMayWhat(t *testing.T) {
@@ -46,9 +49,10 @@ func TestWhoMayWhat(t *testing.T) {
 	if len(routes) != len(may) {
 		t.Errorf("%d routes, %d in the table", len(routes), len(may))
 	}
-	people := map[rune]*visitor{
-		'o': w.signedIn("olga", identity.Operator), 'r': w.signedIn("rita", identity.Reviewer), 'n': w.visitor(),
+	people := func() map[rune]*visitor {
+		return map[rune]*visitor{'o': w.signedIn("olga", identity.Operator), 'r': w.signedIn("rita", identity.Reviewer), 'n': w.visitor()}
 	}
+	present := people()
 	for _, route := range routes {
 		allowed, ok := may[route.Pattern]
 		if !ok {
@@ -56,10 +60,13 @@ func TestWhoMayWhat(t *testing.T) {
 		}
 		method, path, _ := strings.Cut(route.Pattern, " ")
 		path = strings.NewReplacer("{$}", "", "{id}", uuid.NewString(), "{key}", uuid.NewString(), "{tool}", "nothing").Replace(path)
-		for role, v := range people {
+		for role, v := range present {
 			a := v.get(path)
 			if method != http.MethodGet {
 				a = v.post(path, url.Values{})
+			}
+			if route.Pattern == "POST /settings/sign-out" && a.status == http.StatusSeeOther {
+				present = people() // that ended their sessions
 			}
 			switch {
 			case role == 'n':

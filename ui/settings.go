@@ -1,10 +1,14 @@
 package ui
 
 import (
+	"errors"
 	"net/http"
 	"strings"
 	"time"
 
+	"github.com/google/uuid"
+
+	"github.com/holdpoint/holdpoint/internal/audit"
 	"github.com/holdpoint/holdpoint/internal/identity"
 	"github.com/holdpoint/holdpoint/ui/login"
 	"github.com/holdpoint/holdpoint/ui/view"
@@ -14,6 +18,8 @@ func (u *UI) settingsRoutes() []Route {
 	return []Route{
 		{"GET /settings", both(), u.showSettings},
 		{"POST /settings/theme", both(), u.setTheme},
+		{"POST /settings/end-session", both(), u.endOwnSession}, // their own
+		{"POST /settings/sign-out", both(), u.login.SignOutEverywhere},
 	}
 }
 
@@ -30,8 +36,33 @@ func (u *UI) answerWithSettings(w http.ResponseWriter, r *http.Request, status i
 	}
 	access, _ := login.Access(r.Context())
 	s := view.Settings{Notice: n, You: aboutPerson(access), Theme: themeOf(r)}
-	s.Sessions = []view.Session{{Client: r.UserAgent(), Current: true}}
+	sessions, err := u.cfg.Identity.Sessions(r.Context(), access.Person.ID)
+	if err != nil {
+		u.fail(w, r, err)
+		return
+	}
+	s.Sessions = presentSessions(sessions, access.Session)
 	u.render(w, r, status, view.SettingsPage(u.page(r, view.SectionSettings, "Settings", pulse), s))
+}
+
+// endOwnSession ends one of the reader's sessions, in whatever browser that is.
+func (u *UI) endOwnSession(w http.ResponseWriter, r *http.Request) {
+	access, _ := login.Access(r.Context())
+	id, err := uuid.Parse(r.PostFormValue("session"))
+	if err != nil {
+		id = uuid.Nil
+	}
+	err = u.cfg.Identity.EndSession(r.Context(), audit.Person(access.Person.ID), access.Person.ID, id)
+	switch {
+	case errors.Is(err, identity.ErrNotFound):
+		u.answerWithSettings(w, r, http.StatusNotFound, &view.Notice{
+			Level: view.Warn, Title: "No such session.", Text: "It is over already, or never was yours.",
+		})
+	case err != nil:
+		u.fail(w, r, err)
+	default:
+		http.Redirect(w, r, "/settings#sessions", http.StatusSeeOther)
+	}
 }
 
 func aboutPerson(access identity.Access) []view.Fact {

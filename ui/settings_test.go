@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/PuerkitoBio/goquery"
+
 	"github.com/holdpoint/holdpoint/internal/browsertest"
 	"github.com/holdpoint/holdpoint/internal/identity"
 )
@@ -65,4 +67,64 @@ func TestSettingsInTheBrowser(t *testing.T) {
 	p.Go(w.server.URL + "/settings")
 	p.WaitFor("the choice to be shown", `[...document.querySelectorAll(".keys-on")].length === 2 && [...document.querySelectorAll(".keys-on")].every(box => !box.checked)`)
 	noComplaints(t, p)
+}
+
+func TestSessionsInTheSettings(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	here, there, other := w.signedIn("ana", identity.Reviewer), w.signedIn("ana", identity.Reviewer), w.signedIn("olga", identity.Operator)
+	shown := func(v *visitor) *goquery.Selection { return v.get("/settings").find("session") }
+	if n := shown(here).Length(); n != 2 {
+		t.Fatalf("%d sessions are shown", n)
+	}
+	session := func(v *visitor, current bool) url.Values {
+		t.Helper()
+		form := url.Values{}
+		shown(v).Each(func(_ int, s *goquery.Selection) {
+			if (s.Find(".badge").Length() == 1) == current {
+				form.Set("session", s.Find("input[name=session]").AttrOr("value", ""))
+			}
+		})
+		return form
+	}
+	for name, form := range map[string]url.Values{"another person's": session(other, true), "nonsense": {"session": {"x"}}} {
+		if a := here.post("/settings/end-session", form); a.status != http.StatusNotFound || a.find("notice").Length() != 1 {
+			t.Errorf("%s: %d", name, a.status)
+		}
+	}
+	if other.get("/").status != http.StatusOK {
+		t.Fatal("another person's session was ended")
+	}
+	if a := here.post("/settings/end-session", session(here, false)); a.status != http.StatusSeeOther {
+		t.Errorf("ending the other: %d", a.status)
+	}
+	if there.get("/").status == http.StatusOK || here.get("/").status != http.StatusOK || shown(here).Length() != 1 {
+		t.Error("the wrong session ended")
+	}
+	again := w.signedIn("ana", identity.Reviewer)
+	if a := here.post("/settings/sign-out", nil); a.header.Get("Location") != "/sign-in" {
+		t.Errorf("sign out everywhere: %d", a.status)
+	}
+	if here.get("/").status == http.StatusOK || again.get("/").status == http.StatusOK || other.get("/").status != http.StatusOK {
+		t.Error("signing out everywhere does not end what it should")
+	}
+}
+
+func TestBrowsersAreCalledWhatPeopleCallThem(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	for agent, want := range map[string]string{
+		"Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0":                                                                  "Firefox on Linux",
+		"Mozilla/5.0 (iPhone; CPU iPhone OS 18_5 like Mac OS X) AppleWebKit/605.1.15 (KHTML, like Gecko) Version/18.5 Mobile/15E148 Safari/604.1": "Safari on iPhone",
+		"Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/138.0.0.0 Safari/537.36 Edg/138.0.0.0":           "Edge on Windows",
+		"curl/8 \u202e<b>": "curl/8 U+202E<b>",
+	} {
+		v := w.visitor()
+		form := v.get(w.link("ana", identity.Reviewer)).form("sign-in")
+		v.post("/sign-in", form, "User-Agent", agent)
+		session := v.get("/settings").find("session").First()
+		if got := session.Find("b").First().Text(); strings.TrimSpace(got) != want {
+			t.Errorf("%q is called %q", agent, got)
+		}
+	}
 }

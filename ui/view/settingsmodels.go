@@ -36,6 +36,7 @@ type Settings struct {
 
 // Session is a browser that somebody is signed in with.
 type Session struct {
+	ID      string
 	Client  string // as it calls itself; from outside
 	Current bool   // the one that asks
 	Facts   []Fact

@@ -30,7 +30,7 @@ type providerEntry struct {
 	Name         string   `json:"name"`
 	Issuer       string   `json:"issuer"`
 	ClientID     string   `json:"client_id"`
-	ClientSecret string   `json:"client_secret"` //nolint:gosec // G117: it is only read
+	ClientSecret string   `json:"client_secret"`
 	Scopes       []string `json:"scopes"`
 	GroupsClaim  string   `json:"groups_claim"`
 	Session      string   `json:"session"`
