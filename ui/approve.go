@@ -3,6 +3,7 @@ package ui
 import (
 	"net/http"
 
+	"github.com/holdpoint/holdpoint/runtime/call"
 	"github.com/holdpoint/holdpoint/ui/login"
 	"github.com/holdpoint/holdpoint/ui/view"
 )
@@ -11,29 +12,37 @@ import (
 // second step. Both are rules of this page; what counts for every way to decide is
 // package call's.
 func (u *UI) approve(w http.ResponseWriter, r *http.Request) {
-	id, err := callID(r)
-	if err != nil {
-		u.fail(w, r, err)
-		return
-	}
-	subject, err := u.subject(r.Context(), id)
-	if err != nil {
-		u.fail(w, r, err)
+	subject, ok := u.decidable(w, r)
+	if !ok {
 		return
 	}
 	access, _ := login.Access(r.Context())
 	note, complaint := reason(r, reasonField)
+	how := shown{draft: note, err: complaint}
+	if text := r.PostFormValue(editedField); text != "" {
+		edited, problems := u.checked(r.Context(), subject, []byte(text))
+		if len(problems) > 0 {
+			how.editing = &view.Editing{JSON: clean(text), Problems: problems}
+			u.answerWithCall(w, r, http.StatusUnprocessableEntity, how)
+			return
+		}
+		how.edited = edited
+		if _, err := subject.preview(edited); err != nil {
+			u.fail(w, r, err)
+			return
+		}
+	}
 	missing := actions(subject, access, presentArguments(subject, formatOf(r), false), shown{})
 	switch {
 	case complaint != "":
-		u.decide(w, r, true) // says so
+		u.answerWithCall(w, r, http.StatusUnprocessableEntity, how)
 	case missing.Kind == view.ActionShowAll:
-		u.answerWithCall(w, r, http.StatusUnprocessableEntity, shown{
-			draft: note, err: "Not all of the arguments were shown. Look at all of them first.",
-		})
+		how.err = "Not all of the arguments were shown. Look at all of them first."
+		u.answerWithCall(w, r, http.StatusUnprocessableEntity, how)
 	case missing.Kind == view.ActionStep && r.PostFormValue("confirmed") == "":
-		u.answerWithCall(w, r, http.StatusUnprocessableEntity, shown{draft: note, confirm: true})
+		how.confirm = true
+		u.answerWithCall(w, r, http.StatusUnprocessableEntity, how)
 	default:
-		u.decide(w, r, true)
+		u.decide(w, r, call.Decision{Approve: true, Arguments: how.edited})
 	}
 }

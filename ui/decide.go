@@ -20,9 +20,9 @@ const reasonField = "reason"
 const maxReason = 8 << 10
 
 // decide records what the form says about the call, and shows what came of it.
-func (u *UI) decide(w http.ResponseWriter, r *http.Request, approve bool) {
-	id, err := callID(r)
-	if err != nil {
+func (u *UI) decide(w http.ResponseWriter, r *http.Request, d call.Decision) {
+	var err error
+	if d.CallID, err = callID(r); err != nil {
 		u.fail(w, r, err)
 		return
 	}
@@ -32,15 +32,16 @@ func (u *UI) decide(w http.ResponseWriter, r *http.Request, approve bool) {
 		u.answerWithCall(w, r, http.StatusUnprocessableEntity, shown{draft: note, err: complaint})
 		return
 	}
-	_, err = u.cfg.Calls.Decide(r.Context(), call.Decision{
-		CallID: id, Approve: approve, Digest: r.PostFormValue("digest"), Note: note, By: access.Person.ID,
-	})
-	if err != nil {
-		u.notDecided(w, r, err, note)
+	if d.Note = note; !d.Approve {
+		d.Note = withPreset(r.PostFormValue("preset"), note)
+	}
+	d.Digest, d.By = r.PostFormValue("digest"), access.Person.ID
+	if _, err = u.cfg.Calls.Decide(r.Context(), d); err != nil {
+		u.notDecided(w, r, err, draftOf(r))
 		return
 	}
 	//nolint:gosec // G710: a path of this server, with an id that was parsed
-	http.Redirect(w, r, formatOf(r).url(callURL(id)), http.StatusSeeOther)
+	http.Redirect(w, r, formatOf(r).url(callURL(d.CallID)), http.StatusSeeOther)
 }
 
 // reason is what was typed, and what is wrong with it.

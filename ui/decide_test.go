@@ -51,7 +51,7 @@ func TestApproveAndReject(t *testing.T) {
 		t.Errorf("the rejected approval is %s, %q", a.Status, a.Note)
 	}
 	page := v.get(callPath(yes))
-	for _, want := range []string{"billing called files: save_csv", "Approved by ana", "as agreed", "Saved 2 rows"} {
+	for _, want := range []string{" called files: save_csv", "Approved by ana", "as agreed", "Saved 2 rows"} {
 		if !strings.Contains(page.text(), want) {
 			t.Errorf("the page does not say %q: %s", want, page.text())
 		}

@@ -5,6 +5,8 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/holdpoint/holdpoint/ui/login"
+
 	"github.com/holdpoint/holdpoint/runtime/call"
 )
 
@@ -15,7 +17,8 @@ func (u *UI) downloadArguments(w http.ResponseWriter, r *http.Request) {
 		u.fail(w, r, err)
 		return
 	}
-	subject, err := u.subject(r.Context(), id)
+	access, _ := login.Access(r.Context())
+	subject, err := u.subject(r.Context(), access, id)
 	if err != nil {
 		u.fail(w, r, err)
 		return

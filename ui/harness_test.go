@@ -392,7 +392,8 @@ func (a *answer) form(testID string) url.Values {
 		a.t.Fatalf("no %s on the page (status %d): %s", testID, a.status, a.text())
 	}
 	part.Find("input, textarea").Each(func(_ int, s *goquery.Selection) {
-		if kind := s.AttrOr("type", ""); kind == "radio" || kind == "checkbox" {
+		_, checked := s.Attr("checked")
+		if kind := s.AttrOr("type", ""); !checked && (kind == "radio" || kind == "checkbox") {
 			return
 		}
 		form.Set(s.AttrOr("name", ""), s.AttrOr("value", s.Text()))

@@ -22,11 +22,7 @@ func presentCall(s *subject, who identity.Access, f format, how shown) view.Call
 	v := view.Call{
 		ID: c.ID.String(), URL: callURL(c.ID), Phase: string(c.Status), Live: !c.Status.Final(), State: s.state(),
 		Status: statusBadge(c.Status), Risk: s.risk.badge, Notice: how.notice,
-		Sentence: view.Sentence{
-			Agent: c.Agent, Verb: verb(c.Status), Skill: c.Skill, Tool: c.Tool,
-			Principal: personName(c.PrincipalID, s.names),
-			AgentID:   shortID(c.AgentID), SkillID: shortID(c.SkillID), PrincipalID: shortID(c.PrincipalID),
-		},
+		Sentence:  sentence(c, s.names),
 		Arguments: presentArguments(s, f, how.reveal),
 		Outcome:   presentOutcome(s),
 		Facts:     facts(s),
@@ -65,7 +61,7 @@ func verb(status call.Status) string {
 // actions are what the person may do. Approving is never offered for what was
 // not shown.
 func actions(s *subject, who identity.Access, arguments view.Arguments, how shown) view.Actions {
-	a := view.Actions{Draft: how.draft, Error: how.err, Full: arguments.Full, Format: arguments.Format}
+	a := view.Actions{Draft: how.draft, Error: how.err, Full: arguments.Full, Format: arguments.Format, Presets: presets()}
 	if s.approval == nil || s.approval.Status != approval.Pending {
 		return a
 	}

@@ -16,7 +16,8 @@ func (u *UI) reveal(w http.ResponseWriter, r *http.Request) {
 		u.fail(w, r, err)
 		return
 	}
-	subject, err := u.subject(r.Context(), id)
+	access, _ := login.Access(r.Context())
+	subject, err := u.subject(r.Context(), access, id)
 	if err != nil {
 		u.fail(w, r, err)
 		return
@@ -31,7 +32,6 @@ func (u *UI) reveal(w http.ResponseWriter, r *http.Request) {
 	if asText {
 		form = "text"
 	}
-	access, _ := login.Access(r.Context())
 	if err := u.cfg.Calls.Revealed(r.Context(), id, access.Person.ID, hidden, form); err != nil {
 		u.fail(w, r, err)
 		return

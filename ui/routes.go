@@ -41,6 +41,11 @@ func (u *UI) reviewRoutes() []Route {
 		{"POST /calls/{id}/approve", reviewers(), u.approve},
 		{"POST /calls/{id}/confirm", reviewers(), u.confirm},
 		{"POST /calls/{id}/reject", reviewers(), u.reject},
+		{"POST /calls/{id}/edit", reviewers(), u.edit},
+		{"POST /calls/{id}/extend", reviewers(), u.extend},
+		{"POST /calls/{id}/seen", both(), u.seen},
+		{"GET /calls/{id}/like", reviewers(), u.showLike},
+		{"POST /calls/{id}/like", reviewers(), u.decideLike},
 		{"POST /calls/{id}/resolve", operators(), u.resolve},
 	}
 }

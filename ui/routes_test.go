@@ -25,6 +25,11 @@ var may = map[string]string{
 	"POST /calls/{id}/confirm":  "r",
 	"POST /calls/{id}/reject":   "r",
 	"POST /calls/{id}/resolve":  "o",
+	"POST /calls/{id}/edit":     "r",
+	"POST /calls/{id}/extend":   "r",
+	"POST /calls/{id}/seen":     "or",
+	"GET /calls/{id}/like":      "r",
+	"POST /calls/{id}/like":     "r",
 
 	"GET /skills":               "or",
 	"GET /skills/{id}":          "or",

@@ -6,6 +6,7 @@ import (
 
 	"github.com/a-h/templ"
 
+	"github.com/holdpoint/holdpoint/runtime/call"
 	"github.com/holdpoint/holdpoint/ui/view"
 )
 
@@ -35,8 +36,8 @@ func (u *UI) secure(next http.Handler) http.Handler {
 	})
 }
 
-// maxForm bounds what a form may send: a reason, and what goes with it.
-const maxForm = 64 << 10
+// maxForm bounds what a form may send: edited arguments of the greatest size as forms write them, and a reason.
+const maxForm = 3*call.MaxArgumentBytes + 64<<10
 
 func (u *UI) crossOrigin(w http.ResponseWriter, r *http.Request) {
 	u.log.Warn("request of another site refused", "method", r.Method, "path", r.URL.Path, "origin", r.Header.Get("Origin"))

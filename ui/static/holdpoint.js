@@ -34,14 +34,14 @@ function refresh() {
 	due = setTimeout(() => {
 		due = undefined;
 		renewed = performance.now();
-		if (queue()) htmx.trigger(queue(), "hp:refresh");
+		if (queue() && !page.hasAttribute("data-paused")) htmx.trigger(queue(), "hp:refresh");
 		renewCall();
 	}, Math.max(0, renewed + pace - performance.now()));
 }
 
 function renewCall() {
 	const shown = call();
-	if (!shown?.hasAttribute("data-live") || shown.dataset.step === "confirm" && remaining(shown) > 0) return;
+	if (!shown?.hasAttribute("data-live") || shown.hasAttribute("data-hold") && remaining(shown) > 0) return;
 	const url = new URL(shown.dataset.url, location.href);
 	url.searchParams.set("known", shown.dataset.state); // nothing comes back if it is still that
 	htmx.ajax("GET", url.pathname + url.search, { source: "#main", target: "#call", swap: "outerMorph" });
@@ -102,6 +102,8 @@ function noteChange() {
 	const as = shown ? [shown.dataset.call, shown.dataset.digest, shown.dataset.step].join() : "";
 	if (as === shownAs) return;
 	shownAs = as;
+	look();
+	find("#problems")?.focus();
 	changedAt = performance.now();
 	page.removeAttribute("data-armed");
 	clearTimeout(arming);
@@ -125,12 +127,39 @@ function act(name) {
 	else announce(`Nothing to ${name} here`);
 }
 
-// ---- drafts: a typed reason is never lost
+// ---- presence: others are told who has which call on the screen
+
+let looked = 0;
+
+function look() {
+	const shown = call();
+	if (!shown || document.hidden || shown.dataset.phase !== "parked") return;
+	looked = performance.now();
+	fetch(`/calls/${shown.dataset.call}/seen`, { method: "POST" }).catch(() => {});
+}
+
+// ---- drafts: what was typed is never lost
 
 const draftKey = (shown) => `holdpoint-draft-${shown.dataset.call}`;
+const editKey = (shown) => `holdpoint-edit-${shown.dataset.call}`;
 
 function keepDraft(event) {
-	if (event.target.id === "reason" && call()) sessionStorage.setItem(draftKey(call()), event.target.value);
+	if (!call()) return;
+	if (event.target.id === "reason") sessionStorage.setItem(draftKey(call()), event.target.value);
+	if (event.target.form?.id === "edit") sessionStorage.setItem(editKey(call()), JSON.stringify([...new FormData(event.target.form)]));
+}
+
+// restoreEdit fills an editor that was just opened with what was typed into it before.
+function restoreEdit() {
+	const form = find("#edit");
+	const kept = form && sessionStorage.getItem(editKey(call()));
+	if (!kept || find("#problems")) return;
+	const values = new Map(JSON.parse(kept));
+	for (const field of form.elements) {
+		if (field.type === "hidden" || !field.name) continue;
+		if (field.type === "checkbox") field.checked = values.has(field.name);
+		else if (values.has(field.name)) field.value = values.get(field.name);
+	}
 }
 
 function restoreDraft() {
@@ -163,7 +192,7 @@ const keysOn = () => localStorage.getItem("holdpoint-keys") !== "off";
 
 function escape(event) {
 	if (typing(event.target)) event.target.blur();
-	else if (call()?.dataset.step === "confirm") act("back");
+	else if (call()?.hasAttribute("data-hold")) find("#call [data-act=back]") ? act("back") : load(call().dataset.url);
 	else if (!queue() && call()) location.assign("/");
 }
 
@@ -177,9 +206,38 @@ const keys = {
 		event.preventDefault();
 		reason.focus();
 	},
+	e: () => act("edit"),
+	h: () => act("extend"),
+	c: () => find("#call [data-act=conversation]")?.click(),
 	n: () => find("#fresh:not([hidden])")?.click(),
+	p: pause,
+	"/": (event) => {
+		const field = find("[type=search]");
+		event.preventDefault();
+		if (field) field.focus();
+		else location.assign("/calls#search");
+	},
+	g: () => { going = performance.now(); },
 	"?": () => find("#keys")?.showModal(),
 };
+
+// g and then a letter goes to a page.
+const places = { q: "/", c: "/conversations", l: "/calls", s: "/skills" };
+let going = -Infinity;
+
+function go(event) {
+	const place = performance.now() - going < 1500 && places[event.key];
+	going = -Infinity;
+	if (place) location.assign(place);
+	return place;
+}
+
+function pause() {
+	if (!queue()) return;
+	const paused = page.toggleAttribute("data-paused");
+	announce(paused ? "The list stands still. Press p to go on." : "The list is live again.");
+	if (!paused) refresh();
+}
 
 function onKey(event) {
 	if (event.defaultPrevented || event.isComposing || find("dialog[open]")) return;
@@ -191,7 +249,7 @@ function onKey(event) {
 	}
 	if (!keysOn() || typing(event.target) || event.ctrlKey || event.metaKey || event.altKey) return;
 	if (event.repeat && event.key !== "j" && event.key !== "k") return;
-	keys[event.key]?.(event);
+	if (!go(event)) keys[event.key]?.(event);
 }
 
 // ---- wiring
@@ -226,6 +284,7 @@ function afterChange() {
 	countDown(refresh);
 	localTimes();
 	restoreDraft();
+	restoreEdit();
 	watchOutcome();
 }
 
@@ -254,7 +313,10 @@ for (const box of findAll(".keys-on")) {
 
 afterChange();
 if (document.body.hasAttribute("data-signed-in")) {
-	setInterval(() => countDown(refresh), 1000);
+	setInterval(() => {
+		countDown(refresh);
+		if (performance.now() - looked > 10000) look();
+	}, 1000);
 	live(onPulse, () => setStale(true));
 }
 page.setAttribute("data-ready", "");

@@ -86,6 +86,16 @@ type Call struct {
 	Risk      Badge
 	Actions   Actions
 	Facts     []Fact
+
+	Attention
+	Rule            string // why it waits
+	Record          Record
+	Since           *Since // nil: no call like it was approved
+	Like            int    // how many wait that differ in their arguments only, itself among them
+	ConversationURL string // empty: none
+	Editing         *Editing
+	Edited          *Edited       // what an edit would make of it
+	Sent            *hostile.Diff // what a reviewer changed of what was sent; nil: nothing
 }
 
 // Sentence says who wants what.
@@ -141,6 +151,7 @@ type Arguments struct {
 	Bytes    int
 	Full     bool             // nothing is cut
 	Folded   bool             // something is
+	Fixed    bool             // there is no other way to show them
 	URL      string           // of the page as it is
 	WholeURL string           // the same page with nothing cut
 	FoldURL  string           // the same page with long values cut
@@ -165,14 +176,16 @@ type Tool struct {
 
 // Actions are what the reader may do about a call.
 type Actions struct {
-	Kind     ActionKind
-	Why      string // of ActionNone: why there is nothing to do; empty: nothing to say
-	Draft    string // what was typed before
-	Target   *hostile.Field
-	Full     bool   // everything was shown; goes with the decision
-	Format   Format // to come back to
-	Error    string // what is missing in what was sent
-	Question string // of ActionConfirm
+	Kind      ActionKind
+	Why       string // of ActionNone: why there is nothing to do; empty: nothing to say
+	Draft     string // what was typed before
+	Target    *hostile.Field
+	Full      bool   // everything was shown; goes with the decision
+	Format    Format // to come back to
+	Error     string // what is missing in what was sent
+	Question  string // of ActionConfirm
+	Presets   []string
+	MayExtend bool
 }
 
 // ActionKind says which actions are offered.
@@ -185,6 +198,7 @@ const (
 	ActionStep    ActionKind = "step"    // reject, or go on to a second step
 	ActionConfirm ActionKind = "confirm" // the second step
 	ActionShowAll ActionKind = "showall" // reject, or see everything first
+	ActionEdit    ActionKind = "edit"    // the editor
 )
 
 // Fact is a detail with its name.

@@ -142,3 +142,6 @@ func wholeOf(c hostile.Cut) string {
 
 // spaced writes a status of the API as words.
 func spaced(status string) string { return strings.ReplaceAll(status, "_", " ") }
+
+// lastOf is the end of an id, which tells it from others.
+func lastOf(id string) string { return id[max(0, len(id)-6):] }

@@ -1,0 +1,94 @@
+package ui
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/holdpoint/holdpoint/approval"
+	"github.com/holdpoint/holdpoint/internal/identity"
+	"github.com/holdpoint/holdpoint/runtime/call"
+	"github.com/holdpoint/holdpoint/ui/view"
+	"github.com/holdpoint/holdpoint/ui/view/hostile"
+)
+
+const (
+	recordAge  = 30 * 24 * time.Hour
+	likeWindow = 50 // calls side by side
+)
+
+// context adds what a reviewer compares a waiting call with, and what an edit changed.
+func (u *UI) context(ctx context.Context, access identity.Access, s *subject, v *view.Call) error {
+	v.Viewers = s.viewers
+	if s.call.ConversationID != uuid.Nil {
+		v.ConversationURL = "/conversations/" + s.call.ConversationID.String()
+	}
+	if s.call.Submitted != nil {
+		limits := hostile.Folded()
+		limits.Secrets = s.secrets()
+		diff, err := hostile.ReadDiff(s.call.Submitted, s.call.Arguments, limits)
+		if err == nil {
+			v.Sent = &diff
+		}
+	}
+	if s.approval == nil || s.approval.Status != approval.Pending {
+		return nil
+	}
+	record, err := u.cfg.Calls.Record(ctx, s.call.SkillID, s.call.Tool, recordAge)
+	if err != nil {
+		return err
+	}
+	v.Rule, v.Record = ruleWords(s.approval.Rule), view.Record(record)
+	v.Team, v.EscalateTo, v.Escalated = s.approval.Team, s.approval.EscalateTo, s.approval.EscalatedAt
+	v.Actions.MayExtend = s.approval.MayExtend()
+	if v.Alone, err = u.alone(ctx, s); err != nil {
+		return err
+	}
+	if access.Has(identity.Reviewer) {
+		like, err := u.cfg.Calls.Like(ctx, s.approval, likeWindow)
+		if err != nil {
+			return err
+		}
+		v.Like = len(like)
+	}
+	return u.since(ctx, s, v)
+}
+
+func (u *UI) alone(ctx context.Context, s *subject) (bool, error) {
+	someone, err := u.cfg.Calls.Reviewed(ctx, &s.call)
+	return !someone, err
+}
+
+// since says what differs from the last approved call like it.
+func (u *UI) since(ctx context.Context, s *subject, v *view.Call) error {
+	last, err := u.cfg.Calls.LastApproved(ctx, s.approval)
+	if errors.Is(err, approval.ErrNotFound) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	names, err := u.names(ctx, last.Approval.DecidedBy)
+	if err != nil {
+		return err
+	}
+	since := view.Since{
+		URL: callURL(last.Call.ID), Decision: *presentDecision(last.Approval, names), Agent: last.Call.Agent,
+		SameAgent: last.Call.AgentID == s.call.AgentID, SameTool: last.Call.Pin == s.call.Pin,
+	}
+	limits := hostile.Folded()
+	limits.Secrets = s.secrets()
+	if since.Diff, err = hostile.ReadDiff(last.Call.Arguments, s.call.Arguments, limits); err == nil {
+		v.Since = &since
+	}
+	return nil
+}
+
+func sentence(c *call.Call, names map[uuid.UUID]string) view.Sentence {
+	return view.Sentence{
+		Agent: c.Agent, Verb: verb(c.Status), Skill: c.Skill, Tool: c.Tool, Principal: personName(c.PrincipalID, names),
+		AgentID: shortID(c.AgentID), SkillID: shortID(c.SkillID), PrincipalID: shortID(c.PrincipalID),
+	}
+}

@@ -1,0 +1,309 @@
+package ui_test
+
+import (
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/uuid"
+
+	"github.com/holdpoint/holdpoint/approval"
+	"github.com/holdpoint/holdpoint/internal/browsertest"
+	"github.com/holdpoint/holdpoint/internal/identity"
+	"github.com/holdpoint/holdpoint/runtime/call"
+)
+
+func (f *fakeSource) received() []string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Clone(f.sent)
+}
+
+func TestEditInAForm(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	v := w.signedIn("ana", identity.Reviewer)
+	id := w.submit(uuid.Nil, "files__save_csv", `{"filename":"prod.csv","n":9007199254740993}`)
+	form := v.get(callPath(id)).form("decide")
+	editor := v.post(callPath(id)+"/edit", form)
+	if editor.status != http.StatusOK || editor.find("edit-f0").AttrOr("value", "") != "prod.csv" || editor.find("edit-f1").AttrOr("value", "") != "9007199254740993" {
+		t.Fatalf("the editor: %d: %s", editor.status, editor.text())
+	}
+	sent := editor.form("edit-form")
+	sent.Set("sent", "form")
+	sent.Set("f0", "test.csv")
+	sent.Set("f1", "many")
+	if a := v.post(callPath(id)+"/edit", sent); a.status != http.StatusUnprocessableEntity || !strings.Contains(a.find("problems").Text(), "a number") ||
+		a.find("edit-f0").AttrOr("value", "") != "test.csv" {
+		t.Errorf("a bad number: %d: %s", a.status, a.text())
+	}
+	sent.Set("f1", "9007199254740993")
+	preview := v.post(callPath(id)+"/edit", sent)
+	diff := strings.Join(strings.Fields(preview.find("diff").Text()), " ")
+	if preview.status != http.StatusOK || !strings.Contains(diff, `- "filename": "prod.csv"`) || !strings.Contains(diff, `+ "filename": "test.csv"`) {
+		t.Fatalf("the preview: %d: %s", preview.status, preview.text())
+	}
+	if w.approval(id).Status != approval.Pending {
+		t.Fatal("a preview decides")
+	}
+	decision := preview.form("decide")
+	if a := v.post(callPath(id)+"/approve", decision); a.status != http.StatusSeeOther {
+		t.Fatalf("approve as edited: %d: %s", a.status, a.text())
+	}
+	done := w.outcome(id)
+	if got := w.source.received(); done.Status != call.Succeeded || !slices.Equal(got, []string{`{"filename":"test.csv","n":9007199254740993}`}) {
+		t.Errorf("call %s, sent %q", done.Status, got)
+	}
+	if page := v.get(callPath(id)); !strings.Contains(page.find("sent-edited").Text(), "prod.csv") {
+		t.Errorf("the page does not say what the reviewer changed: %s", page.text())
+	}
+}
+
+func TestEditAsJSON(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	v := w.signedIn("ana", identity.Reviewer)
+	id := w.submit(uuid.Nil, "files__save_csv", `{"filename":"a`+"\u202e"+`b.csv","rows":[{"n":1.0}]}`)
+	form := v.get(callPath(id)).form("decide")
+	editor := v.post(callPath(id)+"/edit", form)
+	source := editor.find("edit-json").Text()
+	if want := "{\n  \"filename\": \"a\\u202eb.csv\",\n  \"rows\": [\n    {\n      \"n\": 1.0\n    }\n  ]\n}"; source != want {
+		t.Errorf("the editor has %q, want %q", source, want)
+	}
+	sent := editor.form("edit-form")
+	sent.Set("sent", "json")
+	sent.Set("json", source)
+	if same := v.post(callPath(id)+"/edit", sent); same.find("edited").Length() != 0 || same.find("decide").Length() != 1 {
+		t.Errorf("what nobody edited counts as edited: %s", same.text())
+	}
+	for text, want := range map[string]string{
+		`{"filename":`:                    "ends too early",
+		`{"rows":[]}`:                     "filename",
+		`{"filename":"x","filename":"y"}`: "duplicate",
+	} {
+		sent.Set("json", text)
+		a := v.post(callPath(id)+"/edit", sent)
+		if a.status != http.StatusUnprocessableEntity || !strings.Contains(a.find("problems").Text(), want) || a.find("edit-json").Text() != text {
+			t.Errorf("%s: %d: %s", text, a.status, a.find("problems").Text())
+		}
+	}
+	sent.Set("json", `{"filename":"ab.csv","rows":[{"n":1.0}]}`)
+	preview := v.post(callPath(id)+"/edit", sent)
+	decision := preview.form("decide")
+	tampered := url.Values{}
+	for name, values := range decision {
+		tampered[name] = values
+	}
+	tampered.Set("edited", `{"rows":[]}`)
+	if a := v.post(callPath(id)+"/approve", tampered); a.status != http.StatusUnprocessableEntity || w.approval(id).Status != approval.Pending {
+		t.Errorf("arguments that the tool does not take: %d", a.status)
+	}
+	if a := v.post(callPath(id)+"/approve", decision); a.status != http.StatusSeeOther {
+		t.Fatalf("approve: %d: %s", a.status, a.text())
+	}
+	w.outcome(id)
+	if got := w.source.received(); !slices.Equal(got, []string{`{"filename":"ab.csv","rows":[{"n":1.0}]}`}) {
+		t.Errorf("sent %q", got)
+	}
+}
+
+// An edited destructive call keeps its second step, and what is on the screen there is what is sent.
+func TestEditedDestructiveCall(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	v := w.signedIn("ana", identity.Reviewer)
+	id := w.submit(uuid.Nil, "files__delete_file", `{"path":"/srv/all"}`)
+	sent := v.get(callPath(id)).form("decide")
+	sent.Set("sent", "json")
+	sent.Set("json", `{"path":"/srv/one"}`)
+	preview := v.post(callPath(id)+"/edit", sent)
+	step := v.post(callPath(id)+"/approve", preview.form("decide"))
+	if step.status != http.StatusUnprocessableEntity || step.find("confirm").Length() != 1 || w.approval(id).Status != approval.Pending {
+		t.Fatalf("one step was enough: %d", step.status)
+	}
+	if !strings.Contains(step.find("confirm").Text(), "/srv/one") {
+		t.Errorf("the second step names %s", step.find("confirm").Text())
+	}
+	if a := v.post(callPath(id)+"/approve", step.form("confirm")); a.status != http.StatusSeeOther {
+		t.Fatalf("the second step: %d: %s", a.status, a.text())
+	}
+	w.outcome(id)
+	if got := w.source.received(); !slices.Equal(got, []string{`{"path":"/srv/one"}`}) {
+		t.Errorf("sent %q", got)
+	}
+}
+
+func TestEditComesTooLate(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	v, other := w.signedIn("ana", identity.Reviewer), w.signedIn("ben", identity.Reviewer)
+	id := w.submit(uuid.Nil, "files__save_csv", `{"filename":"a"}`)
+	form := v.get(callPath(id)).form("decide")
+	form.Set("sent", "json")
+	form.Set("json", `{"filename":"mine"}`)
+	preview := v.post(callPath(id)+"/edit", form)
+	other.post(callPath(id)+"/reject", other.get(callPath(id)).form("decide"))
+	late := v.post(callPath(id)+"/approve", preview.form("decide"))
+	if late.status != http.StatusConflict || !strings.Contains(late.text(), "Rejected: ben") || late.find("draft").Text() != `{"filename":"mine"}` {
+		t.Errorf("%d: %s", late.status, late.text())
+	}
+	if late := v.post(callPath(id)+"/edit", form); late.status != http.StatusConflict {
+		t.Errorf("the editor of a decided call: %d", late.status)
+	}
+}
+
+func TestMoreTime(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	v := w.signedIn("ana", identity.Reviewer)
+	id := w.submit(uuid.Nil, "files__save_csv", `{"filename":"a"}`)
+	before := w.approval(id).Deadline
+	for i := range approval.MaxExtensions {
+		a := v.post(callPath(id)+"/extend", url.Values{"reason": {"typed"}})
+		if a.status != http.StatusOK || a.find("reason").Text() != "typed" || (a.find("extend").Length() == 0) != (i == approval.MaxExtensions-1) {
+			t.Errorf("more time, %d: %d: %s", i, a.status, a.text())
+		}
+	}
+	if !w.approval(id).Deadline.After(before) {
+		t.Error("the deadline did not move")
+	}
+	if a := v.post(callPath(id)+"/extend", nil); a.status != http.StatusConflict || !strings.Contains(a.text(), "No more time") {
+		t.Errorf("once more: %d: %s", a.status, a.text())
+	}
+}
+
+func TestUsualReasons(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	v := w.signedIn("ana", identity.Reviewer)
+	for reason, want := range map[string]string{"": "Wrong target.", "use /tmp": "Wrong target. use /tmp"} {
+		id := w.submit(uuid.Nil, "files__save_csv", `{"filename":"`+uuid.NewString()+`"}`)
+		form := v.get(callPath(id)).form("decide")
+		form.Set("preset", "Wrong target")
+		form.Set("reason", reason)
+		v.post(callPath(id)+"/reject", form)
+		if a := w.approval(id); a.Note != want {
+			t.Errorf("rejected with %q, want %q", a.Note, want)
+		}
+	}
+}
+
+func TestWhatACallIsComparedWith(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	v, other := w.signedIn("ana", identity.Reviewer), w.signedIn("ben", identity.Reviewer)
+	first := w.submit(uuid.Nil, "files__save_csv", `{"filename":"jan.csv","rows":[1]}`)
+	if page := v.get(callPath(first)); page.find("since").Length() != 0 || !strings.Contains(page.find("record").Text(), "No call of this tool was decided") {
+		t.Errorf("before any decision: %s", page.text())
+	}
+	v.post(callPath(first)+"/approve", v.get(callPath(first)).form("decide"))
+	w.outcome(first)
+	next := w.submit(uuid.Nil, "files__save_csv", `{"filename":"feb.csv","rows":[1]}`)
+	other.post(callPath(next)+"/seen", nil)
+	page := v.get(callPath(next))
+	if diff := page.find("since").Text(); !strings.Contains(diff, "jan.csv") || !strings.Contains(diff, "feb.csv") || !strings.Contains(diff, "approved by ana") {
+		t.Errorf("since the last one: %s", diff)
+	}
+	if record := page.find("record").Text(); !strings.Contains(record, "1 approved, 0 rejected, 0 expired") {
+		t.Errorf("record: %s", record)
+	}
+	if viewers := page.find("viewers").Text(); !strings.Contains(viewers, "ben") || strings.Contains(viewers, "ana") {
+		t.Errorf("on the screen of %q", viewers)
+	}
+	if row := v.get("/").find("viewers").Text(); !strings.Contains(row, "ben") {
+		t.Errorf("in the list, on the screen of %q", row)
+	}
+	w.submit(uuid.Nil, "files__save_csv", `{"filename":"feb.csv","rows":[1], "x":1}`)
+	if page := v.get(callPath(next)); page.find("like").Length() != 1 {
+		t.Error("the page does not say that another like it waits")
+	}
+}
+
+func TestSideBySide(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	v := w.signedIn("ana", identity.Reviewer)
+	var ids []uuid.UUID
+	for _, name := range []string{"a", "b", "c", "d"} {
+		ids = append(ids, w.submit(uuid.Nil, "files__save_csv", `{"folder":"/srv/shared","filename":"`+name+`"}`))
+	}
+	w.submit(uuid.Nil, "files__delete_file", `{"path":"x"}`)
+	page := v.get(callPath(ids[0]) + "/like")
+	if n := page.find("alike-row").Length(); n != 4 {
+		t.Fatalf("%d side by side: %s", n, page.text())
+	}
+	if row := page.find("alike-row").First().Text(); strings.Contains(row, "/srv/shared") || !strings.Contains(row, "filename") {
+		t.Errorf("a row shows %q, want only what differs", row)
+	}
+	form := page.form("like-form")
+	form["call"] = []string{ids[0].String(), ids[1].String(), ids[2].String(), ids[3].String(), "x"}
+	form.Set("verdict."+ids[0].String(), "approve")
+	form.Set("verdict."+ids[1].String(), "reject")
+	form.Set("verdict."+ids[2].String(), "approve")
+	form.Set("digest."+ids[2].String(), strings.Repeat("0", 64))
+	form.Set("reason", "not that one")
+	done := v.post(callPath(ids[0])+"/like", form)
+	if done.status != http.StatusConflict || !strings.Contains(done.text(), "1 approved, 1 rejected") || !strings.Contains(done.text(), "changed since it was shown") {
+		t.Errorf("%d: %s", done.status, done.text())
+	}
+	for i, want := range []approval.Status{approval.Approved, approval.Rejected, approval.Pending, approval.Pending} {
+		if a := w.approval(ids[i]); a.Status != want || want == approval.Rejected && a.Note != "not that one" {
+			t.Errorf("call %d is %s (%s), want %s", i, a.Status, a.Note, want)
+		}
+	}
+}
+
+// Destructive calls are never approved side by side, whatever is sent.
+func TestDestructiveCallsSideBySide(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	v := w.signedIn("ana", identity.Reviewer)
+	one := w.submit(uuid.Nil, "files__delete_file", `{"path":"a"}`)
+	two := w.submit(uuid.Nil, "files__delete_file", `{"path":"b"}`)
+	page := v.get(callPath(one) + "/like")
+	if page.find("verdict-approve").Length() != 0 || page.find("verdict-reject").Length() != 2 {
+		t.Errorf("offered: %s", page.text())
+	}
+	form := page.form("like-form")
+	form["call"] = []string{one.String(), two.String()}
+	form.Set("verdict."+one.String(), "approve")
+	form.Set("verdict."+two.String(), "reject")
+	if a := v.post(callPath(one)+"/like", form); a.status != http.StatusConflict || !strings.Contains(a.text(), "on its own page only") {
+		t.Errorf("%d: %s", a.status, a.text())
+	}
+	if w.approval(one).Status != approval.Pending || w.approval(two).Status != approval.Rejected {
+		t.Errorf("%s, %s", w.approval(one).Status, w.approval(two).Status)
+	}
+}
+
+func TestEditInTheBrowser(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	id := w.submit(uuid.Nil, "files__save_csv", `{"filename":"prod.csv"}`)
+	p := w.signInWith(browsertest.Options{})
+	p.Go(w.server.URL + callPath(id))
+	p.WaitFor("keys work", `document.documentElement.hasAttribute("data-armed")`)
+	p.Press("e")
+	p.Wait("edit-f0")
+	p.Type("edit-f0", "-test")
+	p.Go(w.server.URL + callPath(id)) // away, and back: what was typed is there again
+	p.WaitFor("keys work", `document.documentElement.hasAttribute("data-armed")`)
+	p.Press("e")
+	p.WaitFor("the draft is back", `document.querySelector("[data-testid=edit-f0]")?.value.includes("-test")`)
+	p.WaitFor("keys work", `document.documentElement.hasAttribute("data-armed")`)
+	p.Click("edit-preview")
+	p.WaitText("diff", "-test")
+	p.WaitFor("keys work", `document.documentElement.hasAttribute("data-armed")`)
+	w.submit(uuid.Nil, "files__save_csv", `{"filename":"another"}`) // renews what is live, not the preview
+	p.WaitText("pending", "2")
+	p.WaitText("diff", "-test")
+	p.Click("approve")
+	p.WaitText("sent-edited", "-test")
+	w.outcome(id)
+	if got := w.source.received(); len(got) != 1 || !strings.Contains(got[0], "-test") {
+		t.Errorf("sent %q", got)
+	}
+	noComplaints(t, p)
+}

@@ -1,0 +1,114 @@
+package ui
+
+import (
+	"context"
+	"errors"
+	"hash/crc32"
+	"strconv"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/holdpoint/holdpoint/approval"
+	"github.com/holdpoint/holdpoint/internal/identity"
+	"github.com/holdpoint/holdpoint/runtime/call"
+	"github.com/holdpoint/holdpoint/runtime/tool"
+)
+
+// subject is a call with everything that is said about it.
+type subject struct {
+	call       call.Call
+	approval   *approval.Approval // nil: it never needed one
+	definition *tool.Definition   // nil: not stored
+	accepted   *tool.Definition   // what was accepted before; nil: the same, or none
+	current    bool               // the server still offers the tool as it was called
+	changed    time.Time          // when the server began to offer the tool as it does now
+	risk       risk
+	names      map[uuid.UUID]string // of people
+	pulse      approval.Pulse
+	viewers    []string // who else has it on the screen
+	selfOK     bool     // people may decide their own calls
+}
+
+func (u *UI) subject(ctx context.Context, access identity.Access, id uuid.UUID) (*subject, error) {
+	s := &subject{selfOK: u.cfg.Calls.AllowSelfApproval}
+	var err error
+	if s.call, err = u.cfg.Calls.Get(ctx, call.Viewer{}, id); err != nil {
+		return nil, err
+	}
+	people := []uuid.UUID{s.call.PrincipalID}
+	if s.call.Resolution != nil {
+		people = append(people, s.call.Resolution.By)
+	}
+	waiting, err := u.cfg.Calls.Approval(ctx, id)
+	switch {
+	case errors.Is(err, approval.ErrNotFound):
+	case err != nil:
+		return nil, err
+	default: // read together, so that they do not contradict each other
+		s.call, s.approval = waiting.Call, &waiting.Approval
+		people = append(people, waiting.Approval.DecidedBy)
+	}
+	if s.names, err = u.names(ctx, people...); err != nil {
+		return nil, err
+	}
+	if s.pulse, err = u.cfg.Calls.Pulse(ctx); err != nil {
+		return nil, err
+	}
+	viewers, err := u.viewers(ctx, access, id)
+	if err != nil {
+		return nil, err
+	}
+	s.viewers = viewers[id]
+	return s, u.describe(ctx, s)
+}
+
+// state differs when what is shown of the call does, but for its countdown.
+func (s *subject) state() string {
+	state := string(s.call.Status)
+	if s.current {
+		state += ".current"
+	}
+	if s.call.Resolution != nil {
+		state += ".resolved"
+	}
+	if len(s.call.Late) > 0 {
+		state += ".late"
+	}
+	if s.call.Status == call.NeedsConnection {
+		state += "." + strconv.FormatUint(uint64(crc32.ChecksumIEEE([]byte(s.call.Message))), 36)
+	}
+	if s.approval != nil && s.approval.Status == approval.Pending {
+		state += "." + strconv.FormatInt(s.approval.Deadline.UnixMilli(), 36)
+		if s.approval.EscalatedAt != nil {
+			state += ".escalated"
+		}
+		sum := crc32.NewIEEE()
+		for _, name := range s.viewers {
+			_, _ = sum.Write([]byte(name + "\x00")) // never fails
+		}
+		state += "." + strconv.FormatUint(uint64(sum.Sum32()), 36)
+	}
+	return state
+}
+
+// describe adds what is known of the call's tool.
+func (u *UI) describe(ctx context.Context, s *subject) error {
+	status, err := u.cfg.Discovery.Status(ctx, s.call.SkillID, s.call.Tool)
+	if err != nil {
+		return err
+	}
+	s.current, s.changed = status.Known && status.Current == s.call.Pin, status.Changed
+	definitions, err := u.cfg.Discovery.Definitions(ctx, []tool.Pin{s.call.Pin, status.Accepted})
+	if err != nil {
+		return err
+	}
+	if d, ok := definitions[s.call.Pin]; ok {
+		s.definition = &d
+	}
+	if d, ok := definitions[status.Accepted]; ok && status.Accepted != s.call.Pin {
+		s.accepted = &d
+	}
+	s.risk, err = u.risk(ctx, &s.call, definitions[s.call.Pin])
+	return err
+}
