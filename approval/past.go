@@ -36,10 +36,12 @@ const likeness = 200
 
 // LastApproved is the last approved call of the same tool, of the same agent where one of the latest was, or ErrNotFound.
 func LastApproved(ctx context.Context, db Querier, a *Approval) (Approval, error) {
-	found, err := collect(ctx, db, `SELECT `+columns+` FROM (
-			SELECT * FROM approvals WHERE skill_id = $1 AND tool = $2 AND decided_at IS NOT NULL AND status = 'approved' AND call_id <> $4
+	found, err := collect(ctx, db, `SELECT `+columns+` FROM approvals WHERE call_id = (
+		SELECT call_id FROM (
+			SELECT call_id, agent_id, decided_at FROM approvals
+			WHERE skill_id = $1 AND tool = $2 AND decided_at IS NOT NULL AND status = 'approved' AND call_id <> $4
 			ORDER BY decided_at DESC LIMIT $5) AS latest
-		ORDER BY agent_id <> $3, decided_at DESC LIMIT 1`, a.SkillID, a.Tool, a.AgentID, a.CallID, likeness)
+		ORDER BY agent_id <> $3, decided_at DESC LIMIT 1)`, a.SkillID, a.Tool, a.AgentID, a.CallID, likeness)
 	if err != nil {
 		return Approval{}, err
 	}

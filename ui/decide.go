@@ -40,7 +40,6 @@ func (u *UI) decide(w http.ResponseWriter, r *http.Request, d call.Decision) {
 		u.notDecided(w, r, err, draftOf(r))
 		return
 	}
-	//nolint:gosec // G710: a path of this server, with an id that was parsed
 	http.Redirect(w, r, formatOf(r).url(callURL(d.CallID)), http.StatusSeeOther)
 }
 

@@ -5,9 +5,8 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/holdpoint/holdpoint/ui/login"
-
 	"github.com/holdpoint/holdpoint/runtime/call"
+	"github.com/holdpoint/holdpoint/ui/login"
 )
 
 // downloadArguments gives the bytes as they are stored, but for secrets: those are revealed first.

@@ -1,6 +1,7 @@
 package ui_test
 
 import (
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -92,11 +93,8 @@ func TestEditAsJSON(t *testing.T) {
 	sent.Set("json", `{"filename":"ab.csv","rows":[{"n":1.0}]}`)
 	preview := v.post(callPath(id)+"/edit", sent)
 	decision := preview.form("decide")
-	tampered := url.Values{}
-	for name, values := range decision {
-		tampered[name] = values
-	}
-	tampered.Set("edited", `{"rows":[]}`)
+	tampered := maps.Clone(decision)
+	tampered["edited"] = []string{`{"rows":[]}`}
 	if a := v.post(callPath(id)+"/approve", tampered); a.status != http.StatusUnprocessableEntity || w.approval(id).Status != approval.Pending {
 		t.Errorf("arguments that the tool does not take: %d", a.status)
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -119,22 +120,10 @@ func apart(documents [][]byte) (common []byte, own [][]byte) {
 		}
 		all[i] = members
 	}
-	shared := func(m member) bool {
-		for _, members := range all {
-			found := false
-			for _, other := range members {
-				found = found || bytes.Equal(m.name, other.name) && bytes.Equal(m.value, other.value)
-			}
-			if !found {
-				return false
-			}
-		}
-		return true
-	}
 	for i, members := range all {
 		var rest, same []member
 		for _, m := range members {
-			if shared(m) {
+			if inAll(m, all) {
 				same = append(same, m)
 			} else {
 				rest = append(rest, m)
@@ -146,6 +135,12 @@ func apart(documents [][]byte) (common []byte, own [][]byte) {
 		}
 	}
 	return common, own
+}
+
+// inAll reports whether every object has a member with the same bytes.
+func inAll(m member, all [][]member) bool {
+	same := func(other member) bool { return bytes.Equal(m.name, other.name) && bytes.Equal(m.value, other.value) }
+	return !slices.ContainsFunc(all, func(members []member) bool { return !slices.ContainsFunc(members, same) })
 }
 
 // member is a member of an object, as it is written.

@@ -40,6 +40,6 @@ func (u *UI) resolve(w http.ResponseWriter, r *http.Request) {
 	case err != nil:
 		u.fail(w, r, err)
 	default:
-		http.Redirect(w, r, callURL(id), http.StatusSeeOther) //nolint:gosec // G710: a path of this server, with an id that was parsed
+		http.Redirect(w, r, callURL(id), http.StatusSeeOther)
 	}
 }

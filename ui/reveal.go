@@ -24,7 +24,7 @@ func (u *UI) reveal(w http.ResponseWriter, r *http.Request) {
 	}
 	hidden := subject.secrets().Count(subject.call.Arguments)
 	if hidden == 0 {
-		http.Redirect(w, r, formatOf(r).url(callURL(id)), http.StatusSeeOther) //nolint:gosec // G710: a path of this server, with an id that was parsed
+		http.Redirect(w, r, formatOf(r).url(callURL(id)), http.StatusSeeOther)
 		return
 	}
 	asText := r.PostFormValue("as") == "text"

@@ -193,7 +193,7 @@ func TestApproveWithOtherArguments(t *testing.T) {
 	}
 	text := w.get("calls/"+id.String(), w.operator)
 	text.want(t, 200)
-	if body := string(text.body); !strings.Contains(body, `"arguments":{"n":9007199254740993,"to":"<\u00e9>"}`) ||
+	if body := text.body; !strings.Contains(body, `"arguments":{"n":9007199254740993,"to":"<\u00e9>"}`) ||
 		!strings.Contains(body, `"submitted_arguments":{"n":1}`) {
 		t.Errorf("call %s", body)
 	}

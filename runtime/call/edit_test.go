@@ -271,20 +271,21 @@ func TestQueueOfTeams(t *testing.T) {
 		ids = append(ids, ticket.ID)
 		w.setStatus(`UPDATE approvals SET team = nullif($2, '') WHERE call_id = $1`, ticket.ID, team)
 	}
-	place := func(f approval.QueueFilter) (order string) {
+	place := func(f approval.QueueFilter) string {
+		var order strings.Builder
 		for {
 			page, next, err := w.calls.Queue(t.Context(), f)
 			check(t, err)
 			for _, one := range page {
-				order += string(rune('0' + slices.Index(ids, one.Call.ID)))
+				order.WriteRune(rune('0' + slices.Index(ids, one.Call.ID)))
 			}
 			if next.CallID == uuid.Nil {
-				return order
+				return order.String()
 			}
 			if f.After, err = approval.ParsePosition(next.String()); err != nil || f.After.CallID != next.CallID {
 				t.Fatalf("position %s: %v", next, err)
 			}
-			order += "|"
+			order.WriteString("|")
 		}
 	}
 	for _, tt := range []struct {
