@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"reflect"
+	"slices"
 
 	"github.com/danielgtaylor/huma/v2"
 )
@@ -12,7 +13,27 @@ import (
 // that nothing is registered for is an error.
 func (a *API) registerAll() error {
 	registered := map[string]bool{}
-	for _, join := range []func() (string, error){
+	for _, join := range slices.Concat(a.workOperations(), a.registryOperations(), a.peopleOperations()) {
+		id, err := join()
+		if err != nil {
+			return err
+		}
+		registered[id] = true
+	}
+	for id := range a.byID {
+		if !registered[id] {
+			return fmt.Errorf("route %s leads nowhere", id)
+		}
+	}
+	return nil
+}
+
+// join adds one operation to the API.
+type join func() (id string, err error)
+
+// workOperations are about what agents do and reviewers decide.
+func (a *API) workOperations() []join {
+	return []join{
 		on(a, "listConversations", a.listConversations),
 		on(a, "getConversation", a.getConversation),
 		on(a, "listCalls", a.listCalls),
@@ -28,6 +49,12 @@ func (a *API) registerAll() error {
 		on(a, "getInsights", a.getInsights),
 		on(a, "listAudit", a.listAudit),
 		on(a, "exportAudit", a.exportAudit),
+	}
+}
+
+// registryOperations are about what operators declare.
+func (a *API) registryOperations() []join {
+	return []join{
 		on(a, "apply", a.apply),
 		on(a, "listAgents", a.listAgents),
 		on(a, "createAgent", a.createAgent),
@@ -48,6 +75,12 @@ func (a *API) registerAll() error {
 		on(a, "updateTool", a.updateTool),
 		on(a, "acceptTool", a.acceptTool),
 		on(a, "refuseTool", a.refuseTool),
+	}
+}
+
+// peopleOperations are about connections, people, and what connects agents with skills.
+func (a *API) peopleOperations() []join {
+	return []join{
 		on(a, "connectSkill", a.connectSkill),
 		on(a, "listConnections", a.listConnections),
 		on(a, "getConnection", a.getConnection),
@@ -65,24 +98,12 @@ func (a *API) registerAll() error {
 		on(a, "listTokens", a.listTokens),
 		on(a, "createToken", a.createToken),
 		on(a, "revokeToken", a.revokeToken),
-	} {
-		id, err := join()
-		if err != nil {
-			return err
-		}
-		registered[id] = true
 	}
-	for id := range a.byID {
-		if !registered[id] {
-			return fmt.Errorf("route %s leads nowhere", id)
-		}
-	}
-	return nil
 }
 
 // on returns what adds one operation to the API: its row in the table of routes, and
 // what it does. An operation without a row is an error.
-func on[I, O any](a *API, id string, handle func(context.Context, *I) (*O, error)) func() (string, error) {
+func on[I, O any](a *API, id string, handle func(context.Context, *I) (*O, error)) join {
 	return func() (string, error) {
 		r, ok := a.byID[id]
 		if !ok {
