@@ -44,7 +44,8 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // fakeSource is a skill server at the seam.
 type fakeSource struct {
 	mu    sync.Mutex
-	tools []string
+	tools []string            // of every skill
+	own   map[string][]string // of a skill that has tools of its own, by its name
 	sent  []string
 	reply func(tool.CallRequest) (tool.Result, error)
 	oauth *oauthclient.Service
@@ -59,11 +60,15 @@ func (f *fakeSource) Ready(ctx context.Context, server tool.Server) (*tool.Conne
 	return nil, err
 }
 
-func (f *fakeSource) List(context.Context, tool.Server) (tool.Listing, error) {
+func (f *fakeSource) List(_ context.Context, server tool.Server) (tool.Listing, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	var l tool.Listing
-	for _, text := range f.tools {
+	tools, ok := f.own[server.Skill]
+	if !ok {
+		tools = f.tools
+	}
+	for _, text := range tools {
 		d, err := tool.ParseDefinition(json.RawMessage(text))
 		if err != nil {
 			return l, &tool.Failure{Kind: tool.ProtocolFailure, Message: err.Error()}
@@ -111,6 +116,7 @@ const (
 // world is a running gate with a dashboard, an agent and two skills on a fake server.
 type world struct {
 	t         *testing.T
+	shift     time.Duration // of its clocks
 	db        *postgres.DB
 	source    *fakeSource
 	discovery *tool.Discovery
@@ -133,26 +139,38 @@ func newWorld(t *testing.T) *world {
 // newWorldWith is a world whose people can sign in with an identity provider.
 func newWorldWith(t *testing.T, idp *providertest.Provider) *world {
 	t.Helper()
+	w := bareWorld(t, idp, 0)
+	w.register()
+	w.startDashboard(slog.New(slog.DiscardHandler), "")
+	return w
+}
+
+// bareWorld is one without agents, skills and dashboard, whose clocks are ahead by shift.
+func bareWorld(t *testing.T, idp *providertest.Provider, shift time.Duration) *world {
+	t.Helper()
 	var issuers []string
 	if idp != nil {
 		issuers = []string{idp.URL}
 	}
-	w := &world{idp: idp, t: t, db: postgrestest.New(t), source: &fakeSource{tools: []string{saveTool, deleteTool, echoTool}}}
+	w := &world{idp: idp, t: t, shift: shift, db: postgrestest.New(t), source: &fakeSource{tools: []string{saveTool, deleteTool, echoTool}}}
 	log := slog.New(slog.DiscardHandler)
+	if shift != 0 {
+		w.exec(`UPDATE clock_offset SET value = $1`, shift)
+	}
 	box, err := secret.Open(secret.Config{File: filepath.Join(t.TempDir(), "key.json")})
 	check(t, err)
 	w.discovery, err = tool.NewDiscovery(tool.DiscoveryConfig{
 		Pool: w.db.Pool(), Sources: map[tool.Transport]tool.Source{tool.HTTP: w.source},
-		Listed: agent.RecordListing, Logger: log, Now: time.Now,
+		Listed: agent.RecordListing, Logger: log, Now: w.now,
 	})
 	check(t, err)
-	w.people, err = identity.New(identity.Config{Pool: w.db.Pool(), Issuers: issuers, Logger: log, Now: time.Now})
+	w.people, err = identity.New(identity.Config{Pool: w.db.Pool(), Issuers: issuers, Logger: log, Now: w.now})
 	check(t, err)
 	// Authorization servers send people to the dashboard's address, so it has to be known first.
 	w.mux = http.NewServeMux()
 	w.server = httptest.NewServer(w.mux)
 	w.oauth, err = oauthclient.New(oauthclient.Config{
-		Pool: w.db.Pool(), Box: box, Identity: w.people, Logger: log, Now: time.Now, PublicURL: w.server.URL,
+		Pool: w.db.Pool(), Box: box, Identity: w.people, Logger: log, Now: w.now, PublicURL: w.server.URL,
 		Target: func(ctx context.Context, key oauthclient.Key) (oauthclient.Target, error) {
 			_, server, err := w.agents.FreshSkill(ctx, key.SkillID)
 			if errors.Is(err, agent.ErrNotFound) {
@@ -167,7 +185,7 @@ func newWorldWith(t *testing.T, idp *providertest.Provider) *world {
 	check(t, err)
 	w.source.oauth = w.oauth
 	w.agents, err = agent.New(agent.Config{
-		Pool: w.db.Pool(), Discovery: w.discovery, Box: box, Logger: log, Now: time.Now, SkillDeleted: w.oauth.Removed,
+		Pool: w.db.Pool(), Discovery: w.discovery, Box: box, Logger: log, Now: w.now, SkillDeleted: w.oauth.Removed,
 	})
 	check(t, err)
 	t.Cleanup(func() {
@@ -177,16 +195,16 @@ func newWorldWith(t *testing.T, idp *providertest.Provider) *world {
 		w.discovery.Close()
 	})
 	w.startCalls(log)
-	w.register()
-	w.startDashboard(log, "")
 	return w
 }
+
+func (w *world) now() time.Time { return time.Now().Add(w.shift) }
 
 func (w *world) startCalls(log *slog.Logger) {
 	w.t.Helper()
 	var err error
 	w.calls, err = call.New(call.Config{
-		Pool: w.db.Pool(), Agents: w.agents, Discovery: w.discovery, Logger: log, Now: time.Now, Instance: uuid.New(),
+		Pool: w.db.Pool(), Agents: w.agents, Discovery: w.discovery, Logger: log, Now: w.now, Instance: uuid.New(),
 	})
 	check(w.t, err)
 	workers := river.NewWorkers()
@@ -258,7 +276,7 @@ func (w *world) startDashboard(log *slog.Logger, publicURL string) {
 	dashboard, err := ui.New(ui.Config{
 		Providers: providers,
 		Calls:     w.calls, Agents: w.agents, Discovery: w.discovery, Identity: w.people, OAuth: w.oauth, Pool: w.db.Pool(),
-		PublicURL: publicURL, Logger: log, Now: time.Now,
+		PublicURL: publicURL, Logger: log, Now: w.now,
 	})
 	check(w.t, err)
 	dashboard.Mount(mux)

@@ -10,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
 )
 
@@ -40,6 +39,7 @@ type Page struct {
 
 	mu       sync.Mutex
 	messages []string
+	requests []string
 }
 
 // New opens an empty page. It is closed when the test ends.
@@ -102,25 +102,7 @@ func (p *Page) start(o Options) {
 	p.t.Helper()
 	late := time.AfterFunc(startLimit, func() { _ = chromedp.Cancel(p.ctx) })
 	defer late.Stop()
-	scheme := "light"
-	if o.Dark {
-		scheme = "dark"
-	}
-	setup := chromedp.Func(func(ctx context.Context, _ *chromedp.Target) error {
-		_, err := chromedp.Call(ctx, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
-			Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}},
-		})
-		if err != nil {
-			return err
-		}
-		_, err = chromedp.Call(ctx, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: o.NoScript})
-		return err
-	})
-	size := chromedp.EmulateViewport(int64(o.Width), int64(o.Height))
-	if o.Touch {
-		size = chromedp.EmulateViewport(int64(o.Width), int64(o.Height), chromedp.EmulateMobile, chromedp.EmulateTouch, chromedp.EmulatePortrait)
-	}
-	p.do("open a browser", setup, size)
+	p.do("open a browser", o.emulation()...)
 	p.listen()
 }
 

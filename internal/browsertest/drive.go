@@ -158,13 +158,7 @@ func Eval[T any](p *Page, expression string) T {
 // Screenshot keeps a picture of the window among the test's artifacts.
 func (p *Page) Screenshot(name string) {
 	p.t.Helper()
-	ctx, cancel := context.WithTimeout(p.ctx, waitLimit)
-	defer cancel()
-	picture, err := chromedp.Run(ctx, chromedp.CaptureScreenshot())
-	if err != nil {
-		p.t.Fatalf("take screenshot %s: %v", name, err)
-	}
-	p.keep(name+".png", picture)
+	p.keep(name+".png", p.Picture())
 }
 
 // keepEvidence leaves behind what a failed test's page looked like.

@@ -1,0 +1,82 @@
+package ui_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/holdpoint/holdpoint/internal/browsertest"
+)
+
+// axe is the program that looks for barriers: what keeps people out who see, hear or move otherwise than its makers.
+func axe(t *testing.T) string {
+	t.Helper()
+	source, err := os.ReadFile(filepath.Join("..", "e2e", "node_modules", "axe-core", "axe.min.js"))
+	if err != nil {
+		t.Fatalf("axe-core is not installed; run `task setup` (npm ci in e2e): %v", err)
+	}
+	return string(source)
+}
+
+// barrier is a rule that a page breaks.
+type barrier struct {
+	Rule  string   `json:"rule"`
+	Help  string   `json:"help"`
+	Where []string `json:"where"`
+}
+
+// barriers runs axe on what the page shows now. Everything that axe knows of WCAG 2.2 AA counts, and its own advice;
+// in another colour scheme only colours can be otherwise.
+func barriers(p *browsertest.Page, onlyColours bool) []barrier {
+	options := `{resultTypes: ["violations"]}`
+	if onlyColours {
+		options = `{resultTypes: ["violations"], runOnly: ["color-contrast", "link-in-text-block"]}`
+	}
+	return browsertest.EvalAsync[[]barrier](p, `axe.run(document, `+options+`).then(found => found.violations.map(v => ({
+		rule: v.id, help: v.help,
+		where: v.nodes.slice(0, 5).map(n => n.target.join(" ") + ": " + (n.any[0] ?? n.all[0] ?? n.none[0])?.message),
+	})))`)
+}
+
+// No page, in none of its states, keeps people out: in light, in dark, on a phone.
+func TestNoBarriers(t *testing.T) {
+	t.Parallel()
+	source := axe(t)
+	full, empty := newHouse(t, 0, asUsual), emptyHouse(t)
+	w := full.walker()
+	for _, s := range full.scenes() {
+		noBarriers(t, w, source, s)
+	}
+	w.move(empty)
+	for _, s := range empty.emptyScenes() {
+		noBarriers(t, w, source, s)
+	}
+	// And it would say so.
+	browsertest.Eval[bool](w.page, `document.querySelector("main").append(document.createElement("button")), true`)
+	if found := barriers(w.page, false); len(found) != 1 || found[0].Rule != "button-name" {
+		t.Errorf("of a button without a name it says %v", found)
+	}
+}
+
+func noBarriers(t *testing.T, w *walker, source string, s scene) {
+	t.Helper()
+	w.become(looks()[0])
+	w.enter(s)
+	browsertest.Eval[bool](w.page, source+"; true")
+	for _, look := range looks() {
+		w.become(look)
+		for _, b := range barriers(w.page, look.options.Dark) {
+			t.Errorf("%s, %s: %s (%s)\n\t%s", s.name, look.name, b.Help, b.Rule, strings.Join(b.Where, "\n\t"))
+		}
+		if wide := browsertest.Eval[float64](w.page, "document.scrollingElement.scrollWidth - innerWidth"); wide > 0 {
+			t.Errorf("%s, %s: the page is %v pixels wider than its window", s.name, look.name, wide)
+		}
+	}
+	complaints := w.page.Complaints()
+	if n := len(complaints) - w.heard; n > 0 && !s.said {
+		t.Errorf("%s: the page complained: %s", s.name, fmt.Sprint(complaints[w.heard:]))
+	}
+	w.heard = len(complaints)
+}

@@ -1,0 +1,266 @@
+package ui_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/holdpoint/holdpoint/internal/audit"
+	"github.com/holdpoint/holdpoint/internal/identity"
+	"github.com/holdpoint/holdpoint/runtime/agent"
+	"github.com/holdpoint/holdpoint/runtime/call"
+	"github.com/holdpoint/holdpoint/runtime/tool"
+)
+
+// words gives what somebody from outside wrote into a field: usual is what stands there in an ordinary house.
+type words func(what, usual string) string
+
+func asUsual(_, usual string) string { return usual }
+
+// house is a world with something of everything: the gate of a small bindery, Alder & Finch, with a call in
+// each state. Tests of all pages, and the pictures in the documentation, are made in it.
+type house struct {
+	*world
+	say     words
+	calls   map[string]uuid.UUID // by state
+	people  map[string]uuid.UUID // by first name, in small letters
+	agents  map[string]*agent.Agent
+	release chan struct{} // ends the call that is under way
+
+	maren      *visitor
+	visitors   map[string]*visitor
+	connection string // path of one
+}
+
+// The people of the house.
+const (
+	maren = "Maren Holt"     // reviewer and operator: whose eyes see the pages
+	jonas = "Jonas Weil"     // reviewer
+	ida   = "Ida Brandt"     // whom agents work for
+	theo  = "Theo Lindqvist" // likewise
+)
+
+// newHouse makes one, its clocks ahead by shift. It takes a second or two: share it within a test.
+func newHouse(t *testing.T, shift time.Duration, say words) *house {
+	t.Helper()
+	h := &house{
+		world: bareWorld(t, nil, shift), say: say, release: make(chan struct{}),
+		visitors: map[string]*visitor{}, calls: map[string]uuid.UUID{}, people: map[string]uuid.UUID{}, agents: map[string]*agent.Agent{},
+	}
+	t.Cleanup(func() { close(h.release) })
+	for _, name := range []string{maren, jonas, ida, theo} {
+		first, _, _ := strings.Cut(strings.ToLower(name), " ")
+		_, _, err := h.world.people.CreateToken(t.Context(), uuid.Nil, name, []identity.Role{identity.Reviewer}, nil)
+		check(t, err)
+		h.people[first] = h.personCalled(name)
+		h.exec(`UPDATE people SET name = $2 WHERE id = $1`, h.people[first], say("person", name))
+	}
+	h.world.people.Invalidate()
+	h.source.own = h.tools()
+	h.source.answer(h.reply)
+	h.settle()
+	h.startDashboard(slog.New(slog.DiscardHandler), "")
+	h.connect()
+	h.past()
+	h.present()
+	return h
+}
+
+// settle registers skills and agents.
+func (h *house) settle() {
+	h.t.Helper()
+	url := func(name string) string { return "http://127.0.0.1:1/" + name }
+	wait, long := agent.Duration(5*time.Minute), agent.Duration(20*time.Minute)
+	skill := func(name string, s agent.SkillSpec) agent.SkillSpec {
+		s.Name, s.Transport, s.URL = name, tool.HTTP, url(name)
+		if s.ApprovalTimeout == nil {
+			s.ApprovalTimeout = &wait
+		}
+		return s
+	}
+	_, err := h.world.agents.Apply(h.t.Context(), audit.System(), agent.Spec{
+		Skills: []agent.SkillSpec{
+			skill("ledger", agent.SkillSpec{Team: "finance", Tools: map[string]agent.ToolSettings{"pay_out": {Risk: agent.RiskHigh}}}),
+			skill("mail", agent.SkillSpec{ApprovalTimeout: &long}),
+			skill("servers", agent.SkillSpec{Team: "platform", EscalateTo: "finance", ApprovalTimeout: &long, Tools: map[string]agent.ToolSettings{"restart_service": {Idempotent: true}}}),
+			skill("files", agent.SkillSpec{}),
+			skill("archive", agent.SkillSpec{}),
+			skill("calendar", agent.SkillSpec{AutoApprove: true}),
+		},
+		Agents: []agent.AgentSpec{
+			{Name: "invoices", Team: "finance", Instructions: h.say("instructions", "You file the invoices that suppliers send."), Skills: assigned("ledger", "mail", "files", "calendar")},
+			{Name: "support", Instructions: h.say("instructions", "You answer customers."), Skills: assigned("mail", "files", "calendar", "archive")},
+			{Name: "site-ops", Team: "platform", Instructions: h.say("instructions", "You look after our servers."), Skills: assigned("servers", "files")},
+		},
+	}, false)
+	check(h.t, err)
+	for _, name := range []string{"invoices", "support", "site-ops"} {
+		h.agents[name], err = h.world.agents.AgentByName(h.t.Context(), name)
+		check(h.t, err)
+	}
+}
+
+func assigned(skills ...string) *[]agent.AssignmentSpec {
+	list := make([]agent.AssignmentSpec, len(skills))
+	for i, name := range skills {
+		list[i].Skill = name
+	}
+	return &list
+}
+
+// connect has Maren connect the drive for all. The customers' file is everybody's own: Theo has not connected it.
+func (h *house) connect() {
+	h.t.Helper()
+	as := newAuthServer(h.t)
+	as.scopes = []string{"drive.read", h.say("scope", "drive.write")}
+	wait := agent.Duration(time.Hour)
+	_, err := h.world.agents.Apply(h.t.Context(), audit.System(), agent.Spec{
+		Skills: []agent.SkillSpec{
+			{Name: "drive", Transport: tool.HTTP, URL: as.url + "/mcp", ApprovalTimeout: &wait},
+			{Name: "customers", Transport: tool.HTTP, URL: as.url + "/mcp", ApprovalTimeout: &wait, Connection: agent.ConnectionPerUser},
+		},
+		Agents: []agent.AgentSpec{{Name: "support", Skills: assigned("mail", "files", "calendar", "archive", "drive", "customers")}},
+	}, false)
+	check(h.t, err)
+	h.maren = h.withToken(maren, identity.Reviewer, identity.Operator)
+	back := as.allowed(h.t, h.maren.begin(h.skill("drive"), nil))
+	h.connection, _, _ = strings.Cut(h.maren.get(back).header.Get("Location"), "?")
+	h.refused(h.skill("customers"), h.people["theo"])
+	h.calls["needs connection"] = h.as("support", "theo", "customers__update", object("customer", "Riverside Books", "phone", "0113 496 0018"))
+}
+
+// withToken is somebody of the house who has signed in with a personal token.
+func (h *house) withToken(name string, roles ...identity.Role) *visitor {
+	h.t.Helper()
+	_, token, err := h.world.people.CreateToken(h.t.Context(), uuid.Nil, name, roles, nil)
+	check(h.t, err)
+	v := h.visitor()
+	if a := v.post("/sign-in", url.Values{"token": {token}}); a.status != http.StatusSeeOther {
+		h.t.Fatalf("sign in as %s: %d %s", name, a.status, a.text())
+	}
+	return v
+}
+
+// as submits a call of an agent, on behalf of somebody or nobody.
+func (h *house) as(agentName, person, exposed, arguments string) uuid.UUID {
+	h.t.Helper()
+	h.agent = h.agents[agentName]
+	return h.submit(h.people[person], exposed, arguments)
+}
+
+// decide says what Jonas says of a call, and waits for its end.
+func (h *house) decide(id uuid.UUID, approve bool, note, arguments string) call.Call {
+	h.t.Helper()
+	waiting, err := h.world.calls.Approval(h.t.Context(), id)
+	check(h.t, err)
+	d := call.Decision{CallID: id, Approve: approve, Digest: waiting.Approval.Digest.String(), Note: note, By: h.people["jonas"]}
+	if arguments != "" {
+		d.Arguments = json.RawMessage(arguments)
+	}
+	_, err = h.world.calls.Decide(h.t.Context(), d)
+	check(h.t, err)
+	return h.outcome(id)
+}
+
+// past are the calls that have ended, oldest first.
+func (h *house) past() {
+	h.t.Helper()
+	payment := func(to, amount, reference string) string {
+		return object("to", h.say("argument", to), "iban", "GB33BUKB20201555555555", "amount", amount, "currency", "GBP", "reference", reference)
+	}
+	h.calls["done"] = h.as("invoices", "ida", "ledger__post_payment", payment("Marlow Print Works", "418.00", "INV-2066"))
+	h.decide(h.calls["done"], true, h.say("note", "Matches the order."), "")
+	h.calls["rejected"] = h.as("invoices", "ida", "ledger__post_payment", payment("Kestrel Paper Ltd", "12845.00", "INV-2070"))
+	h.decide(h.calls["rejected"], false, h.say("reason", "The order says 1,284.50. Ask Kestrel for a corrected invoice."), "")
+	h.calls["edited"] = h.as("support", "theo", "mail__send_message", object("to", "ana@riverside-books.example", "subject", h.say("argument", "Your order 3391"), "body", "It ships on Monday."))
+	h.decide(h.calls["edited"], true, h.say("note", "Tuesday, after the holiday."),
+		object("to", "ana@riverside-books.example", "subject", h.say("argument", "Your order 3391"), "body", "It ships on Tuesday."))
+	for state, arguments := range map[string]string{
+		"tool error": object("filename", "full.csv"), "refused": object("filename", "refused.csv"),
+		"broken": object("filename", "broken.csv"), "not MCP": object("filename", "garbled.csv"), "unknown": object("filename", "unknown.csv"),
+		"resolved": object("filename", "resolved.csv"),
+	} {
+		h.calls[state] = h.as("support", "theo", "files__save_csv", arguments)
+		h.decide(h.calls[state], true, "", "")
+	}
+	for _, state := range []string{"unknown", "resolved"} {
+		h.exec(`UPDATE calls SET status = 'unknown', code = 'outcome_unknown', failure = NULL, effect = 'possible', result = NULL, message = $2, late = $3 WHERE id = $1`,
+			h.calls[state], h.say("message", "the process that sent it stopped"), object("result", h.say("late", "Saved 2 rows")))
+	}
+	_, err := h.world.calls.Resolve(h.t.Context(), h.calls["resolved"], call.Resolution{Outcome: call.ResolvedFailed, Note: h.say("resolution", "There is no such file on the share."), By: h.people["maren"]})
+	check(h.t, err)
+	h.calls["expired"] = h.as("site-ops", "", "servers__restart_service", object("service", "storefront", "host", "web-1"))
+	h.exec(`UPDATE approvals SET deadline = holdpoint_now() - interval '1 minute' WHERE call_id = $1`, h.calls["expired"])
+	check(h.t, h.world.calls.Expire(h.t.Context(), h.calls["expired"]))
+	h.calls["cancelled"] = h.as("support", "theo", "mail__send_message", object("to", "ben@harbour-press.example", "subject", "Samples", "body", "On their way."))
+	_, err = h.world.calls.Cancel(h.t.Context(), call.Viewer{}, h.people["theo"], h.calls["cancelled"])
+	check(h.t, err)
+	h.calls["invalid"] = h.as("support", "theo", "mail__send_message", object("subject", h.say("argument", "No address")))
+	h.calls["denied"] = h.as("support", "theo", "archive__put", object("box", "2019"))
+	_, err = h.world.agents.Apply(h.t.Context(), audit.System(), agent.Spec{Skills: []agent.SkillSpec{
+		{Name: "archive", Transport: tool.HTTP, URL: "http://127.0.0.1:1/archive-2"},
+	}}, false)
+	check(h.t, err)
+	h.decide(h.calls["denied"], true, "", "")
+	h.calls["automatic"] = h.as("support", "theo", "calendar__find_slot", object("with", "Harbour Press", "minutes", 30))
+	h.outcome(h.calls["automatic"])
+	h.calls["executing"] = h.as("site-ops", "", "servers__restart_service", object("service", "search", "host", "web-2"))
+	waiting, err := h.world.calls.Approval(h.t.Context(), h.calls["executing"])
+	check(h.t, err)
+	_, err = h.world.calls.Decide(h.t.Context(), call.Decision{
+		CallID: h.calls["executing"], Approve: true, Digest: waiting.Approval.Digest.String(), By: h.people["jonas"],
+	})
+	check(h.t, err)
+}
+
+// present are the calls that wait.
+func (h *house) present() {
+	h.t.Helper()
+	h.calls["parked"] = h.as("invoices", "ida", "ledger__post_payment", object(
+		"to", h.say("argument", "Kestrel Paper Ltd"), "iban", "GB94BARC10201530093459", "amount", "1284.50", "currency", "GBP", "reference", "INV-2071"))
+	h.calls["destructive"] = h.as("site-ops", "", "servers__delete_volume", object("volume", h.say("argument", "data-old"), "host", "web-2"))
+	h.calls["high risk"] = h.as("invoices", "ida", "ledger__pay_out", object("to", "Finch Holdings", "amount", "9000.00", "currency", "GBP"))
+	h.calls["secret"] = h.as("site-ops", "", "servers__rotate_key", object("service", "storefront", "passphrase", "correct horse battery", "api_token", "tok-93f1"))
+	h.calls["suspicious"] = h.as("support", "theo", "mail__send_message", object(
+		"to", "billing@p\u0430ypal.example", "subject", "Refund\u200b", "body", "See invoice\u202efdp.exe and https://\u0430pple.com/pay"))
+	for exposed, name := range h.exposed("mail") {
+		if name != "send_message" {
+			h.calls["other tool"] = h.as("support", "theo", exposed, object("folder", "Inbox"))
+		}
+	}
+	h.calls["long"] = h.as("support", "theo", "mail__send_message", object("to", "all@alder-finch.example", "subject", "Opening hours", "body",
+		strings.Repeat(h.say("argument", "We are closed on Monday. ")+"\n", 60)))
+	h.source.mu.Lock()
+	h.source.own["calendar"] = []string{h.slotTool(h.say("changed description", "Finds time for a meeting, and mails its agenda to everybody."))}
+	h.source.mu.Unlock()
+	calendar := h.skill("calendar")
+	h.discovery.ListChanged(calendar.ID)
+	h.calls["changed"] = h.as("support", "theo", "calendar__find_slot", object("with", "Riverside Books", "minutes", 45))
+}
+
+func (h *house) skill(name string) *agent.Skill {
+	h.t.Helper()
+	s, err := h.world.agents.SkillByName(h.t.Context(), name)
+	check(h.t, err)
+	return s
+}
+
+// object writes names and values as a JSON object, in their order.
+func object(pairs ...any) string {
+	parts := make([]string, 0, len(pairs)/2)
+	for i := 0; i < len(pairs); i += 2 {
+		value, err := json.Marshal(pairs[i+1])
+		if err != nil {
+			panic(err) // strings and numbers
+		}
+		parts = append(parts, fmt.Sprintf("%q:%s", pairs[i], value))
+	}
+	return "{" + strings.Join(parts, ",") + "}"
+}

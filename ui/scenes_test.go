@@ -1,0 +1,147 @@
+package ui_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/google/uuid"
+
+	"github.com/holdpoint/holdpoint/internal/browsertest"
+	"github.com/holdpoint/holdpoint/internal/identity"
+)
+
+// scene is a page of the house in one of its states.
+type scene struct {
+	name  string // of its picture
+	route string // the pattern that it is a page of; empty: of no route of the table
+	path  string
+	who   string // maren, jonas (no operator), olga (no reviewer) or nobody; empty: maren
+	do    func(p *browsertest.Page)
+	ready string // data-testid of what shows that it is there
+	said  bool   // the browser says something of it: the status is not 200
+}
+
+// scenes are all pages in all their states. One that is missing fails TestEveryPageHasAScene.
+func (h *house) scenes() []scene {
+	at := func(state string) string {
+		id, ok := h.calls[state]
+		if !ok {
+			h.t.Fatalf("the house has no call %q", state)
+		}
+		return callPath(id)
+	}
+	const showCall, showQueue = "GET /calls/{id}", "GET /{$}"
+	list := []scene{
+		{name: "queue", route: showQueue, path: "/", ready: "row"},
+		{name: "queue-call", route: showQueue, path: "/", ready: "row", do: func(p *browsertest.Page) {
+			p.ClickOn("#row-" + h.calls["parked"].String() + " a")
+			p.Wait("decide")
+		}},
+		{name: "call-changed", route: showCall, path: at("changed"), ready: "decide"},
+		{name: "call-confirm", route: showCall, path: at("destructive"), ready: "decide", do: func(p *browsertest.Page) {
+			p.WaitFor("buttons to work", armed)
+			p.Click("approve")
+			p.Wait("confirm")
+		}},
+		{name: "call-revealed", route: showCall, path: at("secret"), ready: "reveal", do: func(p *browsertest.Page) {
+			p.Click("reveal")
+			p.WaitText("secrets", "recorded")
+		}},
+		{name: "call-json", route: showCall, path: at("suspicious") + "?view=json", ready: "decide"},
+		{name: "call-raw", route: showCall, path: at("suspicious") + "?view=raw", ready: "decide"},
+		{name: "call-long-full", route: showCall, path: at("long") + "?full=1", ready: "decide"},
+		{name: "call-for-operator", route: showCall, path: at("parked"), who: "olga", ready: "no-actions"},
+		{name: "call-resolve", route: showCall, path: at("unknown"), ready: "resolve"},
+		{name: "calls", route: "GET /calls", path: "/calls", ready: "log"},
+		{name: "calls-filtered", route: "GET /calls", path: "/calls?status=cancelled", ready: "log"},
+		{name: "calls-none", route: "GET /calls", path: "/calls?status=approved", ready: "log"},
+		{name: "skills", route: "GET /skills", path: "/skills", ready: "skills"},
+		{name: "skill", route: "GET /skills/{id}", path: "/skills/" + h.skill("ledger").ID.String(), ready: "skill"},
+		{name: "skill-connect", route: "GET /skills/{id}", path: "/skills/" + h.skill("customers").ID.String(), ready: "skill"},
+		{name: "skill-leave", route: "GET /skills/{id}", path: "/skills/" + h.skill("customers").ID.String(), ready: "connect", do: func(p *browsertest.Page) {
+			p.Click("connect")
+			p.Wait("continue")
+		}},
+		{name: "connections", route: "GET /connections", path: "/connections", ready: "connections"},
+		{name: "connection", route: "GET /connections/{id}", path: h.connection, ready: "connection"},
+		{name: "connection-disconnect", route: "GET /connections/{id}", path: h.connection, ready: "disconnect", do: func(p *browsertest.Page) {
+			p.Click("disconnect")
+			p.Wait("confirm-disconnect")
+		}},
+		{name: "settings", route: "GET /settings", path: "/settings"},
+		{name: "not-found", route: showCall, path: "/calls/" + uuid.Nil.String(), ready: "message", said: true},
+		{name: "sign-in", path: "/sign-in", who: "nobody", ready: "token"},
+		{name: "sign-in-link", path: h.link("newcomer", identity.Reviewer), who: "nobody", ready: "sign-in-link"},
+		{name: "sign-in-error", path: "/sign-in", who: "nobody", ready: "token", said: true, do: func(p *browsertest.Page) {
+			p.Type("token", "hp_wrong")
+			p.Click("sign-in-token")
+			p.Wait("sign-in-error")
+		}},
+		{name: "keys", route: showQueue, path: "/", ready: "row", do: func(p *browsertest.Page) {
+			p.Press("?")
+			p.Wait("keys")
+		}},
+	}
+	for _, state := range []string{"parked", "destructive", "high risk", "secret", "suspicious", "long", "other tool"} {
+		list = append(list, scene{name: "call-" + strings.ReplaceAll(state, " ", "-"), route: showCall, path: at(state), ready: "decide"})
+	}
+	for _, state := range []string{
+		"done", "rejected", "edited", "tool error", "refused", "broken", "not MCP", "unknown", "resolved", "expired",
+		"cancelled", "invalid", "denied", "automatic", "executing", "needs connection",
+	} {
+		list = append(list, scene{name: "call-" + strings.ReplaceAll(strings.ToLower(state), " ", "-"), route: showCall, path: at(state), who: "jonas", ready: "call"})
+	}
+	return list
+}
+
+// noScene are routes that are no pages.
+func noScene() []string {
+	return []string{"GET /calls/{id}/arguments", "GET /calls/{id}/result", "GET /oauth/callback"}
+}
+
+func TestEveryPageHasAScene(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, 0, asUsual)
+	seen := map[string]bool{}
+	for _, pattern := range noScene() {
+		seen[pattern] = true
+	}
+	names := map[string]bool{}
+	for _, s := range h.scenes() {
+		if names[s.name] {
+			t.Errorf("two scenes are called %s", s.name)
+		}
+		names[s.name], seen[s.route] = true, true
+		a := h.visitorFor(s.who).get(s.path)
+		if a.status != http.StatusOK && !s.said || !strings.HasPrefix(a.header.Get("Content-Type"), "text/html") {
+			t.Errorf("%s: %d %s", s.name, a.status, a.header.Get("Content-Type"))
+		}
+	}
+	for _, route := range h.ui.Routes() {
+		if method, _, _ := strings.Cut(route.Pattern, " "); method == http.MethodGet && !seen[route.Pattern] {
+			t.Errorf("%s: no scene shows it; add one to scenes(), so that it is looked at", route.Pattern)
+		}
+	}
+}
+
+// visitorFor is somebody who looks at a scene.
+func (h *house) visitorFor(who string) *visitor {
+	h.t.Helper()
+	if v, ok := h.visitors[who]; ok {
+		return v
+	}
+	switch who {
+	case "", "maren":
+		h.visitors[who] = h.maren
+	case "jonas":
+		h.visitors[who] = h.withToken(jonas, identity.Reviewer)
+	case "olga":
+		h.visitors[who] = h.withToken("Olga Reyes", identity.Operator)
+	case "nobody":
+		h.visitors[who] = h.visitor()
+	default:
+		h.t.Fatalf("nobody is called %s", who)
+	}
+	return h.visitors[who]
+}
