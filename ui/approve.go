@@ -9,8 +9,8 @@ import (
 )
 
 // approve decides only about what was shown whole, and what is destructive only after its
-// second step. Both are rules of this page; what counts for every way to decide is
-// package call's.
+// second step; calls of tools that an operator marked take somebody who proved a short while ago who they
+// are. These are rules of the dashboard; what counts for every way to decide is package call's.
 func (u *UI) approve(w http.ResponseWriter, r *http.Request) {
 	subject, ok := u.decidable(w, r)
 	if !ok {
@@ -42,6 +42,8 @@ func (u *UI) approve(w http.ResponseWriter, r *http.Request) {
 	case missing.Kind == view.ActionStep && r.PostFormValue("confirmed") == "":
 		how.confirm = true
 		u.answerWithCall(w, r, http.StatusUnprocessableEntity, how)
+	case subject.risk.proof && !u.login.Fresh(r, u.cfg.ProofAge):
+		u.login.Reauthenticate(w, r, callURL(subject.call.ID))
 	default:
 		u.decide(w, r, call.Decision{Approve: true, Arguments: how.edited})
 	}

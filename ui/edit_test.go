@@ -11,8 +11,10 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/holdpoint/holdpoint/approval"
+	"github.com/holdpoint/holdpoint/internal/audit"
 	"github.com/holdpoint/holdpoint/internal/browsertest"
 	"github.com/holdpoint/holdpoint/internal/identity"
+	"github.com/holdpoint/holdpoint/runtime/agent"
 	"github.com/holdpoint/holdpoint/runtime/call"
 )
 
@@ -304,4 +306,36 @@ func TestEditInTheBrowser(t *testing.T) {
 		t.Errorf("sent %q", got)
 	}
 	noComplaints(t, p)
+}
+
+// Whoever signed in long ago proves again who they are before they approve what an operator marked; they may reject at once.
+func TestHighRiskWantsProof(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	skill, err := w.agents.SkillByName(t.Context(), "files")
+	check(t, err)
+	marked := map[string]agent.ToolSettings{"save_csv": {Risk: agent.RiskHigh}}
+	_, err = w.agents.UpdateSkill(t.Context(), audit.System(), skill.ID, agent.SkillPatch{Tools: &marked})
+	check(t, err)
+	v := w.signedIn("ana", identity.Reviewer)
+	fresh := w.submit(uuid.Nil, "files__save_csv", `{"filename":"a"}`)
+	form := v.get(callPath(fresh)).form("decide")
+	form.Set("confirmed", "1")
+	if a := v.post(callPath(fresh)+"/approve", form); a.status != http.StatusSeeOther || w.approval(fresh).Status != approval.Approved {
+		t.Errorf("approved at once: %d, %s", a.status, w.approval(fresh).Status)
+	}
+	w.exec(`UPDATE person_sessions SET authenticated_at = authenticated_at - interval '1 hour'`)
+	id := w.submit(uuid.Nil, "files__save_csv", `{"filename":"b"}`)
+	form = v.get(callPath(id)).form("decide")
+	form.Set("confirmed", "1")
+	a := v.post(callPath(id)+"/approve", form)
+	if to := a.header.Get("Location"); !strings.HasPrefix(to, "/sign-in") || !strings.Contains(to, id.String()) || w.approval(id).Status != approval.Pending {
+		t.Errorf("approved after an hour: %d to %q, %s", a.status, to, w.approval(id).Status)
+	}
+	if a := v.post(callPath(id)+"/approve", form, "HX-Request", "true"); !strings.HasPrefix(a.header.Get("HX-Redirect"), "/sign-in") {
+		t.Errorf("the page is not sent to sign in: %d, %v", a.status, a.header)
+	}
+	if a := v.post(callPath(id)+"/reject", form); a.status != http.StatusSeeOther || w.approval(id).Status != approval.Rejected {
+		t.Errorf("rejected after an hour: %d", a.status)
+	}
 }

@@ -16,6 +16,7 @@ import (
 type risk struct {
 	badge view.Badge
 	twice bool // approving takes a second step
+	proof bool // approving takes somebody who proved a short while ago who they are
 }
 
 func (u *UI) risk(ctx context.Context, c *call.Call, d tool.Definition) (risk, error) {
@@ -25,7 +26,7 @@ func (u *UI) risk(ctx context.Context, c *call.Call, d tool.Definition) (risk, e
 	case err != nil:
 		return risk{}, fmt.Errorf("read risk of call %s: %w", c.ID, err)
 	case skill.Tools[c.Tool].Risk != "":
-		return risk{twice: true, badge: view.Badge{
+		return risk{twice: true, proof: true, badge: view.Badge{
 			Word: "High risk", Icon: "high", Level: view.Danger, Note: "An operator marked this tool.",
 		}}, nil
 	}

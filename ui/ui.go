@@ -25,7 +25,7 @@ import (
 	"github.com/holdpoint/holdpoint/ui/view"
 )
 
-// Config is what a [UI] is made of. All of it is required, but for Providers.
+// Config is what a [UI] is made of. All of it is required, but for Providers and ProofAge.
 type Config struct {
 	Calls     *call.Service
 	Agents    *agent.Service
@@ -35,9 +35,15 @@ type Config struct {
 	Providers []*provider.Provider // of identities; none: people sign in with tokens and links
 	Pool      *pgxpool.Pool        // for the sessions of browsers
 	PublicURL string               // its scheme says which cookie is used
-	Logger    *slog.Logger
-	Now       func() time.Time
+	// ProofAge is for how long somebody who signed in may approve calls of tools that operators marked as of high risk,
+	// before they have to prove again who they are. Zero: [DefaultProofAge].
+	ProofAge time.Duration
+	Logger   *slog.Logger
+	Now      func() time.Time
 }
+
+// DefaultProofAge is [Config.ProofAge] where nothing is said.
+const DefaultProofAge = 15 * time.Minute
 
 // UI is the dashboard.
 type UI struct {
@@ -56,6 +62,9 @@ func New(cfg Config) (*UI, error) {
 	if cfg.Calls == nil || cfg.Agents == nil || cfg.Discovery == nil || cfg.Identity == nil || cfg.OAuth == nil ||
 		cfg.Pool == nil || cfg.Logger == nil || cfg.Now == nil {
 		return nil, errors.New("make dashboard: Calls, Agents, Discovery, Identity, OAuth, Pool, Logger and Now are required")
+	}
+	if cfg.ProofAge == 0 {
+		cfg.ProofAge = DefaultProofAge
 	}
 	publicURL, err := url.Parse(cfg.PublicURL)
 	if err != nil || publicURL.Host == "" {

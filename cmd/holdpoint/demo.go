@@ -54,7 +54,7 @@ the same data.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
 			defer stop()
-			settings.AllowSelfApproval, settings.Stdio = true, true
+			settings.AllowSelfApproval, settings.Stdio, settings.HighRiskMaxAge = true, true, demoLinkTTL
 			if settings.DataDir == "" {
 				dir, err := postgres.DefaultDataDir(e.Getenv)
 				if err != nil {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/holdpoint/holdpoint/cmd/holdpoint/internal/cli"
 	"github.com/holdpoint/holdpoint/internal/postgres"
+	"github.com/holdpoint/holdpoint/ui"
 )
 
 func newServeCmd(e *cli.Env) *cobra.Command {
@@ -55,6 +56,8 @@ directory. Any number of servers run on one database; they need the same encrypt
 	flags.BoolVar(&settings.AllowSelfApproval, "allow-self-approval", false, "let people decide calls made on their own behalf")
 	flags.StringVar(&stdio, "stdio", stdio, `"off" refuses skills that run a command on this server`)
 	flags.BoolVar(&settings.StdioFromDashboard, "stdio-from-dashboard", false, "let operators set commands in the dashboard")
+	flags.DurationVar(&settings.HighRiskMaxAge, "high-risk-max-age", ui.DefaultProofAge,
+		"how long ago somebody may have signed in who approves calls of high risk in the dashboard")
 	flags.IntVar(&settings.MaxConns, "max-conns", postgres.DefaultMaxConns, "connections to the database")
 	flags.StringVar(&settings.EncryptionKeyFile, "encryption-key-file", "", "file of the key for secrets (default secret.keyset.json in the data directory)")
 	settings.Providers.Bind(cmd)

@@ -40,6 +40,7 @@ type serverSettings struct {
 	AllowSelfApproval  bool
 	Stdio              bool
 	StdioFromDashboard bool
+	HighRiskMaxAge     time.Duration // since somebody proved who they are, to approve calls of high risk
 }
 
 const (
@@ -133,7 +134,7 @@ func (s *server) assemble(ctx context.Context, box *secret.Box) error {
 	}
 	dashboard, err := ui.New(ui.Config{
 		Calls: rt.Calls, Agents: rt.Agents, Identity: rt.Identity, OAuth: rt.OAuth, Discovery: rt.Discovery, Pool: s.db.Pool(), Providers: s.vouching,
-		PublicURL: s.settings.PublicURL, Logger: s.log, Now: time.Now,
+		PublicURL: s.settings.PublicURL, Logger: s.log, Now: time.Now, ProofAge: s.settings.HighRiskMaxAge,
 	})
 	if err != nil {
 		return err
