@@ -70,7 +70,7 @@ func (u *UI) presentLike(r *http.Request, access identity.Access, s *subject, wa
 	common, own := apart(documents)
 	limits := hostile.Folded()
 	limits.Secrets = s.secrets()
-	if fields, err := hostile.ReadFields(common, limits); err == nil && len(waiting) > 0 {
+	if fields, err := hostile.ReadFields(common, limits); err == nil && len(waiting) > 1 && len(common) > len("{}") {
 		l.Common = &fields
 	}
 	for i := range waiting {

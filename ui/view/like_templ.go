@@ -123,7 +123,7 @@ func likeForm(l Like) templ.Component {
 			templ_7745c5c3_Var4 = templ.NopComponent
 		}
 		ctx = templ.ClearChildren(ctx)
-		if l.Common != nil && len(l.Rows) > 1 {
+		if l.Common != nil {
 			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 6, "<section class=\"part\" aria-labelledby=\"common-title\"><h2 id=\"common-title\">What all ")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
