@@ -166,7 +166,7 @@ func TestWhoMayDecide(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	operator, ana := w.signedIn("olga", identity.Operator), w.signedIn("ana", identity.Reviewer)
-	people, _, err := w.people.ListPeople(t.Context(), uuid.Nil, 10)
+	people, _, err := w.people.Members(t.Context(), identity.MemberFilter{})
 	check(t, err)
 	var anaID uuid.UUID
 	for _, p := range people {

@@ -291,7 +291,7 @@ func TestLists(t *testing.T) {
 	if !slices.Equal(got, ids) || end != uuid.Nil {
 		t.Errorf("tokens %v, end %v", got, end)
 	}
-	people, next, err := s.ListPeople(t.Context(), uuid.Nil, 0)
+	people, next, err := s.Members(t.Context(), identity.MemberFilter{})
 	if err != nil || len(people) != 3 || people[0].Name != "c" || next != uuid.Nil {
 		t.Errorf("people %v, %v, %v", people, next, err)
 	}

@@ -59,21 +59,6 @@ func pageLength(limit int) int {
 	return min(limit, maxPage)
 }
 
-// ListPeople returns people, newest first, older than before (uuid.Nil: from the newest on),
-// and the cursor of the next page (uuid.Nil: none).
-func (s *Service) ListPeople(ctx context.Context, before uuid.UUID, limit int) ([]Person, uuid.UUID, error) {
-	limit = pageLength(limit)
-	people, err := collectPeople(ctx, s.pool, `SELECT `+personColumns+` FROM people p
-		WHERE $1 = '00000000-0000-0000-0000-000000000000'::uuid OR p.id < $1 ORDER BY p.id DESC LIMIT $2`, before, limit+1)
-	if err != nil {
-		return nil, uuid.Nil, err
-	}
-	if len(people) <= limit {
-		return people, uuid.Nil, nil
-	}
-	return people[:limit], people[limit-1].ID, nil
-}
-
 func collectPeople(ctx context.Context, db querier, sql string, args ...any) ([]Person, error) {
 	rows, err := db.Query(ctx, sql, args...)
 	if err != nil {

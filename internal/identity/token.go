@@ -34,12 +34,40 @@ func (s *Service) CreateToken(ctx context.Context, by uuid.UUID, name string, ro
 		return uuid.Nil, "", fmt.Errorf("create token for %q: %w", name,
 			&InvalidError{"name", "is reserved for the bootstrap token"})
 	}
-	if id, err = uuid.NewV7(); err != nil {
+	return s.createToken(ctx, by, name, roles, agents, func(tx pgx.Tx) (Person, error) {
+		return ensurePerson(ctx, tx, actor(by), name)
+	})
+}
+
+// CreateTokenFor makes a personal token for somebody who is known, likewise. ErrNotFound when nobody has the id.
+func (s *Service) CreateTokenFor(ctx context.Context, by, person uuid.UUID, roles []Role, agents []string) (id uuid.UUID, credential string, err error) {
+	if roles, agents, err = validCredential(roles, agents); err != nil {
+		return uuid.Nil, "", fmt.Errorf("create token for %s: %w", person, err)
+	}
+	return s.createToken(ctx, by, person.String(), roles, agents, func(tx pgx.Tx) (Person, error) {
+		people, err := collectPeople(ctx, tx, `SELECT `+personColumns+` FROM people p WHERE p.id = $1`, person)
+		switch {
+		case err != nil:
+			return Person{}, err
+		case len(people) == 0:
+			return Person{}, ErrNotFound
+		case people[0].Issuer == LocalIssuer && people[0].Subject == Bootstrap:
+			return Person{}, &InvalidError{"person", "is reserved for the bootstrap token"}
+		}
+		return people[0], nil
+	})
+}
+
+func (s *Service) createToken(ctx context.Context, by uuid.UUID, name string, roles []Role, agents []string,
+	find func(tx pgx.Tx) (Person, error),
+) (uuid.UUID, string, error) {
+	id, err := uuid.NewV7()
+	if err != nil {
 		return uuid.Nil, "", fmt.Errorf("create token for %s: %w", name, err)
 	}
 	c := secret.NewCredential(secret.PersonalToken)
 	err = postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {
-		person, err := ensurePerson(ctx, tx, actor(by), name)
+		person, err := find(tx)
 		if err != nil {
 			return err
 		}
@@ -94,6 +122,20 @@ func (s *Service) RevokeToken(ctx context.Context, by, id uuid.UUID) error {
 	return nil
 }
 
+// TokensOf returns the valid personal tokens of a person, newest first.
+func (s *Service) TokensOf(ctx context.Context, person uuid.UUID) ([]Token, error) {
+	rows, err := s.pool.Query(ctx, `SELECT `+tokenColumns+` FROM person_tokens t JOIN people p ON p.id = t.person_id
+		WHERE t.person_id = $1 AND t.revoked_at IS NULL ORDER BY t.id DESC`, person)
+	if err != nil {
+		return nil, fmt.Errorf("list tokens of %s: %w", person, err)
+	}
+	tokens, err := pgx.CollectRows(rows, scanToken)
+	if err != nil {
+		return nil, fmt.Errorf("list tokens of %s: %w", person, err)
+	}
+	return tokens, nil
+}
+
 // Tokens returns personal tokens, newest first, older than before (uuid.Nil: from the newest on),
 // and the cursor of the next page (uuid.Nil: none). Revoked ones are among them.
 func (s *Service) Tokens(ctx context.Context, before uuid.UUID, limit int) ([]Token, uuid.UUID, error) {
@@ -120,6 +162,11 @@ func validGrant(name string, roles []Role, agents []string) ([]Role, []string, e
 	if err := validName(name); err != nil {
 		return nil, nil, err
 	}
+	return validCredential(roles, agents)
+}
+
+// validCredential checks the same of a person who is known.
+func validCredential(roles []Role, agents []string) ([]Role, []string, error) {
 	if len(roles) == 0 {
 		return nil, nil, &InvalidError{"roles", "must name reviewer, operator or both"}
 	}

@@ -59,8 +59,15 @@ var may = map[string]string{
 	"POST /api/v1/connections/{id}/disconnect": "or",
 	"POST /api/v1/skills/{name}/connect":       "or", // their own account; a shared one is for operators
 	"GET /api/v1/people":                       "o",
+	"GET /api/v1/people/{id}":                  "o",
+	"PATCH /api/v1/people/{id}":                "o",
+	"GET /api/v1/people/{id}/sessions":         "o",
+	"POST /api/v1/people/{id}/sign-out":        "o",
 	"POST /api/v1/people/{id}/link":            "o",
-	"DELETE /api/v1/people/{id}/link":          "o",
+
+	"DELETE /api/v1/people/{id}/sessions/{session}": "o",
+
+	"DELETE /api/v1/people/{id}/link": "o",
 
 	"GET /api/v1/webhooks":              "o",
 	"POST /api/v1/webhooks":             "o",
@@ -108,7 +115,7 @@ func TestWhoMayWhat(t *testing.T) {
 			}
 			method, path, _ := strings.Cut(operation, " ")
 			path = strings.NewReplacer("{id}", uuid.NewString(), "{name}", "nobody", "{tool}", "nothing",
-				"{agent}", "nobody", "{skill}", "nothing").Replace(path)
+				"{session}", uuid.NewString(), "{agent}", "nobody", "{skill}", "nothing").Replace(path)
 			body := ""
 			if method == http.MethodPost || method == http.MethodPatch {
 				body = `{}`

@@ -18,6 +18,15 @@ type Person struct {
 	Email     *string   `json:"email"`
 	Link      *Link     `json:"link" doc:"Whom an operator declared them to be the same as; null: nobody."`
 	CreatedAt time.Time `json:"created_at"`
+
+	ClaimedRoles []identity.Role `json:"claimed_roles" nullable:"false" doc:"By the groups of their last sign-in with an identity provider."`
+	GrantedRoles []identity.Role `json:"granted_roles" nullable:"false" doc:"By an operator. A personal token has its own roles."`
+	ClaimedTeams []string        `json:"claimed_teams" nullable:"false"`
+	GrantedTeams []string        `json:"granted_teams" nullable:"false"`
+	SignedInAt   *time.Time      `json:"signed_in_at"`
+	BlockedAt    *time.Time      `json:"blocked_at" doc:"Set: none of their credentials is valid."`
+	Sessions     int             `json:"sessions" doc:"Browsers that they are signed in with."`
+	Tokens       int             `json:"tokens" doc:"Personal tokens that are valid."`
 }
 
 // Link says that a person is the same as another, whose connections to skills they use.
@@ -29,10 +38,10 @@ type Link struct {
 }
 
 // personViews adds links and names to people.
-func (a *API) personViews(ctx context.Context, people []identity.Person) (func(identity.Person) Person, error) {
+func (a *API) personViews(ctx context.Context, people []identity.Member) (func(identity.Member) Person, error) {
 	ids := make([]uuid.UUID, len(people))
-	for i, p := range people {
-		ids[i] = p.ID
+	for i := range people {
+		ids[i] = people[i].ID
 	}
 	links, err := a.identity.Links(ctx, ids)
 	if err != nil {
@@ -46,9 +55,12 @@ func (a *API) personViews(ctx context.Context, people []identity.Person) (func(i
 	if err != nil {
 		return nil, err
 	}
-	return func(p identity.Person) Person {
+	return func(p identity.Member) Person {
 		view := Person{
 			ID: p.ID, Name: p.Name, Issuer: p.Issuer, Subject: p.Subject, Email: orNull(p.Email), CreatedAt: p.CreatedAt.UTC(),
+			ClaimedRoles: orEmpty(p.ClaimedRoles), GrantedRoles: orEmpty(p.GrantedRoles),
+			ClaimedTeams: orEmpty(p.ClaimedTeams), GrantedTeams: orEmpty(p.GrantedTeams),
+			SignedInAt: utcOrNull(p.SignedInAt), BlockedAt: utcOrNull(p.BlockedAt), Sessions: p.Sessions, Tokens: p.Tokens,
 		}
 		if link, ok := links[p.ID]; ok {
 			view.Link = &Link{
@@ -59,12 +71,30 @@ func (a *API) personViews(ctx context.Context, people []identity.Person) (func(i
 	}, nil
 }
 
-func (a *API) listPeople(ctx context.Context, input *Page) (*listOutput[Person], error) {
-	before, err := input.idCursor()
+// personView is one person.
+func (a *API) personView(ctx context.Context, member identity.Member) (*bodyOutput[Person], error) {
+	view, err := a.personViews(ctx, []identity.Member{member})
 	if err != nil {
 		return nil, err
 	}
-	found, next, err := a.identity.ListPeople(ctx, before, input.Limit)
+	return output(view(member)), nil
+}
+
+type listPeopleInput struct {
+	Page
+
+	Text string `query:"text" maxLength:"200" doc:"Only people with this in their name, e-mail or subject."`
+}
+
+func (a *API) listPeople(ctx context.Context, input *listPeopleInput) (*listOutput[Person], error) {
+	before, err := input.idCursor()
+	if err == nil {
+		err = storable("query.text", input.Text)
+	}
+	if err != nil {
+		return nil, err
+	}
+	found, next, err := a.identity.Members(ctx, identity.MemberFilter{Text: input.Text, Before: before, Limit: input.Limit})
 	if err != nil {
 		return nil, err
 	}
@@ -95,8 +125,7 @@ func (a *API) linkPerson(ctx context.Context, input *linkPersonInput) (*bodyOutp
 	if err != nil {
 		return nil, err
 	}
-	person, ok := people[id]
-	if !ok {
+	if _, ok := people[id]; !ok {
 		return nil, notFound("person", input.ID)
 	}
 	if _, ok := people[same]; !ok {
@@ -105,11 +134,11 @@ func (a *API) linkPerson(ctx context.Context, input *linkPersonInput) (*bodyOutp
 	if err := a.identity.Link(ctx, callerOf(ctx).actor(), id, same); err != nil {
 		return nil, named(err, "person", input.ID)
 	}
-	view, err := a.personViews(ctx, []identity.Person{person})
+	member, err := a.identity.Member(ctx, id)
 	if err != nil {
 		return nil, err
 	}
-	return output(view(person)), nil
+	return a.personView(ctx, member)
 }
 
 func (a *API) unlinkPerson(ctx context.Context, input *ByID) (*none, error) {

@@ -139,6 +139,11 @@ func connectionRoutes() []route {
 		to("connectSkill", "POST skills/{name}/connect", "Begin to connect a skill, in the browser of whoever asks", own),
 
 		to("listPeople", "GET people", "People, newest first", operators()),
+		to("getPerson", "GET people/{id}", "A person, with what they may do and by what", operators()),
+		to("updatePerson", "PATCH people/{id}", "Change the roles and teams that operators give a person, or block them", operators()),
+		to("listSessions", "GET people/{id}/sessions", "Browsers that a person is signed in with, newest first", operators()),
+		to("endSession", "DELETE people/{id}/sessions/{session}", "End a session of a person, at once", operators()),
+		to("signOutPerson", "POST people/{id}/sign-out", "End all sessions of a person, at once", operators()),
 		to("linkPerson", "POST people/{id}/link", "Declare a person to be the same as another, whose connections they use", operators()),
 		to("unlinkPerson", "DELETE people/{id}/link", "Take a link back", operators()),
 	}

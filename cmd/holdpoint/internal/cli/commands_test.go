@@ -171,6 +171,7 @@ func TestHelp(t *testing.T) {
 		"skill show", "skill delete", "skill set", "skill health", "skill accept", "skill refuse", "skill probe", "token create", "token list", "token revoke", "tools", "call", "approvals list",
 		"approvals show", "approvals approve", "approvals reject", "calls list", "calls show", "calls cancel", "calls resolve",
 		"connections list", "connections connect", "connections disconnect", "people list", "people link", "people unlink",
+		"people show", "people grant", "people block", "people unblock", "people sessions", "people end-session", "people sign-out",
 		"insights", "migrate", "doctor", "version",
 	} {
 		got := run(t, nil, "", append(strings.Fields(command), "--help")...).want(t, 0)

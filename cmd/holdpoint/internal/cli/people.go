@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -9,7 +11,9 @@ import (
 )
 
 func newPeopleCmd(e *Env) *cobra.Command {
-	return group("people", "People, and who is the same as whom", newPeopleListCmd(e), newPeopleLinkCmd(e), newPeopleUnlinkCmd(e))
+	return group("people", "People: their roles, teams and sessions, and who is the same as whom",
+		newPeopleListCmd(e), newPeopleShowCmd(e), newPeopleGrantCmd(e), newPeopleBlockCmd(e), newPeopleUnblockCmd(e),
+		newPeopleSessionsCmd(e), newPeopleEndSessionCmd(e), newPeopleSignOutCmd(e), newPeopleLinkCmd(e), newPeopleUnlinkCmd(e))
 }
 
 type personRow struct {
@@ -22,6 +26,22 @@ type personRow struct {
 		SameAs personName `json:"same_as"`
 	} `json:"link"`
 	CreatedAt time.Time `json:"created_at"`
+
+	ClaimedRoles []string   `json:"claimed_roles"`
+	GrantedRoles []string   `json:"granted_roles"`
+	ClaimedTeams []string   `json:"claimed_teams"`
+	GrantedTeams []string   `json:"granted_teams"`
+	SignedInAt   *time.Time `json:"signed_in_at"`
+	BlockedAt    *time.Time `json:"blocked_at"`
+	Sessions     int        `json:"sessions"`
+	Tokens       int        `json:"tokens"`
+}
+
+// both are what was claimed and what was granted, without saying anything twice.
+func both(claimed, granted []string) string {
+	all := slices.Concat(claimed, granted)
+	slices.Sort(all)
+	return strings.Join(slices.Compact(all), ", ")
 }
 
 // same is whom the person is the same as.
@@ -34,19 +54,29 @@ func (p *personRow) same() string {
 
 func newPeopleListCmd(e *Env) *cobra.Command {
 	var p page
+	var search string
 	cmd := &cobra.Command{
-		Use: "list", Short: "List people, newest first", Example: "  holdpoint people list", Args: usage(cobra.NoArgs),
+		Use: "list", Short: "List people, newest first", Example: "  holdpoint people list --text vera", Args: usage(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			text, err := e.get(cmd.Context(), "people", p.query())
+			query := p.query()
+			if search != "" {
+				query.Set("text", search)
+			}
+			text, err := e.get(cmd.Context(), "people", query)
 			if err != nil {
 				return err
 			}
-			return printList(e, text, []string{"ID", "NAME", "ISSUER", "SUBJECT", "EMAIL", "SAME AS", "CREATED"}, func(p personRow) []string {
-				return []string{p.ID, p.Name, p.Issuer, p.Subject, value(p.Email), p.same(), moment(&p.CreatedAt)}
-			})
+			return printList(e, text, []string{"ID", "NAME", "ISSUER", "SUBJECT", "EMAIL", "ROLES", "TEAMS", "SIGNED IN", "BLOCKED", "SAME AS"},
+				func(p personRow) []string {
+					return []string{
+						p.ID, p.Name, p.Issuer, p.Subject, value(p.Email), both(p.ClaimedRoles, p.GrantedRoles), both(p.ClaimedTeams, p.GrantedTeams),
+						moment(p.SignedInAt), moment(p.BlockedAt), p.same(),
+					}
+				})
 		},
 	}
 	p.bind(cmd)
+	cmd.Flags().StringVar(&search, "text", "", "only people with this in their name, e-mail or subject")
 	return cmd
 }
 

@@ -14,7 +14,7 @@ func newTokenCmd(e *Env) *cobra.Command {
 }
 
 func newTokenCreateCmd(e *Env) *cobra.Command {
-	var person string
+	var person, id string
 	var roles, agents []string
 	cmd := &cobra.Command{
 		Use: "create --person NAME --role reviewer|operator", Short: "Make a token for a person and print it, this once",
@@ -27,10 +27,13 @@ calls are theirs, and somebody else decides them.`,
   holdpoint token create --person olga --role operator --role reviewer --agents billing,clerk`,
 		Args: usage(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if person == "" || len(roles) == 0 {
-				return misuse("name a person with --person, and at least one --role")
+			if (person == "") == (id == "") || len(roles) == 0 {
+				return misuse("name a person with --person or --person-id, and at least one --role")
 			}
 			body := map[string]any{"person": person, "roles": roles}
+			if id != "" {
+				body = map[string]any{"person_id": id, "roles": roles}
+			}
 			if len(agents) > 0 {
 				body["agents"] = agents
 			}
@@ -43,6 +46,7 @@ calls are theirs, and somebody else decides them.`,
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&person, "person", "", "name of the person; one who is not known yet is made")
+	flags.StringVar(&id, "person-id", "", "instead: id of a person who is known, as of an identity provider's")
 	flags.StringSliceVar(&roles, "role", nil, "reviewer or operator; may be given twice")
 	flags.StringSliceVar(&agents, "agents", nil, `agents that the person may act as; "*" is every one`)
 	_ = cmd.RegisterFlagCompletionFunc("role", // it fails for a flag that is not defined
