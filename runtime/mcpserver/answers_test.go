@@ -32,6 +32,21 @@ func TestWhatModelsAreTold(t *testing.T) {
 			`"status":"rejected","code":"rejected"`,
 		},
 		{"expired", call.Call{Status: call.Expired, Code: call.CodeExpired}, []string{"Nobody decided", notExecuted}, `"status":"expired","code":"expired"`},
+		{
+			"nobody may decide",
+			call.Call{Status: call.Expired, Code: call.CodeNoReviewer},
+			[]string{"There is nobody who may decide", notExecuted, "appoint a reviewer"},
+			`"status":"expired","code":"no_reviewer"`,
+		},
+		{
+			"edited, and unknown",
+			call.Call{
+				Status: call.Unknown, Code: call.CodeOutcomeUnknown,
+				Arguments: json.RawMessage(`{"to":"b\u202e"}`), Submitted: json.RawMessage(`{"to":"a"}`),
+			},
+			[]string{"with other arguments than yours. Do not repeat it with yours. What was sent: {\"to\":\"b\\u202e\"}\n\nThe outcome", perhaps},
+			`"edited":true`,
+		},
 		{"cancelled", call.Call{Status: call.Cancelled, Code: call.CodeCancelled}, []string{"cancelled", notExecuted}, `"status":"cancelled","code":"cancelled"`},
 		{
 			"denied",
@@ -122,6 +137,25 @@ func TestErrorsPassThrough(t *testing.T) {
 	}
 	if got, want := b.post(callBody("1", "echo", "{}"), "Accept", "text/event-stream").body, `"result":{ "isError" : true,  "content":[] }}`+"\n\n"; !strings.HasSuffix(got, want) {
 		t.Errorf("%s", got)
+	}
+}
+
+// Whoever's call was edited is told before anything else of the result, which keeps its bytes.
+func TestEditedCallsAreTold(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	note := `{"type":"text","text":"A reviewer approved this call with other arguments than yours. Do not repeat it with yours. What was sent: {\"n\":2}"}`
+	for raw, want := range map[string]string{
+		`{"content":[]}`: `{"content":[` + note + `]}`,
+		`{"content": [ {"type":"text","text":"1.0"}],"isError":true}`: `{"content": [` + note + `, {"type":"text","text":"1.0"}],"isError":true}`,
+		`{"structuredContent":{"content":[1]}}`:                       `{"structuredContent":{"content":[1]}}`,
+	} {
+		b.calls.outcome = func(call.Submission) call.Call {
+			return call.Call{Status: call.Succeeded, Result: json.RawMessage(raw), Arguments: json.RawMessage(`{"n":2}`), Submitted: json.RawMessage(`{"n":1}`)}
+		}
+		if got := b.post(callBody("1", "echo", "{}")).body; got != `{"jsonrpc":"2.0","id":1,"result":`+want+`}` {
+			t.Errorf("%s: %s", raw, got)
+		}
 	}
 }
 

@@ -87,6 +87,7 @@ func (f *fakeCalls) Submit(_ context.Context, sub call.Submission) (call.Ticket,
 func (f *fakeCalls) end(c *fakeCall, outcome call.Call) {
 	c.Status, c.Code, c.Failure, c.Effect = outcome.Status, outcome.Code, outcome.Failure, outcome.Effect
 	c.Message, c.Result, c.Resolution = outcome.Message, outcome.Result, outcome.Resolution
+	c.Arguments, c.Submitted = outcome.Arguments, outcome.Submitted
 	close(c.done)
 }
 
