@@ -33,6 +33,7 @@ type house struct {
 	people  map[string]uuid.UUID // by first name, in small letters
 	agents  map[string]*agent.Agent
 	release chan struct{} // ends the call that is under way
+	opened  time.Time     // by the house's clocks: when all of it was there
 
 	maren      *visitor
 	visitors   map[string]*visitor
@@ -54,7 +55,9 @@ func newHouse(t *testing.T, shift time.Duration, say words) *house {
 		world: bareWorld(t, nil, shift), say: say, release: make(chan struct{}),
 		visitors: map[string]*visitor{}, calls: map[string]uuid.UUID{}, people: map[string]uuid.UUID{}, agents: map[string]*agent.Agent{},
 	}
+	h.opened = h.now()
 	t.Cleanup(func() { close(h.release) })
+	h.ago(26 * time.Hour)
 	for _, name := range []string{maren, jonas, ida, theo} {
 		first, _, _ := strings.Cut(strings.ToLower(name), " ")
 		_, _, err := h.world.people.CreateToken(t.Context(), uuid.Nil, name, []identity.Role{identity.Reviewer}, nil)
@@ -70,14 +73,24 @@ func newHouse(t *testing.T, shift time.Duration, say words) *house {
 	h.connect()
 	h.past()
 	h.present()
+	h.ago(0)
+	h.exec(`UPDATE skills SET listed_at = holdpoint_now() - interval '4 minutes'`)
+	h.world.agents.Invalidate()
 	return h
+}
+
+// ago sets the clock of the house back, to when something happened. It stands still for nobody: what is
+// quick happens in the same second in each house.
+func (h *house) ago(d time.Duration) {
+	h.t.Helper()
+	h.exec(`UPDATE clock_offset SET value = $1 - clock_timestamp()`, h.opened.Add(-d))
 }
 
 // settle registers skills and agents.
 func (h *house) settle() {
 	h.t.Helper()
-	url := func(name string) string { return "http://127.0.0.1:1/" + name }
-	wait, long := agent.Duration(5*time.Minute), agent.Duration(20*time.Minute)
+	url := func(name string) string { return "https://tools.alder-finch.example/" + name }
+	wait, long := agent.Duration(30*time.Minute), agent.Duration(time.Hour)
 	skill := func(name string, s agent.SkillSpec) agent.SkillSpec {
 		s.Name, s.Transport, s.URL = name, tool.HTTP, url(name)
 		if s.ApprovalTimeout == nil {
@@ -120,7 +133,7 @@ func (h *house) connect() {
 	h.t.Helper()
 	as := newAuthServer(h.t)
 	as.scopes = []string{"drive.read", h.say("scope", "drive.write")}
-	wait := agent.Duration(time.Hour)
+	wait := agent.Duration(2 * time.Hour)
 	_, err := h.world.agents.Apply(h.t.Context(), audit.System(), agent.Spec{
 		Skills: []agent.SkillSpec{
 			{Name: "drive", Transport: tool.HTTP, URL: as.url + "/mcp", ApprovalTimeout: &wait},
@@ -133,6 +146,7 @@ func (h *house) connect() {
 	back := as.allowed(h.t, h.maren.begin(h.skill("drive"), nil))
 	h.connection, _, _ = strings.Cut(h.maren.get(back).header.Get("Location"), "?")
 	h.refused(h.skill("customers"), h.people["theo"])
+	h.ago(21*time.Minute + 26*time.Second)
 	h.calls["needs connection"] = h.as("support", "theo", "customers__update", object("customer", "Riverside Books", "phone", "0113 496 0018"))
 }
 
@@ -175,20 +189,27 @@ func (h *house) past() {
 	payment := func(to, amount, reference string) string {
 		return object("to", h.say("argument", to), "iban", "GB33BUKB20201555555555", "amount", amount, "currency", "GBP", "reference", reference)
 	}
+	h.ago(25*time.Hour + 12*time.Minute)
 	h.calls["done"] = h.as("invoices", "ida", "ledger__post_payment", payment("Marlow Print Works", "418.00", "INV-2066"))
 	h.decide(h.calls["done"], true, h.say("note", "Matches the order."), "")
+	h.ago(23*time.Hour + 41*time.Minute)
 	h.calls["rejected"] = h.as("invoices", "ida", "ledger__post_payment", payment("Kestrel Paper Ltd", "12845.00", "INV-2070"))
 	h.decide(h.calls["rejected"], false, h.say("reason", "The order says 1,284.50. Ask Kestrel for a corrected invoice."), "")
+	h.ago(22*time.Hour + 4*time.Minute)
 	h.calls["edited"] = h.as("support", "theo", "mail__send_message", object("to", "ana@riverside-books.example", "subject", h.say("argument", "Your order 3391"), "body", "It ships on Monday."))
 	h.decide(h.calls["edited"], true, h.say("note", "Tuesday, after the holiday."),
 		object("to", "ana@riverside-books.example", "subject", h.say("argument", "Your order 3391"), "body", "It ships on Tuesday."))
-	for state, arguments := range map[string]string{
-		"tool error": object("filename", "full.csv"), "refused": object("filename", "refused.csv"),
-		"broken": object("filename", "broken.csv"), "not MCP": object("filename", "garbled.csv"), "unknown": object("filename", "unknown.csv"),
-		"resolved": object("filename", "resolved.csv"),
+	for i, s := range []struct{ state, file string }{
+		{"tool error", "full.csv"},
+		{"refused", "refused.csv"},
+		{"broken", "broken.csv"},
+		{"not MCP", "garbled.csv"},
+		{"unknown", "unknown.csv"},
+		{"resolved", "resolved.csv"},
 	} {
-		h.calls[state] = h.as("support", "theo", "files__save_csv", arguments)
-		h.decide(h.calls[state], true, "", "")
+		h.ago(5*time.Hour - time.Duration(i)*27*time.Minute)
+		h.calls[s.state] = h.as("support", "theo", "files__save_csv", object("filename", s.file))
+		h.decide(h.calls[s.state], true, "", "")
 	}
 	for _, state := range []string{"unknown", "resolved"} {
 		h.exec(`UPDATE calls SET status = 'unknown', code = 'outcome_unknown', failure = NULL, effect = 'possible', result = NULL, message = $2, late = $3 WHERE id = $1`,
@@ -196,21 +217,27 @@ func (h *house) past() {
 	}
 	_, err := h.world.calls.Resolve(h.t.Context(), h.calls["resolved"], call.Resolution{Outcome: call.ResolvedFailed, Note: h.say("resolution", "There is no such file on the share."), By: h.people["maren"]})
 	check(h.t, err)
+	h.ago(2 * time.Hour)
 	h.calls["expired"] = h.as("site-ops", "", "servers__restart_service", object("service", "storefront", "host", "web-1"))
 	h.exec(`UPDATE approvals SET deadline = holdpoint_now() - interval '1 minute' WHERE call_id = $1`, h.calls["expired"])
 	check(h.t, h.world.calls.Expire(h.t.Context(), h.calls["expired"]))
+	h.ago(96 * time.Minute)
 	h.calls["cancelled"] = h.as("support", "theo", "mail__send_message", object("to", "ben@harbour-press.example", "subject", "Samples", "body", "On their way."))
 	_, err = h.world.calls.Cancel(h.t.Context(), call.Viewer{}, h.people["theo"], h.calls["cancelled"])
 	check(h.t, err)
+	h.ago(81 * time.Minute)
 	h.calls["invalid"] = h.as("support", "theo", "mail__send_message", object("subject", h.say("argument", "No address")))
+	h.ago(72 * time.Minute)
 	h.calls["denied"] = h.as("support", "theo", "archive__put", object("box", "2019"))
 	_, err = h.world.agents.Apply(h.t.Context(), audit.System(), agent.Spec{Skills: []agent.SkillSpec{
-		{Name: "archive", Transport: tool.HTTP, URL: "http://127.0.0.1:1/archive-2"},
+		{Name: "archive", Transport: tool.HTTP, URL: "https://tools.alder-finch.example/archive/v2"},
 	}}, false)
 	check(h.t, err)
 	h.decide(h.calls["denied"], true, "", "")
+	h.ago(58 * time.Minute)
 	h.calls["automatic"] = h.as("support", "theo", "calendar__find_slot", object("with", "Harbour Press", "minutes", 30))
 	h.outcome(h.calls["automatic"])
+	h.ago(40 * time.Second)
 	h.calls["executing"] = h.as("site-ops", "", "servers__restart_service", object("service", "search", "host", "web-2"))
 	waiting, err := h.world.calls.Approval(h.t.Context(), h.calls["executing"])
 	check(h.t, err)
@@ -223,11 +250,21 @@ func (h *house) past() {
 // present are the calls that wait.
 func (h *house) present() {
 	h.t.Helper()
+	h.ago(17*time.Minute + 12*time.Second)
 	h.calls["parked"] = h.as("invoices", "ida", "ledger__post_payment", object(
 		"to", h.say("argument", "Kestrel Paper Ltd"), "iban", "GB94BARC10201530093459", "amount", "1284.50", "currency", "GBP", "reference", "INV-2071"))
+	for i, amount := range []string{"310.00", "96.40"} {
+		h.ago(16*time.Minute - time.Duration(i)*73*time.Second)
+		h.as("invoices", "ida", "ledger__post_payment", object(
+			"to", h.say("argument", "Marlow Print Works"), "iban", "GB33BUKB20201555555555", "amount", amount, "currency", "GBP", "reference", fmt.Sprintf("INV-%d", 2072+i)))
+	}
+	h.ago(48*time.Minute + 5*time.Second)
 	h.calls["destructive"] = h.as("site-ops", "", "servers__delete_volume", object("volume", h.say("argument", "data-old"), "host", "web-2"))
+	h.ago(9*time.Minute + 38*time.Second)
 	h.calls["high risk"] = h.as("invoices", "ida", "ledger__pay_out", object("to", "Finch Holdings", "amount", "9000.00", "currency", "GBP"))
+	h.ago(7*time.Minute + 21*time.Second)
 	h.calls["secret"] = h.as("site-ops", "", "servers__rotate_key", object("service", "storefront", "passphrase", "correct horse battery", "api_token", "tok-93f1"))
+	h.ago(52*time.Minute + 13*time.Second)
 	h.calls["suspicious"] = h.as("support", "theo", "mail__send_message", object(
 		"to", "billing@p\u0430ypal.example", "subject", "Refund\u200b", "body", "See invoice\u202efdp.exe and https://\u0430pple.com/pay"))
 	for exposed, name := range h.exposed("mail") {
@@ -235,6 +272,7 @@ func (h *house) present() {
 			h.calls["other tool"] = h.as("support", "theo", exposed, object("folder", "Inbox"))
 		}
 	}
+	h.ago(3*time.Minute + 44*time.Second)
 	h.calls["long"] = h.as("support", "theo", "mail__send_message", object("to", "all@alder-finch.example", "subject", "Opening hours", "body",
 		strings.Repeat(h.say("argument", "We are closed on Monday. ")+"\n", 60)))
 	h.source.mu.Lock()
@@ -242,6 +280,7 @@ func (h *house) present() {
 	h.source.mu.Unlock()
 	calendar := h.skill("calendar")
 	h.discovery.ListChanged(calendar.ID)
+	h.ago(2*time.Minute + 6*time.Second)
 	h.calls["changed"] = h.as("support", "theo", "calendar__find_slot", object("with", "Riverside Books", "minutes", 45))
 }
 

@@ -95,7 +95,7 @@ func warnings(s *subject, arguments view.Arguments) []view.Notice {
 	case approval.RuleHighRisk:
 		add(view.Warn, "High risk.", "An operator marked this tool, so that every call of it is looked at.")
 	case approval.RuleDefinitionChanged:
-		add(view.Danger, "The tool changed.", "Its server describes it differently since "+ago(s.changed, s.pulse.Now)+
+		add(view.Danger, "The tool changed.", "Its server began to describe it differently "+ago(s.changed, s.pulse.Now)+
 			", and no operator accepted that yet. Compare the two descriptions below.")
 	case approval.RuleNewTool:
 		add(view.Warn, "New tool.", "Its server began to offer it after the skill was set up, and no operator accepted it yet.")

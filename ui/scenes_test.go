@@ -44,6 +44,30 @@ func (h *house) scenes() []scene {
 			p.Click("approve")
 			p.Wait("confirm")
 		}},
+		{name: "call-edit", route: showCall, path: at("parked"), ready: "decide", do: openEditor},
+		{name: "call-edit-json", route: showCall, path: at("parked"), ready: "decide", do: func(p *browsertest.Page) {
+			openEditor(p)
+			p.Click("as-json")
+			p.Wait("edit-json")
+		}},
+		{name: "call-edit-preview", route: showCall, path: at("parked"), ready: "decide", do: func(p *browsertest.Page) {
+			openEditor(p)
+			p.ClickOn(".edit-field input.source")
+			p.Press("x")
+			p.Click("edit-preview")
+			p.Wait("edited")
+		}},
+		{name: "call-edit-problems", route: showCall, path: at("parked"), ready: "decide", said: true, do: func(p *browsertest.Page) {
+			openEditor(p)
+			p.Click("as-json")
+			p.Wait("edit-json")
+			p.ClickOn("#edit-json")
+			p.Press(`"`)
+			p.WaitFor("buttons to work", armed)
+			p.Click("edit-preview")
+			p.Wait("problems")
+		}},
+		{name: "calls-like", route: "GET /calls/{id}/like", path: at("parked") + "/like", ready: "alike-row"},
 		{name: "call-revealed", route: showCall, path: at("secret"), ready: "reveal", do: func(p *browsertest.Page) {
 			p.Click("reveal")
 			p.WaitText("secrets", "recorded")
@@ -93,6 +117,13 @@ func (h *house) scenes() []scene {
 		list = append(list, scene{name: "call-" + strings.ReplaceAll(strings.ToLower(state), " ", "-"), route: showCall, path: at(state), who: "jonas", ready: "call"})
 	}
 	return list
+}
+
+func openEditor(p *browsertest.Page) {
+	p.WaitFor("buttons to work", armed)
+	p.Click("edit-open")
+	p.Wait("editor")
+	p.WaitFor("buttons to work", armed)
 }
 
 // noScene are routes that are no pages.

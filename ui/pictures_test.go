@@ -1,0 +1,144 @@
+package ui_test
+
+import (
+	"bytes"
+	"cmp"
+	"flag"
+	"image"
+	"image/color"
+	"image/draw"
+	"image/png"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/holdpoint/holdpoint/internal/browsertest"
+)
+
+// pictures is where TestPictures leaves the pictures of the documentation: `task screenshots`.
+var pictures = flag.String("pictures", "", "make the documentation's pictures in this `directory`")
+
+// pictured are the scenes that the documentation shows; the order is of no account.
+func pictured() []string {
+	return []string{
+		"queue", "queue-call", "queue-empty", "call-parked", "call-destructive", "call-confirm", "call-changed", "call-suspicious", "call-secret",
+		"call-edit", "call-edit-preview", "call-done", "call-unknown", "calls-like", "calls", "skills", "skill", "connections", "connection",
+		"settings", "sign-in", "keys",
+	}
+}
+
+// onADay is when the pictures are taken. Ids and ports differ from run to run and are shown as others; the clocks
+// stand still.
+func onADay() time.Time { return time.Date(2026, time.November, 17, 9, 41, 0, 0, time.UTC) }
+
+// still keeps a page's own clock, and what it hears of changes, from moving.
+const still = `(() => {
+	const moment = Date.now();
+	Date.now = () => moment;
+	window.EventSource = class { addEventListener() {} close() {} };
+})()`
+
+// settledText gives everything that is random the same look in each picture.
+const settledText = `(() => {
+	const known = new Map();
+	const stable = (found, make) => known.get(found) ?? known.set(found, make(known.size + 1)).get(found);
+	for (const time of document.querySelectorAll("time")) {
+		time.textContent = time.textContent.replace(/(\d+):(\d\d):\d\d/, (_, h, m) => h + ":" + m + ":" + String(m * 37 % 60).padStart(2, "0"));
+	}
+	const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+	for (let node; (node = walker.nextNode()); ) {
+		node.data = node.data
+			.replace(/[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}/g, id => stable(id, n => "019a9048-7c52-7e14-b8d1-" + (0x5f2a61c40000 + n * 0x9e37).toString(16)))
+			.replace(/…[0-9a-f]{8}\b/g, id => stable(id, n => "…" + (0x61c40000 + n * 0x9e37).toString(16)))
+			.replace(/^[0-9a-f]{6}$/, id => stable(id, n => (0x61c4 + n * 0x9e37).toString(16).padStart(6, "0")))
+			.replace(/(localhost|127\.0\.0\.1):\d+/g, "drive.alder-finch.example");
+	}
+	document.activeElement?.blur();
+	return true;
+})()`
+
+func TestPictures(t *testing.T) {
+	if *pictures == "" {
+		t.Skip("nothing is tested here: `task screenshots` makes the documentation's pictures")
+	}
+	check(t, os.MkdirAll(*pictures, 0o750))
+	h, empty := newHouse(t, time.Until(onADay()), asUsual), emptyHouse(t)
+	w := h.walker()
+	w.page.Before(still)
+	wanted := map[string]bool{}
+	for _, name := range pictured() {
+		wanted[name] = true
+	}
+	w.picture(h.scenes(), wanted)
+	w.move(empty)
+	w.picture(empty.emptyScenes(), wanted)
+	for name := range wanted {
+		t.Errorf("no scene is called %s", name)
+	}
+}
+
+// picture takes those scenes that are wanted, and ticks them off.
+func (w *walker) picture(scenes []scene, wanted map[string]bool) {
+	t := w.house.t
+	t.Helper()
+	for _, s := range scenes {
+		if !wanted[s.name] {
+			continue
+		}
+		delete(wanted, s.name)
+		for _, look := range looks() {
+			w.page.Become(look.options)
+			if !w.house.opened.IsZero() {
+				w.house.ago(0)
+			}
+			w.enter(s)
+			w.become(look)
+			browsertest.Eval[bool](w.page, settledText)
+			small, err := smaller(w.page.Picture())
+			check(t, err)
+			check(t, os.WriteFile(filepath.Join(*pictures, s.name+"-"+look.name+".png"), small, 0o600))
+			if limit := 120 << 10; len(small) > limit {
+				t.Errorf("%s, %s: %d bytes, at most %d", s.name, look.name, len(small), limit)
+			}
+		}
+	}
+}
+
+// smaller is a picture in its 256 most frequent colours, which is more than an eye finds in a page.
+func smaller(picture []byte) ([]byte, error) {
+	decoded, err := png.Decode(bytes.NewReader(picture))
+	if err != nil {
+		return nil, err
+	}
+	counts := map[color.RGBA]int{}
+	full := image.NewRGBA(decoded.Bounds())
+	draw.Draw(full, full.Bounds(), decoded, decoded.Bounds().Min, draw.Src)
+	for i := 0; i < len(full.Pix); i += 4 {
+		counts[color.RGBA{full.Pix[i], full.Pix[i+1], full.Pix[i+2], full.Pix[i+3]}]++
+	}
+	frequent := slices.SortedFunc(maps.Keys(counts), func(a, b color.RGBA) int {
+		return cmp.Or(cmp.Compare(counts[b], counts[a]), cmp.Compare(a.R, b.R), cmp.Compare(a.G, b.G), cmp.Compare(a.B, b.B))
+	})
+	var palette color.Palette
+	for _, c := range frequent[:min(len(frequent), 256)] {
+		palette = append(palette, c)
+	}
+	few := image.NewPaletted(full.Bounds(), palette)
+	index := map[color.RGBA]uint8{}
+	for i := range few.Pix {
+		c := color.RGBA{full.Pix[4*i], full.Pix[4*i+1], full.Pix[4*i+2], full.Pix[4*i+3]}
+		at, ok := index[c]
+		if !ok {
+			at = uint8(palette.Index(c))
+			index[c] = at
+		}
+		few.Pix[i] = at
+	}
+	var out bytes.Buffer
+	encoder := png.Encoder{CompressionLevel: png.BestCompression}
+	err = encoder.Encode(&out, few)
+	return out.Bytes(), err
+}
