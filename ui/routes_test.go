@@ -40,6 +40,19 @@ var may = map[string]string{
 	"POST /connections/{id}/disconnect": "or",
 	"GET /oauth/callback":               "or",
 
+	"GET /members":                    "o",
+	"POST /members":                   "o",
+	"GET /members/{id}":               "o",
+	"POST /members/{id}/grant":        "o",
+	"POST /members/{id}/block":        "o",
+	"POST /members/{id}/unblock":      "o",
+	"POST /members/{id}/end-session":  "o",
+	"POST /members/{id}/sign-out":     "o",
+	"POST /members/{id}/tokens":       "o",
+	"POST /members/{id}/revoke-token": "o",
+	"POST /members/{id}/link":         "o",
+	"POST /members/{id}/unlink":       "o",
+
 	"GET /settings":        "or",
 	"POST /settings/theme": "or",
 

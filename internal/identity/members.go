@@ -21,16 +21,21 @@ type Member struct {
 
 	ClaimedRoles []Role // by the groups of their last sign-in with an identity provider
 	GrantedRoles []Role // by an operator
-	ClaimedTeams []string
-	GrantedTeams []string
-	SignedInAt   *time.Time
-	BlockedAt    *time.Time // none of their credentials is valid
-	Sessions     int        // that are not over
-	Tokens       int        // that are valid
+	// CredentialRoles are those of valid personal tokens, and of sessions that a link began.
+	CredentialRoles []Role
+	ClaimedTeams    []string
+	GrantedTeams    []string
+	SignedInAt      *time.Time
+	BlockedAt       *time.Time // none of their credentials is valid
+	Sessions        int        // that are not over
+	Tokens          int        // that are valid
 }
 
 // memberColumns read a member; tokens and sessions only as far as they are valid.
 const memberColumns = personColumns + `, p.claimed_roles, p.granted_roles, p.claimed_teams, p.granted_teams, p.signed_in_at, p.blocked_at,
+	ARRAY(SELECT DISTINCT unnest(t.roles) FROM person_tokens t WHERE t.person_id = p.id AND t.revoked_at IS NULL
+		UNION SELECT unnest(s.roles) FROM person_sessions s WHERE s.person_id = p.id AND s.revoked_at IS NULL AND s.expires_at > holdpoint_now()
+		ORDER BY 1),
 	(SELECT count(*) FROM person_sessions s LEFT JOIN person_tokens t ON t.id = s.token_id
 		WHERE s.person_id = p.id AND s.revoked_at IS NULL AND s.expires_at > holdpoint_now() AND t.revoked_at IS NULL),
 	(SELECT count(*) FROM person_tokens t WHERE t.person_id = p.id AND t.revoked_at IS NULL)`
@@ -38,7 +43,7 @@ const memberColumns = personColumns + `, p.claimed_roles, p.granted_roles, p.cla
 func scanMember(row pgx.CollectableRow) (Member, error) {
 	var m Member
 	err := row.Scan(append(m.targets(), &m.ClaimedRoles, &m.GrantedRoles, &m.ClaimedTeams, &m.GrantedTeams, &m.SignedInAt, &m.BlockedAt,
-		&m.Sessions, &m.Tokens)...)
+		&m.CredentialRoles, &m.Sessions, &m.Tokens)...)
 	return m, err
 }
 

@@ -2,6 +2,7 @@ package identity
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -120,6 +121,22 @@ func (s *Service) RevokeToken(ctx context.Context, by, id uuid.UUID) error {
 	}
 	s.Invalidate()
 	return nil
+}
+
+// Token returns one personal token. ErrNotFound when there is none with this id.
+func (s *Service) Token(ctx context.Context, id uuid.UUID) (Token, error) {
+	rows, err := s.pool.Query(ctx, `SELECT `+tokenColumns+` FROM person_tokens t JOIN people p ON p.id = t.person_id WHERE t.id = $1`, id)
+	if err != nil {
+		return Token{}, fmt.Errorf("read token %s: %w", id, err)
+	}
+	token, err := pgx.CollectExactlyOneRow(rows, scanToken)
+	if errors.Is(err, pgx.ErrNoRows) {
+		err = ErrNotFound
+	}
+	if err != nil {
+		return Token{}, fmt.Errorf("read token %s: %w", id, err)
+	}
+	return token, nil
 }
 
 // TokensOf returns the valid personal tokens of a person, newest first.

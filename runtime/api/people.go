@@ -19,14 +19,15 @@ type Person struct {
 	Link      *Link     `json:"link" doc:"Whom an operator declared them to be the same as; null: nobody."`
 	CreatedAt time.Time `json:"created_at"`
 
-	ClaimedRoles []identity.Role `json:"claimed_roles" nullable:"false" doc:"By the groups of their last sign-in with an identity provider."`
-	GrantedRoles []identity.Role `json:"granted_roles" nullable:"false" doc:"By an operator. A personal token has its own roles."`
-	ClaimedTeams []string        `json:"claimed_teams" nullable:"false"`
-	GrantedTeams []string        `json:"granted_teams" nullable:"false"`
-	SignedInAt   *time.Time      `json:"signed_in_at"`
-	BlockedAt    *time.Time      `json:"blocked_at" doc:"Set: none of their credentials is valid."`
-	Sessions     int             `json:"sessions" doc:"Browsers that they are signed in with."`
-	Tokens       int             `json:"tokens" doc:"Personal tokens that are valid."`
+	ClaimedRoles    []identity.Role `json:"claimed_roles" nullable:"false" doc:"By the groups of their last sign-in with an identity provider."`
+	GrantedRoles    []identity.Role `json:"granted_roles" nullable:"false" doc:"By an operator. A personal token has its own roles."`
+	CredentialRoles []identity.Role `json:"credential_roles" nullable:"false" doc:"Of their valid personal tokens and one-time links in use."`
+	ClaimedTeams    []string        `json:"claimed_teams" nullable:"false"`
+	GrantedTeams    []string        `json:"granted_teams" nullable:"false"`
+	SignedInAt      *time.Time      `json:"signed_in_at"`
+	BlockedAt       *time.Time      `json:"blocked_at" doc:"Set: none of their credentials is valid."`
+	Sessions        int             `json:"sessions" doc:"Browsers that they are signed in with."`
+	Tokens          int             `json:"tokens" doc:"Personal tokens that are valid."`
 }
 
 // Link says that a person is the same as another, whose connections to skills they use.
@@ -59,7 +60,8 @@ func (a *API) personViews(ctx context.Context, people []identity.Member) (func(i
 		view := Person{
 			ID: p.ID, Name: p.Name, Issuer: p.Issuer, Subject: p.Subject, Email: orNull(p.Email), CreatedAt: p.CreatedAt.UTC(),
 			ClaimedRoles: orEmpty(p.ClaimedRoles), GrantedRoles: orEmpty(p.GrantedRoles),
-			ClaimedTeams: orEmpty(p.ClaimedTeams), GrantedTeams: orEmpty(p.GrantedTeams),
+			CredentialRoles: orEmpty(p.CredentialRoles),
+			ClaimedTeams:    orEmpty(p.ClaimedTeams), GrantedTeams: orEmpty(p.GrantedTeams),
 			SignedInAt: utcOrNull(p.SignedInAt), BlockedAt: utcOrNull(p.BlockedAt), Sessions: p.Sessions, Tokens: p.Tokens,
 		}
 		if link, ok := links[p.ID]; ok {

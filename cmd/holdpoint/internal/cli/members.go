@@ -25,6 +25,7 @@ func printPerson(e *Env, text json.RawMessage) error {
 	}
 	return e.fields("ID", p.ID, "Name", p.Name, "Issuer", p.Issuer, "Subject", p.Subject, "E-mail", value(p.Email),
 		"Roles by groups", strings.Join(p.ClaimedRoles, ", "), "Roles granted", strings.Join(p.GrantedRoles, ", "),
+		"Roles by tokens and links", strings.Join(p.CredentialRoles, ", "),
 		"Teams by groups", strings.Join(p.ClaimedTeams, ", "), "Teams granted", strings.Join(p.GrantedTeams, ", "),
 		"Signed in", moment(p.SignedInAt), "Blocked", moment(p.BlockedAt), "Sessions", strconv.Itoa(p.Sessions), "Tokens", strconv.Itoa(p.Tokens),
 		"Same as", p.same(), "Created", moment(&p.CreatedAt))

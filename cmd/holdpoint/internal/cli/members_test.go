@@ -6,7 +6,7 @@ import (
 )
 
 const memberText = `{"id":"p1","name":"ve\u202era","issuer":"https://idp.example","subject":"4711","email":null,"link":null,"created_at":"2026-01-02T03:04:05Z",` +
-	`"claimed_roles":["reviewer"],"granted_roles":["operator","reviewer"],"claimed_teams":["payments"],"granted_teams":[],` +
+	`"claimed_roles":["reviewer"],"granted_roles":["operator","reviewer"],"credential_roles":["reviewer"],"claimed_teams":["payments"],"granted_teams":[],` +
 	`"signed_in_at":"2026-01-03T03:04:05Z","blocked_at":null,"sessions":2,"tokens":1}`
 
 func TestMembers(t *testing.T) {
@@ -15,7 +15,7 @@ func TestMembers(t *testing.T) {
 		answer("GET /api/v1/people/p1", memberText).answer("PATCH /api/v1/people/p1", memberText)
 	contains(t, "list", f.run("people", "list", "--text", "4711").want(t, 0).stdout, "p1", "ve<U+202E>ra", "operator, reviewer", "payments", "2026-01-0")
 	contains(t, "requests", strings.Join(f.asked, "\n"), "text=4711")
-	contains(t, "show", f.run("people", "show", "p1").want(t, 0).stdout, "Roles by groups  reviewer", "Roles granted    operator, reviewer", "Sessions         2")
+	contains(t, "show", f.run("people", "show", "p1").want(t, 0).stdout, "Roles by groups            reviewer", "Roles granted              operator, reviewer", "Sessions                   2")
 	for _, tt := range []struct {
 		args []string
 		sent string

@@ -27,14 +27,15 @@ type personRow struct {
 	} `json:"link"`
 	CreatedAt time.Time `json:"created_at"`
 
-	ClaimedRoles []string   `json:"claimed_roles"`
-	GrantedRoles []string   `json:"granted_roles"`
-	ClaimedTeams []string   `json:"claimed_teams"`
-	GrantedTeams []string   `json:"granted_teams"`
-	SignedInAt   *time.Time `json:"signed_in_at"`
-	BlockedAt    *time.Time `json:"blocked_at"`
-	Sessions     int        `json:"sessions"`
-	Tokens       int        `json:"tokens"`
+	ClaimedRoles    []string   `json:"claimed_roles"`
+	GrantedRoles    []string   `json:"granted_roles"`
+	CredentialRoles []string   `json:"credential_roles"`
+	ClaimedTeams    []string   `json:"claimed_teams"`
+	GrantedTeams    []string   `json:"granted_teams"`
+	SignedInAt      *time.Time `json:"signed_in_at"`
+	BlockedAt       *time.Time `json:"blocked_at"`
+	Sessions        int        `json:"sessions"`
+	Tokens          int        `json:"tokens"`
 }
 
 // both are what was claimed and what was granted, without saying anything twice.

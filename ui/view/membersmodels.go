@@ -1,0 +1,85 @@
+package view
+
+import "time"
+
+// Members is a page of people.
+type Members struct {
+	Rows   []MemberRow
+	Text   string // that was searched for
+	Next   string // URL of the next page; empty: none
+	Newest bool   // this is the first page
+	New    NewToken
+}
+
+// MemberRow is a person in the list.
+type MemberRow struct {
+	URL        string
+	State      Badge
+	Name       string
+	Issuer     string
+	Subject    string
+	Roles      string
+	Teams      string
+	Sessions   int
+	Tokens     int
+	SignedInAt *time.Time
+}
+
+// Member is one person, with all that an operator can do about them.
+type Member struct {
+	URL      string
+	Notice   *Notice
+	State    Badge
+	Name     string
+	Self     bool // the reader
+	Facts    []Fact
+	Claimed  []Fact // what the groups of their provider give them
+	Grant    Grant
+	Sessions []Session
+	Tokens   []TokenRow
+	New      NewToken
+	Same     Same
+	Blocked  bool
+	Confirm  bool // the second step of blocking
+}
+
+// Grant is the form of what operators give somebody.
+type Grant struct {
+	Reviewer, Operator bool
+	Teams              string // with commas
+	Error              string
+}
+
+// TokenRow is a personal token, without its secret.
+type TokenRow struct {
+	ID      string
+	Hint    string
+	Roles   string
+	Agents  string
+	Created time.Time
+}
+
+// NewToken is the form that makes a personal token.
+type NewToken struct {
+	Action             string
+	Person             string // typed: a new person's name
+	Named              bool   // it asks for the name
+	Reviewer, Operator bool
+	Agents             string // with commas
+	Error              string
+}
+
+// Same is whom somebody was declared to be the same as.
+type Same struct {
+	Name  string // of the other; empty: nobody
+	URL   string
+	Typed string // an id
+	Error string
+}
+
+// MadeToken is a token that was just made: its secret is shown this once.
+type MadeToken struct {
+	Name   string
+	Secret string
+	URL    string // of the person
+}
