@@ -29,7 +29,7 @@ func memberRoles(m *identity.Member) []identity.Role {
 // rolesOf are all roles of a person; those that only a credential of theirs gives are said to be that.
 func rolesOf(m *identity.Member) string {
 	own := memberRoles(m)
-	text := words(own)
+	text := roleList(own)
 	extra := slices.DeleteFunc(slices.Clone(m.CredentialRoles), func(role identity.Role) bool { return slices.Contains(own, role) })
 	if len(extra) == 0 {
 		return text
@@ -37,7 +37,7 @@ func rolesOf(m *identity.Member) string {
 	if text != "" {
 		text += ", "
 	}
-	return text + words(extra) + " by token or link"
+	return text + roleList(extra) + " by token or link"
 }
 
 func memberState(m *identity.Member) view.Badge {
@@ -50,7 +50,7 @@ func memberState(m *identity.Member) view.Badge {
 	return view.Badge{Word: "Member", Icon: "good", Level: view.Good}
 }
 
-func words(roles []identity.Role) string {
+func roleList(roles []identity.Role) string {
 	list := make([]string, len(roles))
 	for i, role := range roles {
 		list[i] = string(role)
@@ -82,13 +82,13 @@ func presentMember(m *identity.Member, reader identity.Access) view.Member {
 	}
 	if m.Issuer != identity.LocalIssuer {
 		shown.Claimed = []view.Fact{
-			{Name: "Roles", Text: orNone(words(m.ClaimedRoles))}, {Name: "Teams", Text: orNone(strings.Join(m.ClaimedTeams, ", "))},
+			{Name: "Roles", Text: orNothing(roleList(m.ClaimedRoles))}, {Name: "Teams", Text: orNothing(strings.Join(m.ClaimedTeams, ", "))},
 		}
 	}
 	return shown
 }
 
-func orNone(text string) string {
+func orNothing(text string) string {
 	if text == "" {
 		return "none"
 	}
@@ -100,7 +100,7 @@ func presentTokens(tokens []identity.Token) []view.TokenRow {
 	for i := range tokens {
 		t := &tokens[i]
 		rows[i] = view.TokenRow{
-			ID: t.ID.String(), Hint: t.Hint, Roles: words(t.Roles), Agents: orNone(strings.Join(t.Agents, ", ")), Created: t.CreatedAt,
+			ID: t.ID.String(), Hint: t.Hint, Roles: roleList(t.Roles), Agents: orNothing(strings.Join(t.Agents, ", ")), Created: t.CreatedAt,
 		}
 		if slices.Contains(t.Agents, identity.AnyAgent) {
 			rows[i].Agents = "every agent"

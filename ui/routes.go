@@ -27,7 +27,7 @@ type Route struct {
 
 // Routes is the table of everything that signed-in people can ask for. Nothing works that is not in it.
 func (u *UI) Routes() []Route {
-	return slices.Concat(u.reviewRoutes(), u.skillRoutes(), u.connectionRoutes(), u.memberRoutes(), u.settingsRoutes())
+	return slices.Concat(u.reviewRoutes(), u.skillRoutes(), u.connectionRoutes(), u.memberRoutes(), u.settingsRoutes(), u.insightRoutes())
 }
 
 func (u *UI) reviewRoutes() []Route {

@@ -31,6 +31,8 @@ var may = map[string]string{
 	"GET /calls/{id}/like":      "r",
 	"POST /calls/{id}/like":     "r",
 
+	"GET /insights": "or", // what each person decided: operators
+
 	"GET /skills":               "or",
 	"GET /skills/{id}":          "or",
 	"POST /skills/{id}/connect": "or", // their own account; a shared one is for operators

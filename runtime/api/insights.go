@@ -89,22 +89,19 @@ type DeciderFigure struct {
 }
 
 type insightsInput struct {
-	From  time.Time `query:"from" doc:"Calls made since then; widened to a whole hour. By default seven days before to; at most 400 days before it."`
-	To    time.Time `query:"to" doc:"Calls made before then; by default all until now."`
-	Skill string    `query:"skill" doc:"Only calls of the skill of this name, which may have been deleted."`
-	Agent string    `query:"agent" doc:"Only calls of the agent of this name, likewise."`
+	From  string `query:"from" doc:"Calls made then or later: RFC 3339, or a day, or a day and a time in UTC; widened to a whole hour. By default seven days before to; at most 400 days before it."`
+	To    string `query:"to" doc:"Calls made before then; a day counts as a whole. By default until now."`
+	Skill string `query:"skill" doc:"Only calls of the skill of this name or id, also of one that was deleted."`
+	Agent string `query:"agent" doc:"Only calls of the agent of this name or id, likewise."`
 }
 
 func (a *API) getInsights(ctx context.Context, input *insightsInput) (*bodyOutput[Insights], error) {
-	found, err := a.calls.Insights(ctx, call.InsightFilter{From: input.From, To: input.To, Skill: input.Skill, Agent: input.Agent})
-	if wrong, ok := errors.AsType[*call.FilterError](err); ok {
-		return nil, invalid("query."+wrong.Field, "expected %s", wrong.Want)
-	}
+	found, err := a.calls.Insights(ctx, call.InsightQuery{From: input.From, To: input.To, Skill: input.Skill, Agent: input.Agent})
 	if errors.Is(err, call.ErrInsightsTimeout) {
 		return nil, problem(http.StatusServiceUnavailable, CodeNotAvailable, "the figures of this range take too long; ask for a shorter one")
 	}
 	if err != nil {
-		return nil, err
+		return nil, queryProblem(err)
 	}
 	view := newInsights(&found)
 	if callerOf(ctx).has(identity.Operator) {
@@ -139,7 +136,7 @@ func newInsights(i *call.Insights) Insights {
 
 func callFigures(f *call.Figures) CallFigures {
 	view := CallFigures{Total: f.Calls.Total(), ByStatus: map[string]int{}, Failures: map[string]int{}}
-	for _, status := range call.Statuses() {
+	for _, status := range call.AllStatuses() {
 		view.ByStatus[string(status)] = f.Calls[status]
 	}
 	for _, kind := range call.FailureKinds() {

@@ -72,6 +72,9 @@ func TestInsights(t *testing.T) {
 	if of := w.insights(t, w.reviewer, "?skill=open&agent=billing"); of.Calls.Total != 1 || of.Approvals.Asked != 0 {
 		t.Errorf("of the open skill: %+v", of.Calls)
 	}
+	if of := w.insights(t, w.reviewer, "?from=2026-01-05&to=2026-01-05"); of.To.Sub(of.From) != 24*time.Hour {
+		t.Errorf("a day as a whole: %s to %s", of.From, of.To)
+	}
 	from := url.QueryEscape("2026-01-05T01:30:00+01:00")
 	if of := w.insights(t, w.reviewer, "?to=2026-01-05T10:00:00Z&from="+from); of.From.Format(time.RFC3339) != "2026-01-05T00:00:00Z" ||
 		of.Bucket != "hour" || len(of.Series) != 10 || of.Calls.Total != 0 {
@@ -83,7 +86,7 @@ func TestInsightsRefuse(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	for query, location := range map[string]string{
-		"from=yesterday": "query.from", "to=2026-01-05": "query.to", "skill=nothing": "query.skill", "agent=nobody%00": "query.agent",
+		"from=yesterday": "query.from", "to=2026-13-05": "query.to", "skill=nothing": "query.skill", "agent=nobody%00": "query.agent",
 		"from=2026-01-05T00:00:00Z&to=2026-01-04T00:00:00Z": "query.to", "from=2020-01-05T00:00:00Z&to=2026-01-04T00:00:00Z": "query.from",
 		"person=rita": "query.person",
 	} {

@@ -117,11 +117,6 @@ func collectFigures(rows pgx.Rows) (Figures, error) {
 	return figures, nil
 }
 
-// Statuses are all statuses of a call, in the order of its life.
-func Statuses() []Status {
-	return []Status{NeedsConnection, Parked, Approved, Executing, Succeeded, Failed, Unknown, Rejected, Expired, Cancelled, Denied, Invalid}
-}
-
 // FailureKinds are all kinds of failures.
 func FailureKinds() []tool.FailureKind {
 	return []tool.FailureKind{tool.ToolError, tool.JSONRPCError, tool.TransportFailure, tool.ProtocolFailure, tool.SessionInvalid}

@@ -11,13 +11,13 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/holdpoint/holdpoint/approval"
+	"github.com/holdpoint/holdpoint/internal/query"
 )
 
-// InsightFilter selects the calls that insights are about. Its zero value selects those of the last seven days.
-type InsightFilter struct {
-	From, To time.Time // made in [From, To), widened to whole hours; zero: see [NewWindow]
-	Skill    string    // by name, also of one that was deleted; empty: all
-	Agent    string
+// InsightQuery selects the calls that insights are about, as people write it down. Empty fields select all.
+type InsightQuery struct {
+	From, To     string // see [query.ParseTime] and [NewWindow]
+	Skill, Agent string // names, or ids
 }
 
 // Insights are figures of calls and approvals.
@@ -54,21 +54,26 @@ const (
 const insightsSetup = `SET LOCAL statement_timeout = '5s'; SET LOCAL work_mem = '32MB'; SET LOCAL enable_seqscan = on`
 
 // Insights reads the figures of a window, all of them as of one moment.
-// Errors: *[FilterError], ErrInsightsTimeout.
-func (s *Service) Insights(ctx context.Context, f InsightFilter) (Insights, error) {
+// Errors: *[query.InvalidError], ErrInsightsTimeout.
+func (s *Service) Insights(ctx context.Context, q InsightQuery) (Insights, error) {
+	var r query.Reader
+	filter := approval.FigureFilter{
+		From: r.Time("from", q.From, false), To: r.Time("to", q.To, true),
+		Skills: r.Names(ctx, "skill", q.Skill, s.Agents.SkillsNamed, true),
+		Agents: r.Names(ctx, "agent", q.Agent, s.Agents.AgentsNamed, true),
+	}
+	if err := r.Err(); err != nil {
+		return Insights{}, err
+	}
 	select {
 	case s.insights <- struct{}{}:
 		defer func() { <-s.insights }()
 	case <-ctx.Done():
 		return Insights{}, fmt.Errorf("read insights: %w", ctx.Err())
 	}
-	filter, err := s.insightIDs(ctx, f)
-	if err != nil {
-		return Insights{}, err
-	}
 	var found Insights
-	err = pgx.BeginTxFunc(ctx, s.Pool, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) error {
-		found, err = readInsights(ctx, tx, f, filter)
+	err := pgx.BeginTxFunc(ctx, s.Pool, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) (err error) {
+		found, err = readInsights(ctx, tx, filter)
 		return err
 	})
 	var pgErr *pgconn.PgError
@@ -88,27 +93,7 @@ func (s *Service) Insights(ctx context.Context, f InsightFilter) (Insights, erro
 	return found, nil
 }
 
-// insightIDs finds what the names of a filter stand for.
-func (s *Service) insightIDs(ctx context.Context, f InsightFilter) (approval.FigureFilter, error) {
-	var ids approval.FigureFilter
-	var err error
-	if f.Skill != "" {
-		if ids.Skills, err = s.Agents.SkillIDs(ctx, f.Skill); err == nil && len(ids.Skills) == 0 {
-			err = &FilterError{"skill", "the name of a skill that is or was here"}
-		}
-		if err != nil {
-			return ids, err
-		}
-	}
-	if f.Agent != "" {
-		if ids.Agents, err = s.Agents.AgentIDs(ctx, f.Agent); err == nil && len(ids.Agents) == 0 {
-			err = &FilterError{"agent", "the name of an agent that is or was here"}
-		}
-	}
-	return ids, err
-}
-
-func readInsights(ctx context.Context, tx pgx.Tx, f InsightFilter, ids approval.FigureFilter) (Insights, error) {
+func readInsights(ctx context.Context, tx pgx.Tx, f approval.FigureFilter) (Insights, error) {
 	if _, err := tx.Exec(ctx, insightsSetup); err != nil {
 		return Insights{}, fmt.Errorf("set up: %w", err)
 	}
@@ -120,7 +105,7 @@ func readInsights(ctx context.Context, tx pgx.Tx, f InsightFilter, ids approval.
 	if found.Window, err = NewWindow(f.From, f.To, clock.now); err != nil {
 		return Insights{}, err
 	}
-	now, before := ids, ids
+	now, before := f, f
 	now.From, now.To = found.Window.From, found.Window.To
 	now.Bucket, now.Origin = found.Window.Bucket.duration(), bucketOrigin()
 	before.From, before.To = found.Window.BeforeFrom, found.Window.BeforeTo

@@ -15,6 +15,7 @@ import (
 
 	"github.com/holdpoint/holdpoint/approval"
 	"github.com/holdpoint/holdpoint/internal/postgres"
+	"github.com/holdpoint/holdpoint/internal/query"
 	"github.com/holdpoint/holdpoint/runtime/call"
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
@@ -150,7 +151,7 @@ func week() []made {
 
 func (w *world) insights(t *testing.T, from, to string) call.Insights {
 	t.Helper()
-	found, err := w.calls.Insights(t.Context(), call.InsightFilter{From: at(t, from), To: at(t, to)})
+	found, err := w.calls.Insights(t.Context(), call.InsightQuery{From: from, To: to})
 	check(t, err)
 	return found
 }
@@ -280,7 +281,7 @@ func TestInsightFilters(t *testing.T) {
 	}
 	w.record(t, calls)
 	check(t, w.calls.Count(t.Context()))
-	filter := call.InsightFilter{From: at(t, "2026-03-02T00:00:00Z"), To: at(t, "2026-03-09T00:00:00Z"), Skill: "files"}
+	filter := call.InsightQuery{From: "2026-03-02", To: "2026-03-08", Skill: "files"}
 	found, err := w.calls.Insights(t.Context(), filter)
 	check(t, err)
 	equal(t, "calls of the skill", found.Calls.Calls.Total(), 7)
@@ -290,11 +291,11 @@ func TestInsightFilters(t *testing.T) {
 	check(t, err)
 	equal(t, "calls of both", counts(found.Calls.Calls), "failed 1, ")
 	equal(t, "asked for by both", found.Approvals.Totals.Asked, 1)
-	for field, wrong := range map[string]call.InsightFilter{
-		"skill": {Skill: "nothing"}, "agent": {Agent: "no\x00body"}, "to": {From: filter.To, To: filter.From},
+	for field, wrong := range map[string]call.InsightQuery{
+		"skill": {Skill: "nothing"}, "agent": {Agent: "no\x00body"}, "to": {From: "2026-03-09", To: "2026-03-01"}, "from": {From: "Monday"},
 	} {
 		_, err := w.calls.Insights(t.Context(), wrong)
-		if told, ok := errors.AsType[*call.FilterError](err); !ok || told.Field != field {
+		if told, ok := errors.AsType[*query.InvalidError](err); !ok || told.Fields[0].Field != field {
 			t.Errorf("%s: %v", field, err)
 		}
 	}
@@ -328,7 +329,7 @@ func TestCount(t *testing.T) {
 	ticket := w.submit("open__echo", `{}`)
 	w.wait(ticket.ID)
 	lastDay := func() string {
-		found, err := w.calls.Insights(t.Context(), call.InsightFilter{})
+		found, err := w.calls.Insights(t.Context(), call.InsightQuery{})
 		check(t, err)
 		return counts(found.Calls.Calls)
 	}

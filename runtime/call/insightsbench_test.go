@@ -49,7 +49,7 @@ func BenchmarkInsights(b *testing.B) {
 	for name, length := range map[string]time.Duration{"24h": 24 * time.Hour, "7d": 7 * 24 * time.Hour, "30d": 30 * 24 * time.Hour, "90d": 90 * 24 * time.Hour} {
 		b.Run(name, func(b *testing.B) {
 			for b.Loop() {
-				found, err := w.calls.Insights(b.Context(), call.InsightFilter{From: now.Add(-length), To: now})
+				found, err := w.calls.Insights(b.Context(), call.InsightQuery{From: now.Add(-length).Format(time.RFC3339)})
 				check(b, err)
 				if found.Calls.Calls.Total() == 0 || found.Approvals.Totals.Asked == 0 {
 					b.Fatal("there is nothing to read")

@@ -3,6 +3,8 @@ package call
 import (
 	"fmt"
 	"time"
+
+	"github.com/holdpoint/holdpoint/internal/query"
 )
 
 // Window is the stretch of time that insights are about, in buckets.
@@ -46,15 +48,13 @@ func (b BucketLength) duration() time.Duration {
 	}
 }
 
-// FilterError says which field of a filter is not as expected.
-type FilterError struct {
-	Field string // from, to, skill, agent
-	Want  string
+// wrong says what was expected of one end of a range.
+func wrong(field, expected string) error {
+	return &query.InvalidError{Fields: []query.Problem{{Field: field, Expected: "expected " + expected}}}
 }
 
-func (e *FilterError) Error() string { return e.Field + ": expected " + e.Want }
-
-// NewWindow makes whole hours and buckets of a range. Zero times are seven days before to, and now.
+// NewWindow makes whole hours and buckets of a range. Zero times are seven days before to, and now. A range that
+// cannot be is a *[query.InvalidError].
 func NewWindow(from, to, now time.Time) (Window, error) {
 	if to.IsZero() {
 		to = now
@@ -66,13 +66,13 @@ func NewWindow(from, to, now time.Time) (Window, error) {
 	length := w.To.Sub(w.From)
 	switch {
 	case !from.Before(to):
-		return Window{}, &FilterError{"to", "a time after " + from.UTC().Format(time.RFC3339)}
+		return Window{}, wrong("to", "a time after "+from.UTC().Format(time.RFC3339))
 	case length > longestWindow:
-		return Window{}, &FilterError{"from", fmt.Sprintf("at most %d days before the end of the range", longestWindow/day)}
+		return Window{}, wrong("from", fmt.Sprintf("at most %d days before the end of the range", longestWindow/day))
 	case from.Before(bucketOrigin()):
-		return Window{}, &FilterError{"from", "a time after " + bucketOrigin().Format(time.DateOnly)}
+		return Window{}, wrong("from", "a time after "+bucketOrigin().Format(time.DateOnly))
 	case from.After(now):
-		return Window{}, &FilterError{"from", "a time that is not yet to come"}
+		return Window{}, wrong("from", "a time that is not yet to come")
 	}
 	w.BeforeFrom, w.BeforeTo = w.From.Add(-length), w.To.Add(-length)
 	if passed := roundUp(now.UTC()).Add(-length); passed.Before(w.BeforeTo) {

@@ -17,7 +17,7 @@ func newInsightsCmd(e *Env) *cobra.Command {
 		Use: "insights", Short: "Figures of calls and approvals in a range of time", Args: usage(cobra.NoArgs),
 		Long: `Figures of calls and approvals in a range of time: what became of them, how long they waited, how long
 decisions took, and what is approved how often. What each person decided is shown to operators.`,
-		Example: "  holdpoint insights --since 24h\n  holdpoint insights --from 2026-01-01T00:00:00Z --to 2026-02-01T00:00:00Z --skill files",
+		Example: "  holdpoint insights --since 24h\n  holdpoint insights --from 2026-01-01 --to 2026-01-31 --skill files",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			query := url.Values{}
 			switch {
@@ -46,8 +46,8 @@ decisions took, and what is approved how often. What each person decided is show
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&since, "since", "7d", "how far back, such as 24h, 7d or 4w; not with --from or --to")
-	flags.StringVar(&from, "from", "", "calls made since then, as RFC 3339 writes times")
-	flags.StringVar(&to, "to", "", "calls made before then (default: now)")
+	flags.StringVar(&from, "from", "", "calls made then or later: RFC 3339, or a day, or a day and a time in UTC")
+	flags.StringVar(&to, "to", "", "calls made before then; a day counts as a whole (default: now)")
 	flags.StringVar(&skill, "skill", "", "only calls of this skill")
 	flags.StringVar(&agent, "agent", "", "only calls of this agent")
 	return cmd

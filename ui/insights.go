@@ -1,0 +1,168 @@
+package ui
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/holdpoint/holdpoint/internal/identity"
+	"github.com/holdpoint/holdpoint/internal/query"
+	"github.com/holdpoint/holdpoint/runtime/call"
+	"github.com/holdpoint/holdpoint/ui/login"
+	"github.com/holdpoint/holdpoint/ui/view"
+)
+
+func (u *UI) insightRoutes() []Route {
+	return []Route{{"GET /insights", both(), u.showInsights}} // what each person decided: operators
+}
+
+// showInsights shows figures. Its address says of what: a range by name, or from and to; a skill and an agent.
+func (u *UI) showInsights(w http.ResponseWriter, r *http.Request) {
+	pulse, err := u.cfg.Calls.Pulse(r.Context())
+	if err != nil {
+		u.fail(w, r, err)
+		return
+	}
+	asked := readInsightRange(r.URL.Query())
+	filter, err := u.insightFilter(r.Context(), asked)
+	if err != nil {
+		u.fail(w, r, err)
+		return
+	}
+	insights := view.Insights{Filter: filter}
+	status := http.StatusOK
+	found, err := u.cfg.Calls.Insights(r.Context(), asked.query(pulse.Now))
+	wrong, invalid := errors.AsType[*query.InvalidError](err)
+	switch {
+	case invalid:
+		status = http.StatusUnprocessableEntity
+		for _, f := range wrong.Fields {
+			insights.Filter.Errors = append(insights.Filter.Errors, view.FieldError{Field: f.Field, Text: f.Expected})
+		}
+	case errors.Is(err, call.ErrInsightsTimeout):
+		u.log.Warn("dashboard", "path", r.URL.Path, "error", err)
+		status = http.StatusServiceUnavailable
+		insights.Trouble = &view.Notice{
+			Level: view.Warn, Title: "These figures take too long.",
+			Text: "The database was kept from spending more time on them than calls can spare. Choose a shorter range.",
+		}
+	case err != nil:
+		u.fail(w, r, err)
+		return
+	default:
+		names, err := u.deciders(r.Context(), &found)
+		if err != nil {
+			u.fail(w, r, err)
+			return
+		}
+		presentInsights(&insights, &found, &asked, names)
+	}
+	u.render(w, r, status, view.InsightsPage(u.page(r, view.SectionInsights, "Insights", pulse), insights))
+}
+
+// deciders returns the names of those who decided, for operators; nil for others.
+func (u *UI) deciders(ctx context.Context, found *call.Insights) (map[uuid.UUID]string, error) {
+	if access, ok := login.Access(ctx); !ok || !access.Has(identity.Operator) {
+		return nil, nil
+	}
+	ids := make([]uuid.UUID, len(found.Approvals.Deciders))
+	for i, d := range found.Approvals.Deciders {
+		ids[i] = d.PersonID
+	}
+	return u.names(ctx, ids...)
+}
+
+// insightRange is what the page's address asks for.
+type insightRange struct {
+	name         string // of a range that ends now; empty: from and to say it
+	from, to     string
+	skill, agent string
+}
+
+// insightRanges are those with a name.
+func insightRanges() []insightPreset {
+	const day = 24 * time.Hour
+	return []insightPreset{
+		{"24h", "24 hours", day, time.Hour},
+		{"7d", "7 days", 7 * day, day},
+		{"30d", "30 days", 30 * day, day},
+		{"90d", "90 days", 90 * day, day},
+	}
+}
+
+type insightPreset struct {
+	name, words string
+	length      time.Duration
+	part        time.Duration // the range ends when the present one of these does
+}
+
+const defaultInsightRange = "7d"
+
+func readInsightRange(values url.Values) insightRange {
+	asked := insightRange{
+		name: values.Get("range"), from: values.Get("from"), to: values.Get("to"), skill: values.Get("skill"), agent: values.Get("agent"),
+	}
+	if asked.from != "" || asked.to != "" {
+		asked.name = ""
+		return asked
+	}
+	for _, preset := range insightRanges() {
+		if asked.name == preset.name {
+			return asked
+		}
+	}
+	asked.name = defaultInsightRange
+	return asked
+}
+
+// query is what the address means at a time.
+func (a *insightRange) query(now time.Time) call.InsightQuery {
+	q := call.InsightQuery{From: a.from, To: a.to, Skill: a.skill, Agent: a.agent}
+	for _, preset := range insightRanges() {
+		if a.name == preset.name {
+			end := now.UTC().Truncate(preset.part).Add(preset.part)
+			q.From, q.To = end.Add(-preset.length).Format(time.RFC3339), end.Format(time.RFC3339)
+		}
+	}
+	return q
+}
+
+// url is the page's address with another range.
+func (a *insightRange) url(name string) string {
+	values := url.Values{"range": {name}}
+	for key, value := range map[string]string{"skill": a.skill, "agent": a.agent} {
+		if value != "" {
+			values.Set(key, value)
+		}
+	}
+	return "/insights?" + values.Encode()
+}
+
+const insightNames = 200 // to choose from; others can be written
+
+// insightFilter is the form as it was sent.
+func (u *UI) insightFilter(ctx context.Context, asked insightRange) (view.InsightFilter, error) {
+	filter := view.InsightFilter{From: asked.from, To: asked.to, Skill: asked.skill, Agent: asked.agent}
+	for _, preset := range insightRanges() {
+		filter.Ranges = append(filter.Ranges, view.Tab{Word: preset.words, URL: asked.url(preset.name), Current: preset.name == asked.name})
+	}
+	skills, _, err := u.cfg.Agents.Skills(ctx, "", insightNames)
+	if err != nil {
+		return filter, err
+	}
+	for i := range skills {
+		filter.Skills = append(filter.Skills, skills[i].Name)
+	}
+	agents, _, err := u.cfg.Agents.Agents(ctx, "", insightNames)
+	if err != nil {
+		return filter, err
+	}
+	for i := range agents {
+		filter.Agents = append(filter.Agents, agents[i].Name)
+	}
+	return filter, nil
+}
