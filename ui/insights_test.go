@@ -120,12 +120,12 @@ func TestInsightsPage(t *testing.T) {
 			Wed 4 Mar 2026 | 1 | 5 min 0 s | 5 min 0 s`,
 		"chart-deciding": `When | How many | Half at most | Nine tenths at most
 			Mon 2 Mar 2026 | 3 | 20 s | 40 s`,
-		"chart-tools": ` | Asked | Approved | Rejected | Expired | Cancelled | Waiting | Share approved
+		"chart-tools": `Tool | Asked | Approved | Rejected | Expired | Cancelled | Waiting | Share approved
 			files: payU+202Ement<b> | 2 | 1 | 1 | 0 | 0 | 0 | 50 %
 			files: save_csv | 2 | 1 | 0 | 1 | 0 | 0 | 100 %`,
-		"chart-skills": ` | Asked | Approved | Rejected | Expired | Cancelled | Waiting | Share approved
+		"chart-skills": `Skill | Asked | Approved | Rejected | Expired | Cancelled | Waiting | Share approved
 			files | 4 | 2 | 1 | 1 | 0 | 0 | 67 %`,
-		"chart-rules": ` | Asked | Approved | Rejected | Expired | Cancelled | Waiting | Share approved
+		"chart-rules": `Rule | Asked | Approved | Rejected | Expired | Cancelled | Waiting | Share approved
 			Calls of this skill need an approval | 4 | 2 | 1 | 1 | 0 | 0 | 67 %`,
 		"chart-errors": `Kind | Calls | Of errors
 			Tool error | 0 | 0 %

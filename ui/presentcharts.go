@@ -31,9 +31,9 @@ func presentCharts(found *call.Insights, links callLinks, names map[uuid.UUID]st
 			ID: "deciding", Title: "Decision time",
 			Note: "Of what people decided: from when it came or, if that was later, from when the same person decided the one before. When somebody opened a call is not recorded: they took this long at most. Like calls that are decided in one go take as long as all of them.",
 		}, columns, deciding, totals.Deciding, approval.Fast),
-		Skills:   shareChart("skills", "Share approved, by skill", found.Approvals.Skills, found, links),
-		Tools:    shareChart("tools", "Share approved, by tool", found.Approvals.Tools, found, links),
-		Rules:    shareChart("rules", "Share approved, by rule", found.Approvals.Rules, found, links),
+		Skills:   shareChart("skill", found.Approvals.Skills, found, links),
+		Tools:    shareChart("tool", found.Approvals.Tools, found, links),
+		Rules:    shareChart("rule", found.Approvals.Rules, found, links),
 		Errors:   errorChart(found, links),
 		Hours:    hourChart(found),
 		Deciders: deciderTable(found, links, names),
@@ -128,7 +128,7 @@ func outcomeChart(found *call.Insights, columns []view.Column, links callLinks) 
 		}
 		table.Rows = append(table.Rows, row)
 		named[i] = columns[i]
-		named[i].Name += ": " + orNone(strings.Join(parts, ", "))
+		named[i].Name += ": " + orDash(strings.Join(parts, ", "))
 	}
 	return view.NewStackChart(view.Chart{
 		ID: "outcomes", Title: "Calls by outcome", Table: table, Says: counted(found.Calls.Calls.Total(), "call", "calls") + ": " + strings.Join(says, ", ") + ".",
@@ -161,16 +161,16 @@ const (
 )
 
 // shareChart is nil when nothing was asked for.
-func shareChart(id, title string, shares []approval.Share, found *call.Insights, links callLinks) *view.BarChart {
+func shareChart(by string, shares []approval.Share, found *call.Insights, links callLinks) *view.BarChart {
 	if len(shares) == 0 {
 		return nil
 	}
-	looks := []view.Look{view.LookDone, view.LookRejected}
+	title, looks := "Share approved, by "+by, []view.Look{view.LookDone, view.LookRejected}
 	chart := &view.BarChart{Chart: view.Chart{
-		ID: id, Title: title, Note: "Of what people decided.",
+		ID: by + "s", Title: title, Note: "Of what people decided.",
 		Table: view.DataTable{
 			Caption: title + ", numbers",
-			Head:    []string{"", "Asked", "Approved", "Rejected", "Expired", "Cancelled", "Waiting", "Share approved"},
+			Head:    []string{strings.ToUpper(by[:1]) + by[1:], "Asked", "Approved", "Rejected", "Expired", "Cancelled", "Waiting", "Share approved"},
 		},
 	}}
 	if len(shares) > barsShown {
@@ -195,7 +195,7 @@ func shareChart(id, title string, shares []approval.Share, found *call.Insights,
 			for _, n := range []int{s.Asked, s.Approved, s.Rejected, s.Expired, s.Cancelled, s.Pending} {
 				row.Cells = append(row.Cells, view.Number(n))
 			}
-			row.Cells = append(row.Cells, orNone(shareOf(s.Approved, s.Decisions(), "")))
+			row.Cells = append(row.Cells, orDash(shareOf(s.Approved, s.Decisions(), "")))
 			chart.Table.Rows = append(chart.Table.Rows, row)
 		}
 	}
@@ -299,7 +299,7 @@ func deciderTable(found *call.Insights, links callLinks, names map[uuid.UUID]str
 	for _, d := range found.Approvals.Deciders {
 		table.Rows = append(table.Rows, view.DataRow{
 			Name: personName(d.PersonID, names), URL: links.within("person", d.PersonID.String()),
-			Cells: []string{view.Number(d.Decisions), view.Number(d.Fast), orNone(shareOf(d.Fast, d.Decisions, ""))},
+			Cells: []string{view.Number(d.Decisions), view.Number(d.Fast), orDash(shareOf(d.Fast, d.Decisions, ""))},
 		})
 	}
 	return table

@@ -47,7 +47,7 @@ type callLinks struct {
 
 // of returns the address of the window's calls that have some statuses, or any.
 func (l callLinks) of(statuses ...call.Status) string {
-	return l.with(l.window.From, l.window.To, url.Values{"status": {words(statuses)}})
+	return l.with(l.window.From, l.window.To, url.Values{"status": {listed(statuses)}})
 }
 
 // some is empty when there are none.
@@ -76,7 +76,7 @@ func (l callLinks) within(key, value string) string {
 	return l.with(l.window.From, l.window.To, url.Values{key: {value}})
 }
 
-func words(statuses []call.Status) string {
+func listed(statuses []call.Status) string {
 	list := make([]string, len(statuses))
 	for i, s := range statuses {
 		list[i] = string(s)
@@ -95,7 +95,7 @@ func presentTiles(found *call.Insights, links callLinks) []view.Tile {
 			Change: changeOf(a.Asked, b.Asked),
 		},
 		{
-			Name: "Approved", Value: orNone(shareOf(a.Approved, a.Decisions(), "")), Detail: "of " + counted(a.Decisions(), "decision", "decisions"),
+			Name: "Approved", Value: orDash(shareOf(a.Approved, a.Decisions(), "")), Detail: "of " + counted(a.Decisions(), "decision", "decisions"),
 			Change: shareBefore(b.Approved, b.Decisions()),
 		},
 		{
@@ -171,7 +171,7 @@ func spreadBefore(s approval.Spread) string {
 
 const none = "\u2013"
 
-func orNone(text string) string {
+func orDash(text string) string {
 	if text == "" {
 		return none
 	}

@@ -80,6 +80,14 @@ func (h *house) scenes() []scene {
 		{name: "calls", route: "GET /calls", path: "/calls", ready: "log"},
 		{name: "calls-filtered", route: "GET /calls", path: "/calls?status=cancelled", ready: "log"},
 		{name: "calls-none", route: "GET /calls", path: "/calls?status=approved", ready: "log"},
+		{name: "insights", route: "GET /insights", path: "/insights", ready: "tiles"},
+		{name: "insights-numbers", route: "GET /insights", path: "/insights?range=30d", ready: "tiles", do: func(p *browsertest.Page) {
+			p.ClickOn("[data-testid=chart-outcomes] summary")
+			p.ClickOn("[data-testid=chart-tools] summary")
+		}},
+		{name: "insights-for-reviewer", route: "GET /insights", path: "/insights?range=24h", who: "jonas", ready: "tiles"},
+		{name: "insights-none", route: "GET /insights", path: "/insights?from=2026-01-01&to=2026-01-02", ready: "empty"},
+		{name: "insights-wrong", route: "GET /insights", path: "/insights?from=2026-01-02&to=2026-01-01&skill=nothing", ready: "errors", said: true},
 		{name: "skills", route: "GET /skills", path: "/skills", ready: "skills"},
 		{name: "skill", route: "GET /skills/{id}", path: "/skills/" + h.skill("ledger").ID.String(), ready: "skill"},
 		{name: "skill-connect", route: "GET /skills/{id}", path: "/skills/" + h.skill("customers").ID.String(), ready: "skill"},
