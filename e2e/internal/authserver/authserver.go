@@ -181,6 +181,13 @@ func (s *Server) AddClient(t testing.TB, c Client) {
 	s.command(t, "client", c, nil)
 }
 
+// SetPerson says what the server vouches for of an account, besides its name: claims of the scopes profile, email and
+// groups, which have to be among those that the server knows.
+func (s *Server) SetPerson(t testing.TB, account string, claims map[string]any) {
+	t.Helper()
+	s.command(t, "person", map[string]any{"account": account, "claims": claims}, nil)
+}
+
 // ForgetClient makes a client unknown, as a server does that dropped a registration.
 func (s *Server) ForgetClient(t testing.TB, id string) {
 	t.Helper()

@@ -17,6 +17,8 @@ type Config struct {
 	Scopes []string
 	// Path is where the issuer is on its host, such as "/tenant". Empty: at the root.
 	Path string
+	// ClaimsInIDToken are there as well as at the userinfo endpoint.
+	ClaimsInIDToken bool
 	// AccessTokenSeconds is the lifetime of access tokens. Zero: an hour.
 	AccessTokenSeconds int
 	// Registration switches dynamic client registration on.
@@ -123,7 +125,7 @@ func (c Config) script(issuer string) ([]byte, error) {
 	return json.Marshal(map[string]any{
 		"issuer": issuer, "clients": clients, "resources": resources,
 		"scopes":             append([]string{"openid", "offline_access"}, c.Scopes...),
-		"accessTokenSeconds": c.AccessTokenSeconds,
-		"registration":       c.Registration, "initialAccessToken": c.InitialAccessToken,
+		"accessTokenSeconds": c.AccessTokenSeconds, "claimsInIDToken": c.ClaimsInIDToken,
+		"registration": c.Registration, "initialAccessToken": c.InitialAccessToken,
 	})
 }

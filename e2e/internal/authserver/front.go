@@ -39,6 +39,7 @@ type front struct {
 	requests []*Request
 	secrets  map[string]bool
 	metadata func(map[string]any)
+	asked    func(url.Values)
 	hidden   map[string]bool // paths on the host that answer 404
 }
 
@@ -79,6 +80,7 @@ func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	f.resolveWellKnown(r)
+	f.rewriteAsked(r)
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, 1<<20))
 	if err != nil {
 		return // the client left
@@ -194,6 +196,19 @@ func (f *front) rewriteMetadata(body []byte) []byte {
 	return changed
 }
 
+// rewriteAsked changes an authorization request on its way.
+func (f *front) rewriteAsked(r *http.Request) {
+	f.mu.Lock()
+	rewrite := f.asked
+	f.mu.Unlock()
+	if rewrite == nil || r.URL.Path != f.path+"/auth" {
+		return
+	}
+	query := r.URL.Query()
+	rewrite(query)
+	r.URL.RawQuery = query.Encode()
+}
+
 func (f *front) isHidden(path string) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -248,6 +263,14 @@ func (s *Server) RewriteMetadata(rewrite func(document map[string]any)) {
 	s.front.mu.Lock()
 	defer s.front.mu.Unlock()
 	s.front.metadata = rewrite
+}
+
+// RewriteAuthorization changes what authorization requests ask for from now on, as whoever sits between a browser and
+// the server could. Nil: nothing.
+func (s *Server) RewriteAuthorization(rewrite func(query url.Values)) {
+	s.front.mu.Lock()
+	defer s.front.mu.Unlock()
+	s.front.asked = rewrite
 }
 
 // Hide makes paths of the host answer 404, such as "/.well-known/oauth-authorization-server".

@@ -14,6 +14,7 @@ console.info = console.error; // stdout is for the ports; oidc-provider has noti
 
 const entries = new Map(); // by model and id: {model, id, payload, until}
 const scopesOf = new Map(); // of each resource, in one string
+const people = new Map(); // claims of accounts, besides sub
 
 // Store is oidc-provider's adapter over entries.
 class Store {
@@ -85,7 +86,11 @@ function newProvider(config) {
     rotateRefreshToken: true,
     issueRefreshToken: async (_ctx, client) => client.grantTypeAllowed('refresh_token'),
     expiresWithSession: async () => false,
-    findAccount: async (_ctx, id) => ({ accountId: id, claims: async () => ({ sub: id }) }),
+    findAccount: async (_ctx, id) => ({ accountId: id, claims: async () => ({ ...people.get(id), sub: id }) }),
+    claims: {
+      openid: ['sub'], profile: ['name', 'preferred_username'], email: ['email'], groups: ['groups'],
+    },
+    conformIdTokenClaims: !config.claimsInIDToken,
     interactions: { url: (_ctx, interaction) => `${mountPath(config)}/interaction/${interaction.uid}` },
     ttl: {
       AccessToken: () => config.accessTokenSeconds,
@@ -213,6 +218,9 @@ function controls(config, provider) {
     async client(metadata) {
       await provider.Client.adapter.upsert(metadata.client_id, metadata);
       await provider.Client.find(metadata.client_id); // it throws what is wrong with it
+    },
+    async person({ account, claims }) {
+      people.set(account, claims);
     },
     async lifetime({ seconds }) {
       config.accessTokenSeconds = seconds;
