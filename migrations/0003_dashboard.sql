@@ -129,6 +129,7 @@ CREATE TABLE push_keys (
 CREATE TABLE push_subscriptions (
     id            uuid PRIMARY KEY,
     person_id     uuid NOT NULL REFERENCES people,
+    session_id    uuid,            -- in which they subscribed, and with whose end it ends
     endpoint_hash bytea NOT NULL UNIQUE,
     sealed        bytea NOT NULL,  -- endpoint and keys of the browser
     client        text NOT NULL,

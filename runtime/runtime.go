@@ -97,7 +97,12 @@ func New(cfg Config) (*Runtime, error) {
 func (rt *Runtime) makeRegistry() error {
 	pool, log := rt.DB.Pool(), rt.Logger
 	var err error
-	rt.Identity, err = identity.New(identity.Config{Pool: pool, BootstrapToken: rt.BootstrapToken, Issuers: rt.Issuers, Logger: log, Now: rt.Now})
+	rt.Identity, err = identity.New(identity.Config{
+		Pool: pool, BootstrapToken: rt.BootstrapToken, Issuers: rt.Issuers, Logger: log, Now: rt.Now,
+		SessionsEnded: func(ctx context.Context, tx pgx.Tx, sessions []uuid.UUID) error {
+			return rt.Notify.SessionsEnded(ctx, tx, sessions)
+		},
+	})
 	if err != nil {
 		return err
 	}

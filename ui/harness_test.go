@@ -27,6 +27,7 @@ import (
 	"github.com/holdpoint/holdpoint/internal/identity"
 	"github.com/holdpoint/holdpoint/internal/identity/provider"
 	"github.com/holdpoint/holdpoint/internal/identity/provider/providertest"
+	"github.com/holdpoint/holdpoint/internal/notify"
 	"github.com/holdpoint/holdpoint/internal/postgres"
 	"github.com/holdpoint/holdpoint/internal/postgrestest"
 	"github.com/holdpoint/holdpoint/internal/registry"
@@ -125,6 +126,7 @@ type world struct {
 	people    *identity.Service
 	idp       *providertest.Provider // nil: there is none
 	oauth     *oauthclient.Service
+	notify    *notify.Service
 	agent     *agent.Agent
 	ui        *ui.UI
 	mux       *http.ServeMux
@@ -164,7 +166,12 @@ func bareWorld(t *testing.T, idp *providertest.Provider, shift time.Duration) *w
 		Listed: agent.RecordListing, Logger: log, Now: w.now,
 	})
 	check(t, err)
-	w.people, err = identity.New(identity.Config{Pool: w.db.Pool(), Issuers: issuers, Logger: log, Now: w.now})
+	w.people, err = identity.New(identity.Config{
+		Pool: w.db.Pool(), Issuers: issuers, Logger: log, Now: w.now,
+		SessionsEnded: func(ctx context.Context, tx pgx.Tx, sessions []uuid.UUID) error {
+			return w.notify.SessionsEnded(ctx, tx, sessions)
+		},
+	})
 	check(t, err)
 	// Authorization servers send people to the dashboard's address, so it has to be known first.
 	w.mux = http.NewServeMux()
@@ -184,12 +191,18 @@ func bareWorld(t *testing.T, idp *providertest.Provider, shift time.Duration) *w
 	})
 	check(t, err)
 	w.source.oauth = w.oauth
+	w.notify, err = notify.New(notify.Config{
+		Pool: w.db.Pool(), Box: box, Identity: w.people, Logger: log, Now: w.now, PublicURL: w.server.URL,
+		Waiting: func(context.Context, []uuid.UUID) ([]uuid.UUID, error) { return nil, nil },
+	})
+	check(t, err)
 	w.agents, err = agent.New(agent.Config{
 		Pool: w.db.Pool(), Discovery: w.discovery, Box: box, Logger: log, Now: w.now, SkillDeleted: w.oauth.Removed,
 	})
 	check(t, err)
 	t.Cleanup(func() {
 		w.oauth.Close()
+		w.notify.Close()
 		w.people.Close()
 		w.agents.Close()
 		w.discovery.Close()
@@ -275,7 +288,7 @@ func (w *world) startDashboard(log *slog.Logger, publicURL string) {
 	}
 	dashboard, err := ui.New(ui.Config{
 		Providers: providers,
-		Calls:     w.calls, Agents: w.agents, Discovery: w.discovery, Identity: w.people, OAuth: w.oauth, Pool: w.db.Pool(),
+		Calls:     w.calls, Agents: w.agents, Discovery: w.discovery, Identity: w.people, OAuth: w.oauth, Notify: w.notify, Pool: w.db.Pool(),
 		PublicURL: publicURL, Logger: log, Now: w.now,
 	})
 	check(w.t, err)

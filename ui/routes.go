@@ -27,7 +27,8 @@ type Route struct {
 
 // Routes is the table of everything that signed-in people can ask for. Nothing works that is not in it.
 func (u *UI) Routes() []Route {
-	return slices.Concat(u.reviewRoutes(), u.skillRoutes(), u.connectionRoutes(), u.memberRoutes(), u.settingsRoutes(), u.insightRoutes())
+	return slices.Concat(u.reviewRoutes(), u.skillRoutes(), u.connectionRoutes(), u.memberRoutes(), u.settingsRoutes(), u.insightRoutes(),
+		u.notifyRoutes())
 }
 
 func (u *UI) reviewRoutes() []Route {

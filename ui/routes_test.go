@@ -60,6 +60,16 @@ var may = map[string]string{
 
 	"POST /settings/end-session": "or", // their own
 	"POST /settings/sign-out":    "or",
+
+	"POST /settings/push":                   "r",
+	"POST /settings/push/end":               "or", // their own
+	"POST /settings/push/{id}/remove":       "or",
+	"GET /settings/push/{form...}":          "or",
+	"GET /settings/webhooks":                "o",
+	"POST /settings/webhooks":               "o",
+	"POST /settings/webhooks/{name}/test":   "o",
+	"POST /settings/webhooks/{name}/delete": "o",
+	"GET /settings/webhooks/{form...}":      "o",
 }
 
 func TestWhoMayWhat(t *testing.T) {
@@ -79,7 +89,7 @@ func TestWhoMayWhat(t *testing.T) {
 			t.Errorf("%s: the table does not say who may use this", route.Pattern)
 		}
 		method, path, _ := strings.Cut(route.Pattern, " ")
-		path = strings.NewReplacer("{$}", "", "{id}", uuid.NewString(), "{key}", uuid.NewString(), "{tool}", "nothing").Replace(path)
+		path = strings.NewReplacer("{$}", "", "{id}", uuid.NewString(), "{key}", uuid.NewString(), "{tool}", "nothing", "{name}", "nothing", "{form...}", "x").Replace(path)
 		for role, v := range present {
 			a := v.get(path)
 			if method != http.MethodGet {

@@ -42,6 +42,10 @@ func (u *UI) answerWithSettings(w http.ResponseWriter, r *http.Request, status i
 		return
 	}
 	s.Sessions = presentSessions(sessions, access.Session)
+	if s.Notifications, err = u.notifications(r.Context(), access); err != nil {
+		u.fail(w, r, err)
+		return
+	}
 	u.render(w, r, status, view.SettingsPage(u.page(r, view.SectionSettings, "Settings", pulse), s))
 }
 

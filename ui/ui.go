@@ -15,6 +15,7 @@ import (
 
 	"github.com/holdpoint/holdpoint/internal/identity"
 	"github.com/holdpoint/holdpoint/internal/identity/provider"
+	"github.com/holdpoint/holdpoint/internal/notify"
 	"github.com/holdpoint/holdpoint/oauthclient"
 	"github.com/holdpoint/holdpoint/runtime/agent"
 	"github.com/holdpoint/holdpoint/runtime/call"
@@ -32,6 +33,7 @@ type Config struct {
 	Discovery *tool.Discovery // definitions of tools, by pin
 	Identity  *identity.Service
 	OAuth     *oauthclient.Service
+	Notify    *notify.Service
 	Providers []*provider.Provider // of identities; none: people sign in with tokens and links
 	Pool      *pgxpool.Pool        // for the sessions of browsers
 	PublicURL string               // its scheme says which cookie is used
@@ -51,6 +53,7 @@ type UI struct {
 	log        *slog.Logger
 	assets     *static.Assets
 	assetURLs  view.Assets
+	worker     http.Handler // the service worker's script
 	login      *login.Login
 	feed       *live.Feed
 	presence   live.Presence
@@ -59,9 +62,9 @@ type UI struct {
 
 // New makes the dashboard. [UI.Close] ends it.
 func New(cfg Config) (*UI, error) {
-	if cfg.Calls == nil || cfg.Agents == nil || cfg.Discovery == nil || cfg.Identity == nil || cfg.OAuth == nil ||
+	if cfg.Calls == nil || cfg.Agents == nil || cfg.Discovery == nil || cfg.Identity == nil || cfg.OAuth == nil || cfg.Notify == nil ||
 		cfg.Pool == nil || cfg.Logger == nil || cfg.Now == nil {
-		return nil, errors.New("make dashboard: Calls, Agents, Discovery, Identity, OAuth, Pool, Logger and Now are required")
+		return nil, errors.New("make dashboard: Calls, Agents, Discovery, Identity, OAuth, Notify, Pool, Logger and Now are required")
 	}
 	if cfg.ProofAge == 0 {
 		cfg.ProofAge = DefaultProofAge
@@ -75,8 +78,11 @@ func New(cfg Config) (*UI, error) {
 	if u.assets, err = static.Load(); err != nil {
 		return nil, fmt.Errorf("make dashboard: %w", err)
 	}
+	if u.worker, err = static.Worker(); err != nil {
+		return nil, fmt.Errorf("make dashboard: %w", err)
+	}
 	u.assetURLs = view.Assets{
-		CSS: u.assets.URL(static.CSS), JS: u.assets.URL(static.JS), HTMX: u.assets.URL(static.HTMX),
+		CSS: u.assets.URL(static.CSS), JS: u.assets.URL(static.JS), Push: u.assets.URL(static.Push), HTMX: u.assets.URL(static.HTMX),
 		HTMXCSP: u.assets.URL(static.HTMXCSP), Mark: u.assets.URL(static.Mark), MarkWaiting: u.assets.URL(static.MarkWaiting),
 	}
 	if u.login, err = login.New(login.Config{
@@ -98,5 +104,6 @@ func (u *UI) Close() { u.feed.Close() }
 // mountFiles adds what is the same for everybody, and the stream, which no session can be saved in.
 func (u *UI) mountFiles(mux *http.ServeMux) {
 	mux.Handle("GET "+static.Prefix, u.assets)
+	mux.Handle("GET "+static.WorkerPath, u.worker)
 	mux.HandleFunc("GET /events", u.streamEvents)
 }

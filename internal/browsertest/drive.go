@@ -37,13 +37,24 @@ func (p *Page) WaitText(testID, text string) {
 // works where the page's own JavaScript is off.
 func (p *Page) WaitFor(what, expression string) {
 	p.t.Helper()
+	p.waitFor(what, "Boolean("+expression+")")
+}
+
+// WaitForAsync is WaitFor with an expression that may await promises.
+func (p *Page) WaitForAsync(what, expression string) {
+	p.t.Helper()
+	p.waitFor(what, "(async () => Boolean("+expression+"))()", chromedp.EvalAwaitPromise)
+}
+
+func (p *Page) waitFor(what, expression string, options ...chromedp.EvaluateOption) {
+	p.t.Helper()
 	ctx, cancel := context.WithTimeout(p.ctx, waitLimit)
 	defer cancel()
 	ticker := time.NewTicker(pollEvery)
 	defer ticker.Stop()
 	var last error
 	for {
-		ok, err := chromedp.Run(ctx, chromedp.Evaluate[bool]("Boolean("+expression+")"))
+		ok, err := chromedp.Run(ctx, chromedp.Evaluate[bool](expression, options...))
 		if ok && err == nil {
 			return
 		}

@@ -31,8 +31,10 @@ type Config struct {
 	BootstrapToken string
 	// Issuers of the identity providers that are configured: their people can sign in.
 	Issuers []string
-	Logger  *slog.Logger
-	Now     func() time.Time // times what is remembered, nothing else
+	// SessionsEnded is told of sessions, in the transaction that ends them. Nil: nobody wants to know.
+	SessionsEnded func(ctx context.Context, tx pgx.Tx, sessions []uuid.UUID) error
+	Logger        *slog.Logger
+	Now           func() time.Time // times what is remembered, nothing else
 }
 
 // Service knows people and their credentials. It is safe for concurrent use.
@@ -41,6 +43,7 @@ type Service struct {
 	log       *slog.Logger
 	bootstrap *secret.Hash // nil: no bootstrap token
 	issuers   []string
+	ended     func(ctx context.Context, tx pgx.Tx, sessions []uuid.UUID) error
 	access    *registry.Memory[secret.Hash, Access]
 	sessions  *registry.Memory[uuid.UUID, Access]
 	eligible  *registry.Memory[Role, []Eligible]
@@ -55,7 +58,7 @@ func New(cfg Config) (*Service, error) {
 	if cfg.Pool == nil || cfg.Logger == nil || cfg.Now == nil {
 		return nil, errors.New("identity: Pool, Logger and Now are required")
 	}
-	s := &Service{pool: cfg.Pool, log: cfg.Logger, issuers: append([]string{}, cfg.Issuers...), changed: make(chan struct{})}
+	s := &Service{pool: cfg.Pool, log: cfg.Logger, issuers: append([]string{}, cfg.Issuers...), ended: cfg.SessionsEnded, changed: make(chan struct{})}
 	s.access = registry.NewMemory[secret.Hash](registry.Config[Access]{TTL: registry.SafetyNet, Now: cfg.Now})
 	s.sessions = registry.NewMemory[uuid.UUID](registry.Config[Access]{TTL: registry.SafetyNet, Now: cfg.Now})
 	s.eligible = registry.NewMemory[Role](registry.Config[[]Eligible]{TTL: registry.SafetyNet, Now: cfg.Now})

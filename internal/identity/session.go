@@ -293,6 +293,11 @@ func (s *Service) endSessions(ctx context.Context, by audit.Actor, person uuid.U
 		if err := audit.Write(ctx, tx, events...); err != nil {
 			return err
 		}
+		if s.ended != nil {
+			if err := s.ended(ctx, tx, ended); err != nil {
+				return err
+			}
+		}
 		return registry.Notify(ctx, tx)
 	})
 	if err == nil && len(ended) > 0 {

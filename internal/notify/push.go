@@ -16,6 +16,7 @@ import (
 
 	"github.com/holdpoint/holdpoint/internal/audit"
 	"github.com/holdpoint/holdpoint/internal/plain"
+	"github.com/holdpoint/holdpoint/internal/postgres"
 	"github.com/holdpoint/holdpoint/internal/secret"
 )
 
@@ -38,7 +39,10 @@ type Subscription struct {
 	Endpoint string `json:"endpoint"` // where messages are sent; whoever knows it can
 	P256DH   string `json:"p256dh"`   // the browser's public key, base64url
 	Auth     string `json:"auth"`     // and a secret that it shares with this server
-	Client   string `json:"-"`        // the browser, as it calls itself
+	// Client is the browser, as it calls itself.
+	Client string `json:"-"`
+	// Session is the one in which the person subscribes. When they end it, the subscription ends. uuid.Nil: none.
+	Session uuid.UUID `json:"-"`
 }
 
 const (
@@ -106,8 +110,8 @@ func (s *Service) Subscribe(ctx context.Context, person uuid.UUID, n Subscriptio
 		if count >= maxBrowsers {
 			return &InvalidError{"endpoint", fmt.Sprintf("%d browsers of yours have subscribed already; remove one first", count)}
 		}
-		_, err := tx.Exec(ctx, `INSERT INTO push_subscriptions (id, person_id, endpoint_hash, sealed, client) VALUES ($1, $2, $3, $4, $5)`,
-			id, person, hash[:], sealed, client)
+		_, err := tx.Exec(ctx, `INSERT INTO push_subscriptions (id, person_id, endpoint_hash, sealed, client, session_id)
+			VALUES ($1, $2, $3, $4, $5, $6)`, id, person, hash[:], sealed, client, postgres.OrNull(n.Session))
 		if err != nil {
 			return err
 		}
@@ -146,6 +150,15 @@ func (s *Service) unsubscribe(ctx context.Context, person uuid.UUID, where strin
 	})
 	if err != nil {
 		return fmt.Errorf("unsubscribe from push messages: %w", err)
+	}
+	return nil
+}
+
+// SessionsEnded ends, in the transaction in which sessions are ended, what their people subscribed to in them: a browser that
+// somebody signed out of is told nothing more.
+func (*Service) SessionsEnded(ctx context.Context, tx pgx.Tx, sessions []uuid.UUID) error {
+	if err := forgetBrowsers(ctx, tx, audit.System(), `session_id = ANY($1)`, sessions); err != nil {
+		return fmt.Errorf("end push subscriptions of sessions: %w", err)
 	}
 	return nil
 }

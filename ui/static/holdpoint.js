@@ -3,6 +3,7 @@
 // every page and every form works by itself.
 
 import { countDown, localTimes, now, setClock } from "./clock.js";
+import { notify } from "./notify.js";
 import { announce, find, findAll, page, setPending, setStale } from "./page.js";
 import { hold, letMove } from "./rows.js";
 import { live } from "./stream.js";
@@ -20,6 +21,7 @@ let lastState;
 function onPulse(pulse) {
 	setClock(pulse.now);
 	setPending(pulse.pending);
+	notify(pulse.pending);
 	setStale(false);
 	if (pulse.state === lastState) return;
 	lastState = pulse.state;

@@ -17,13 +17,14 @@ import (
 	"strings"
 )
 
-//go:embed css/*.css *.js *.svg vendor/*.js
+//go:embed css/*.css *.js *.svg vendor/*.js worker/sw.js
 var files embed.FS
 
 // The names of the files that pages refer to, for [Assets.URL].
 const (
 	CSS         = "holdpoint.css" // of all parts in css/
 	JS          = "holdpoint.js"
+	Push        = "push.js" // of the settings
 	HTMX        = "vendor/htmx-4.0.1.min.js"
 	HTMXCSP     = "vendor/hx-csp-4.0.1.min.js"
 	Mark        = "mark.svg"

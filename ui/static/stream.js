@@ -23,10 +23,15 @@ function stream(tell) {
 	open();
 }
 
+let first = false;
+
+// leads reports whether this tab is the one that keeps the stream.
+export const leads = () => first;
+
 // live hears of changes: heard is called with every pulse, lost when none come.
 export function live(heard, lost) {
 	const channel = new BroadcastChannel("holdpoint-live");
-	let last, leads = false;
+	let last;
 	const take = (message) => {
 		if (message.kind === "pulse") heard(message.pulse);
 		else if (message.kind === "stale") lost();
@@ -39,7 +44,7 @@ export function live(heard, lost) {
 	};
 	channel.onmessage = ({ data }) => {
 		if (data.kind !== "hello") take(data);
-		else if (leads && last) channel.postMessage(last);
+		else if (first && last) channel.postMessage(last);
 	};
 	if (!navigator.locks) {
 		stream(take);
@@ -47,7 +52,7 @@ export function live(heard, lost) {
 	}
 	channel.postMessage({ kind: "hello" });
 	navigator.locks.request("holdpoint-live", () => {
-		leads = true;
+		first = true;
 		stream(tell);
 		return new Promise(() => {}); // as long as this tab is there
 	});

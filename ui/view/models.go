@@ -23,7 +23,7 @@ type Page struct {
 
 // Assets are the URLs of what pages load.
 type Assets struct {
-	CSS, JS, HTMX, HTMXCSP, Mark, MarkWaiting string
+	CSS, JS, Push, HTMX, HTMXCSP, Mark, MarkWaiting string
 }
 
 // Level says how much attention something wants. Words and icons carry the

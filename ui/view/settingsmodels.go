@@ -32,6 +32,8 @@ type Settings struct {
 	You      []Fact
 	Theme    Theme
 	Sessions []Session
+	// How the reader hears of calls while they look elsewhere.
+	Notifications Notifications
 }
 
 // Session is a browser that somebody is signed in with.

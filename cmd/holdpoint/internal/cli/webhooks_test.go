@@ -38,8 +38,13 @@ func TestWebhooks(t *testing.T) {
 		t.Errorf("sent %s", f.sent())
 	}
 	for _, args := range [][]string{
-		{"create", "x"}, {"create", "x", "--to-env", "CHAT", "--to-file", file}, {"create", "x", "--to-env", "NOT_SET"},
-		{"create", "--to-env", "CHAT"}, {"create", "x", "--to-file", file + "x"}, {"delete"}, {"test"},
+		{"create", "x"},
+		{"create", "x", "--to-env", "CHAT", "--to-file", file},
+		{"create", "x", "--to-env", "NOT_SET"},
+		{"create", "--to-env", "CHAT"},
+		{"create", "x", "--to-file", file + "x"},
+		{"delete"},
+		{"test"},
 	} {
 		run(t, env, "", append([]string{"webhooks"}, args...)...).want(t, 1)
 	}

@@ -1,0 +1,58 @@
+// Shows calls that wait where no page of the dashboard is open. It gets messages that are encrypted for
+// this browser, and answers no requests.
+
+const summary = "calls";
+
+self.addEventListener("install", () => self.skipWaiting());
+
+self.addEventListener("push", (event) => event.waitUntil(take(event.data.json())));
+
+self.addEventListener("notificationclick", (event) => {
+	event.notification.close();
+	event.waitUntil(open(event.notification.tag === summary ? "/" : `/calls/${event.notification.tag}`));
+});
+
+// A browser may replace its subscription by itself.
+self.addEventListener("pushsubscriptionchange", (event) => event.waitUntil(renew(event)));
+
+const show = (title, options) => self.registration.showNotification(title, options);
+
+// take shows calls that began to wait, one notification each, and takes back those that no longer do.
+async function take({ show: calls, more, ended, waiting }) {
+	for (const { id, title, until } of calls) {
+		const time = new Date(until).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" });
+		await show(title, { tag: id, renotify: true, body: `Until ${time}` });
+	}
+	const shown = await self.registration.getNotifications();
+	for (const one of shown) if (ended.includes(one.tag)) one.close();
+	const left = shown.filter((one) => !ended.includes(one.tag));
+	const total = left.find((one) => one.tag === summary);
+	if (more > 0 || total && waiting > left.length - 1) {
+		await show(`${waiting} calls wait for a decision`, { tag: summary, silent: more === 0 });
+	} else if (total && waiting > 0) {
+		total.close();
+	}
+	if (waiting === 0 && left.length === (total ? 1 : 0)) await leave(total);
+}
+
+// leave says that nothing waits: a browser wants to see something for every message, unless the
+// dashboard is on the screen.
+async function leave(total) {
+	const pages = await self.clients.matchAll({ type: "window" });
+	if (pages.some((page) => page.visibilityState === "visible")) total?.close();
+	else await show("No call waits for you any more", { tag: summary, silent: true });
+}
+
+async function open(path) {
+	const pages = await self.clients.matchAll({ type: "window", includeUncontrolled: true });
+	const page = pages.find((one) => new URL(one.url).pathname === path);
+	await (page ? page.focus() : self.clients.openWindow(path));
+}
+
+async function renew({ oldSubscription, newSubscription }) {
+	const options = oldSubscription?.options;
+	const subscription = newSubscription ?? (options && await self.registration.pushManager.subscribe(options));
+	if (!subscription) return;
+	const { endpoint, keys } = subscription.toJSON();
+	await fetch("/settings/push", { method: "POST", body: new URLSearchParams({ endpoint, ...keys }) });
+}
