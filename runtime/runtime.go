@@ -65,11 +65,11 @@ type Runtime struct {
 	Agents    *agent.Service
 	Calls     *call.Service
 	OAuth     *oauthclient.Service
+	API       *api.API
 	Notify    *notify.Service
 
 	source *mcptool.Source
 	mcp    *mcpserver.Server
-	api    *api.API
 	river  *river.Client[pgx.Tx]
 
 	background sync.WaitGroup
@@ -178,7 +178,7 @@ func (rt *Runtime) makeEdges() error {
 	if err != nil {
 		return err
 	}
-	rt.api, err = api.New(api.Config{
+	rt.API, err = api.New(api.Config{
 		Calls: rt.Calls, Agents: rt.Agents, Identity: rt.Identity, OAuth: rt.OAuth, Notify: rt.Notify, Audit: rt.DB.Pool(), Logger: rt.Logger,
 	})
 	return err
@@ -187,7 +187,7 @@ func (rt *Runtime) makeEdges() error {
 // Mount adds the routes of all edges.
 func (rt *Runtime) Mount(mux *http.ServeMux) {
 	rt.mcp.Mount(mux)
-	rt.api.Mount(mux)
+	rt.API.Mount(mux)
 	rt.OAuth.Mount(mux)
 	rt.mountHealth(mux)
 }

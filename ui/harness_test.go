@@ -34,6 +34,7 @@ import (
 	"github.com/holdpoint/holdpoint/internal/secret"
 	"github.com/holdpoint/holdpoint/oauthclient"
 	"github.com/holdpoint/holdpoint/runtime/agent"
+	"github.com/holdpoint/holdpoint/runtime/api"
 	"github.com/holdpoint/holdpoint/runtime/call"
 	"github.com/holdpoint/holdpoint/runtime/mcptool"
 	"github.com/holdpoint/holdpoint/runtime/tool"
@@ -286,9 +287,13 @@ func (w *world) startDashboard(log *slog.Logger, publicURL string) {
 	if w.idp != nil {
 		providers = append(providers, w.providerAt(publicURL))
 	}
+	exports, err := api.New(api.Config{ // exports notify nobody
+		Calls: w.calls, Agents: w.agents, Identity: w.people, OAuth: w.oauth, Notify: &notify.Service{}, Audit: w.db.Pool(),
+	})
+	check(w.t, err)
 	dashboard, err := ui.New(ui.Config{
 		Providers: providers,
-		Calls:     w.calls, Agents: w.agents, Discovery: w.discovery, Identity: w.people, OAuth: w.oauth, Notify: w.notify, Pool: w.db.Pool(),
+		Calls:     w.calls, Agents: w.agents, Discovery: w.discovery, Identity: w.people, OAuth: w.oauth, Notify: w.notify, Exports: exports, Pool: w.db.Pool(),
 		PublicURL: publicURL, Logger: log, Now: w.now,
 	})
 	check(w.t, err)

@@ -172,7 +172,7 @@ func facts(s *subject) []view.Fact {
 		view.Fact{Name: "Made", Time: &c.CreatedAt},
 	)
 	if c.ConversationID != uuid.Nil {
-		list = append(list, view.Fact{Name: "Conversation", Text: c.ConversationID.String(), Code: true})
+		list = append(list, view.Fact{Name: "Conversation", Text: c.ConversationID.String(), URL: conversationURL(c.ConversationID), Act: "conversation"})
 	}
 	if s.approval != nil {
 		list = append(list,

@@ -27,14 +27,13 @@ type Route struct {
 
 // Routes is the table of everything that signed-in people can ask for. Nothing works that is not in it.
 func (u *UI) Routes() []Route {
-	return slices.Concat(u.reviewRoutes(), u.skillRoutes(), u.connectionRoutes(), u.memberRoutes(), u.settingsRoutes(), u.insightRoutes(),
-		u.notifyRoutes())
+	return slices.Concat(u.reviewRoutes(), u.historyRoutes(), u.skillRoutes(), u.connectionRoutes(), u.memberRoutes(), u.settingsRoutes(),
+		u.insightRoutes(), u.notifyRoutes())
 }
 
 func (u *UI) reviewRoutes() []Route {
 	return []Route{
 		{"GET /{$}", both(), u.showQueue},
-		{"GET /calls", both(), u.showLog},
 		{"GET /calls/{id}", both(), u.showCall},
 		{"GET /calls/{id}/arguments", both(), u.downloadArguments},
 		{"GET /calls/{id}/result", both(), u.downloadResult},

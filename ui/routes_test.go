@@ -17,6 +17,11 @@ var may = map[string]string{
 	// o: operator, r: reviewer
 	"GET /{$}":                  "or",
 	"GET /calls":                "or",
+	"GET /calls/export":         "or",
+	"GET /conversations":        "or",
+	"GET /conversations/{id}":   "or",
+	"GET /audit":                "o",
+	"GET /audit/export":         "o",
 	"GET /calls/{id}":           "or",
 	"GET /calls/{id}/arguments": "or",
 	"GET /calls/{id}/result":    "or",

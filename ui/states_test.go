@@ -209,34 +209,6 @@ func TestHostileArgumentsAreText(t *testing.T) {
 	}
 }
 
-func TestLog(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	v := w.signedIn("olga", identity.Operator)
-	if !strings.Contains(v.get("/calls").text(), "No calls.") {
-		t.Error("an empty log does not say so")
-	}
-	for range 51 {
-		w.submit(uuid.Nil, "files__save_csv", fmt.Sprintf(`{"filename":%q}`, uuid.New()))
-	}
-	echoed := w.submit(uuid.Nil, "open__echo", `{}`)
-	w.outcome(echoed)
-	first := v.get("/calls")
-	if first.find("log-row").Length() != 50 || !strings.Contains(first.find("log-row").First().Text(), "open: echo") {
-		t.Errorf("%d rows, first %s", first.find("log-row").Length(), first.find("log-row").First().Text())
-	}
-	second := v.get(first.find("older").AttrOr("href", ""))
-	if second.find("log-row").Length() != 2 || second.find("older").Length() != 0 {
-		t.Errorf("second page: %d rows", second.find("log-row").Length())
-	}
-	if filtered := v.get("/calls?status=succeeded"); filtered.find("log-row").Length() != 1 {
-		t.Errorf("filtered: %d rows", filtered.find("log-row").Length())
-	}
-	if odd := v.get("/calls?status=odd&before=odd"); odd.status != http.StatusOK || odd.find("log-row").Length() != 50 {
-		t.Errorf("odd filter: %d", odd.status)
-	}
-}
-
 func TestNoSuchCall(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

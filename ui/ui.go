@@ -34,6 +34,7 @@ type Config struct {
 	Identity  *identity.Service
 	OAuth     *oauthclient.Service
 	Notify    *notify.Service
+	Exports   Exports
 	Providers []*provider.Provider // of identities; none: people sign in with tokens and links
 	Pool      *pgxpool.Pool        // for the sessions of browsers
 	PublicURL string               // its scheme says which cookie is used
@@ -63,8 +64,8 @@ type UI struct {
 // New makes the dashboard. [UI.Close] ends it.
 func New(cfg Config) (*UI, error) {
 	if cfg.Calls == nil || cfg.Agents == nil || cfg.Discovery == nil || cfg.Identity == nil || cfg.OAuth == nil || cfg.Notify == nil ||
-		cfg.Pool == nil || cfg.Logger == nil || cfg.Now == nil {
-		return nil, errors.New("make dashboard: Calls, Agents, Discovery, Identity, OAuth, Notify, Pool, Logger and Now are required")
+		cfg.Exports == nil || cfg.Pool == nil || cfg.Logger == nil || cfg.Now == nil {
+		return nil, errors.New("make dashboard: Calls, Agents, Discovery, Identity, OAuth, Notify, Exports, Pool, Logger and Now are required")
 	}
 	if cfg.ProofAge == 0 {
 		cfg.ProofAge = DefaultProofAge

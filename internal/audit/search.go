@@ -249,3 +249,19 @@ func RecordExport(ctx context.Context, db Database, by Actor, f Filter) error {
 	}
 	return nil
 }
+
+const recentEvents = 1000
+
+// Actions are those of the recent events, in alphabetical order: what may be searched for.
+func Actions(ctx context.Context, db Querier) ([]string, error) {
+	rows, err := db.Query(ctx, `SELECT DISTINCT action FROM (SELECT action FROM audit_events ORDER BY id DESC LIMIT $1) AS recent
+		ORDER BY action`, recentEvents)
+	if err != nil {
+		return nil, fmt.Errorf("list actions: %w", err)
+	}
+	actions, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		return nil, fmt.Errorf("list actions: %w", err)
+	}
+	return actions, nil
+}

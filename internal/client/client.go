@@ -115,6 +115,32 @@ func (c *Client) Get(ctx context.Context, path string, query url.Values) (json.R
 	return c.do(ctx, http.MethodGet, path, nil)
 }
 
+// Stream copies what is at path below /api/v1 to w, however long that is and takes. An error means that
+// what was written is not all of it.
+func (c *Client) Stream(ctx context.Context, path string, query url.Values, w io.Writer) error {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, c.base+"/api/v1/"+path+"?"+query.Encode(), nil)
+	if err != nil {
+		return fmt.Errorf("make request: %w", err)
+	}
+	c.authorize(request)
+	response, err := c.HTTP.Do(request)
+	if err != nil {
+		return c.unreachable(err)
+	}
+	defer func() { _ = response.Body.Close() }()
+	if response.StatusCode >= http.StatusMultipleChoices {
+		text, err := readAll(response.Body)
+		if err != nil {
+			return fmt.Errorf("read answer of %s: %w", c.base, err)
+		}
+		return problemOf(response, text)
+	}
+	if n, err := io.Copy(w, response.Body); err != nil {
+		return fmt.Errorf("cut off after %d bytes, so this is not all of it: %w", n, err)
+	}
+	return nil
+}
+
 // Post sends body, which may be nil, to path below /api/v1.
 func (c *Client) Post(ctx context.Context, path string, body any) (json.RawMessage, error) {
 	return c.do(ctx, http.MethodPost, path, body)

@@ -111,7 +111,7 @@ func (r *Reader) Time(field, text string, end bool) time.Time {
 	return t
 }
 
-var errTime = errors.New("expected a time such as 2026-01-31, 2026-01-31T15:04 (UTC) or 2026-01-31T15:04:05+01:00")
+var errTime = errors.New("expected a day or a time, such as 2026-01-31 or 2026-01-31T15:04 (UTC)")
 
 // ParseTime reads a time as people write it: RFC 3339; or a day, or a day and a time of day, which are in UTC. A day means
 // the midnight that it begins with or, where end is set, the one after it. Empty: the zero time.

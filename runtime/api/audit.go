@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"io"
 	"maps"
+	"net/http"
 	"strconv"
 	"time"
 
@@ -113,7 +114,7 @@ func (a *API) exportAudit(ctx context.Context, input *exportAuditInput) (*huma.S
 
 // ExportAudit begins an export of events, newest first, as JSON Lines. The event that tells of it is the first in it, if
 // the filter selects it.
-func (a *API) ExportAudit(ctx context.Context, by audit.Actor, f audit.Filter) (*Download, error) {
+func (a *API) ExportAudit(ctx context.Context, by audit.Actor, f audit.Filter) (http.Handler, error) {
 	if err := audit.RecordExport(ctx, a.audit, by, f); err != nil {
 		return nil, err
 	}

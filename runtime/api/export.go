@@ -27,55 +27,36 @@ const (
 	FormatCSV       = "csv"
 )
 
-// Download is an export that was allowed, recorded and begun: what may go wrong before anything is sent, has not.
-type Download struct {
-	Name        string // of a file
-	ContentType string
-	write       func(io.Writer) error
-}
-
-// WriteTo writes all of it, page by page: it never holds more than a page. After an error the client must be able to tell
-// that something is missing.
-func (d *Download) WriteTo(w io.Writer) (int64, error) {
-	counted := &countingWriter{w: w}
-	err := d.write(counted)
-	return counted.n, err
-}
-
-type countingWriter struct {
-	w io.Writer
-	n int64
-}
-
-func (c *countingWriter) Write(b []byte) (int, error) {
-	n, err := c.w.Write(b)
-	c.n += int64(n)
-	return n, err
+// download is an export that was allowed, recorded and begun: what may go wrong before anything is sent, has not.
+type download struct {
+	name        string // of a file
+	contentType string
+	write       func(io.Writer) error // page by page: it never holds more than one
 }
 
 // ServeHTTP sends it. If something goes wrong on the way, the connection is cut: no client takes
 // what it got for the whole.
-func (d *Download) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
+func (d *download) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 	h := w.Header()
-	h.Set("Content-Type", d.ContentType)
-	h.Set("Content-Disposition", `attachment; filename="`+d.Name+`"`)
+	h.Set("Content-Type", d.contentType)
+	h.Set("Content-Disposition", `attachment; filename="`+d.name+`"`)
 	h.Set("Cache-Control", "no-store")
 	h.Set("X-Content-Type-Options", "nosniff")
-	if _, err := d.WriteTo(w); err != nil {
+	if err := d.write(w); err != nil {
 		panic(http.ErrAbortHandler)
 	}
 }
 
-func newDownload(what, format string, write func(io.Writer) error) *Download {
-	d := &Download{Name: what + "." + format, ContentType: "application/jsonl; charset=utf-8", write: write}
+func newDownload(what, format string, write func(io.Writer) error) *download {
+	d := &download{name: what + "." + format, contentType: "application/jsonl; charset=utf-8", write: write}
 	if format == FormatCSV {
-		d.ContentType = "text/csv; charset=utf-8; header=present"
+		d.contentType = "text/csv; charset=utf-8; header=present"
 	}
 	return d
 }
 
 // ExportCalls begins an export of calls for somebody who may see all of them.
-func (a *API) ExportCalls(ctx context.Context, by audit.Actor, f call.Filter, format string) (*Download, error) {
+func (a *API) ExportCalls(ctx context.Context, by audit.Actor, f call.Filter, format string) (http.Handler, error) {
 	if format != FormatCSV && format != FormatJSONLines {
 		return nil, invalid("query.format", "expected %s or %s", FormatCSV, FormatJSONLines)
 	}
@@ -228,12 +209,12 @@ func (a *API) exportCalls(ctx context.Context, input *exportCallsInput) (*huma.S
 	return streamed(a.ExportCalls(ctx, callerOf(ctx).actor(), filter, input.Format))
 }
 
-func streamed(d *Download, err error) (*huma.StreamResponse, error) {
+func streamed(export http.Handler, err error) (*huma.StreamResponse, error) {
 	if err != nil {
 		return nil, err
 	}
 	return &huma.StreamResponse{Body: func(ctx huma.Context) {
 		r, w := humago.Unwrap(ctx)
-		d.ServeHTTP(w, r)
+		export.ServeHTTP(w, r)
 	}}, nil
 }

@@ -148,3 +148,32 @@ func (s *Service) ApprovalsOf(ctx context.Context, calls []Call) (map[uuid.UUID]
 	}
 	return byID, nil
 }
+
+// Titles says of calls which tool of which skill they are of.
+func (s *Service) Titles(ctx context.Context, ids []uuid.UUID) (map[uuid.UUID]string, error) {
+	rows, err := s.Pool.Query(ctx, `SELECT id, skill_id, tool FROM calls WHERE id = ANY($1)`, ids)
+	if err != nil {
+		return nil, fmt.Errorf("read titles of calls: %w", err)
+	}
+	type title struct {
+		ID, SkillID uuid.UUID
+		Tool        string
+	}
+	found, err := pgx.CollectRows(rows, pgx.RowToStructByPos[title])
+	if err != nil {
+		return nil, fmt.Errorf("read titles of calls: %w", err)
+	}
+	skills := make([]uuid.UUID, len(found))
+	for i := range found {
+		skills[i] = found[i].SkillID
+	}
+	names, err := s.Agents.Names(ctx, skills)
+	if err != nil {
+		return nil, err
+	}
+	titles := make(map[uuid.UUID]string, len(found))
+	for _, t := range found {
+		titles[t.ID] = names[t.SkillID] + ": " + t.Tool
+	}
+	return titles, nil
+}

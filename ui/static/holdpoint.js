@@ -36,9 +36,14 @@ function refresh() {
 	due = setTimeout(() => {
 		due = undefined;
 		renewed = performance.now();
-		if (queue() && !page.hasAttribute("data-paused")) htmx.trigger(queue(), "hp:refresh");
+		if (!page.hasAttribute("data-paused")) renewParts("[data-hp-live]");
 		renewCall();
 	}, Math.max(0, renewed + pace - performance.now()));
+}
+
+// renewParts has parts of the page fetch themselves anew.
+function renewParts(selector) {
+	for (const part of findAll(selector)) htmx.trigger(part, "hp:refresh");
 }
 
 function renewCall() {
@@ -319,6 +324,8 @@ if (document.body.hasAttribute("data-signed-in")) {
 		countDown(refresh);
 		if (performance.now() - looked > 10000) look();
 	}, 1000);
+	// What changes without a pulse is asked for while somebody looks.
+	setInterval(() => document.hidden || renewParts("[data-poll]"), 3000);
 	live(onPulse, () => setStale(true));
 }
 page.setAttribute("data-ready", "");

@@ -207,24 +207,6 @@ type Fact struct {
 	Text string
 	Time *time.Time
 	Code bool
-}
-
-// Log is a page of calls.
-type Log struct {
-	Rows     []LogRow
-	Status   string // of the filter
-	Statuses []string
-	Next     string // URL of the next page; empty: none
-	Newest   bool   // this is the first page
-}
-
-// LogRow is one call of the log.
-type LogRow struct {
-	URL       string
-	Status    Badge
-	Agent     string
-	Skill     string
-	Tool      string
-	Principal string
-	At        time.Time
+	URL  string // of what it names; empty: it has no page
+	Act  string // what a key does that leads there
 }

@@ -11,7 +11,7 @@ import (
 
 func newCallsCmd(e *Env) *cobra.Command {
 	return group("calls", "Calls and what became of them",
-		newCallsListCmd(e), newCallsShowCmd(e), newCallsCancelCmd(e), newCallsResolveCmd(e))
+		newCallsListCmd(e), newCallsExportCmd(e), newCallsShowCmd(e), newCallsCancelCmd(e), newCallsResolveCmd(e))
 }
 
 type callView struct {
@@ -51,18 +51,15 @@ func (c callView) outcome() string {
 
 func newCallsListCmd(e *Env) *cobra.Command {
 	var p page
-	var agent, status string
+	var search callSearch
 	cmd := &cobra.Command{
 		Use: "list", Short: "List calls, newest first", Args: usage(cobra.NoArgs),
-		Example: "  holdpoint calls list --agent billing --status unknown",
+		Long: `List the calls that all flags together select, newest first. A search looks at a bounded number of
+calls: a page may be short, or empty, and name a cursor from which to go on.`,
+		Example: "  holdpoint calls list --agent billing --status unknown\n  holdpoint calls list --person rita --from 2026-01-01 --text invoices",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			query := p.query()
-			if agent != "" {
-				query.Set("agent", agent)
-			}
-			if status != "" {
-				query.Set("status", status)
-			}
+			search.add(query)
 			text, err := e.get(cmd.Context(), "calls", query)
 			if err != nil {
 				return err
@@ -76,8 +73,7 @@ func newCallsListCmd(e *Env) *cobra.Command {
 				})
 		},
 	}
-	cmd.Flags().StringVar(&agent, "agent", "", "only calls of this agent")
-	cmd.Flags().StringVar(&status, "status", "", "only calls of this status")
+	search.bind(cmd)
 	p.bind(cmd)
 	return cmd
 }

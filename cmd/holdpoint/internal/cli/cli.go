@@ -124,6 +124,7 @@ itself then from the part "server:" of holdpoint.yaml.`,
 	root.AddCommand(
 		newApplyCmd(e), newAgentCmd(e), newSkillCmd(e), newTokenCmd(e),
 		newToolsCmd(e), newCallCmd(e), newApprovalsCmd(e), newCallsCmd(e), newInsightsCmd(e),
+		newConversationsCmd(e), newAuditCmd(e),
 		newConnectionsCmd(e), newPeopleCmd(e), newWebhooksCmd(e),
 		newMigrateCmd(e), newKeysetCmd(e), newDoctorCmd(e), newVersionCmd(e),
 	)
