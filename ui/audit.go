@@ -70,9 +70,9 @@ func (u *UI) auditForm(r *http.Request) (*criteria, error) {
 	if err != nil {
 		return nil, err
 	}
-	c.field(view.Field{Name: "actor", Label: "By", Hint: "a name, an id, or system", Options: slices.Concat(people, agents, []string{audit.KindSystem})})
-	c.field(view.Field{Name: "action", Label: "Action", Hint: "call.parked, or all of call", Options: actions})
-	c.field(view.Field{Name: "subject", Label: "About", Hint: "the id of a call, skill, agent, person"})
+	c.field(view.Criterion{Name: "actor", Label: "By", Hint: "a name, an id, or system", Options: slices.Concat(people, agents, []string{audit.KindSystem})})
+	c.field(view.Criterion{Name: "action", Label: "Action", Hint: "call.parked, or all of call", Options: actions})
+	c.field(view.Criterion{Name: "subject", Label: "About", Hint: "the id of a call, skill, agent, person"})
 	c.times()
 	return c, nil
 }

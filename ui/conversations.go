@@ -58,8 +58,8 @@ func (u *UI) conversationCriteria(r *http.Request) (*criteria, error) {
 	if err != nil {
 		return nil, err
 	}
-	c.field(view.Field{Name: "agent", Label: "Agent", Options: agents})
-	c.field(view.Field{Name: "person", Label: "On behalf of", Options: people})
+	c.field(view.Criterion{Name: "agent", Label: "Agent", Options: agents})
+	c.field(view.Criterion{Name: "person", Label: "On behalf of", Options: people})
 	return c, nil
 }
 

@@ -50,6 +50,8 @@ type fakeSource struct {
 	own   map[string][]string // of a skill that has tools of its own, by its name
 	sent  []string
 	reply func(tool.CallRequest) (tool.Result, error)
+	steps []tool.Step   // of a probe
+	gate  chan struct{} // when set, each step after the first waits until it is closed
 	oauth *oauthclient.Service
 }
 
@@ -91,8 +93,29 @@ func (f *fakeSource) Call(_ context.Context, _ tool.Server, r tool.CallRequest) 
 	return tool.Result{Raw: json.RawMessage(`{"content":[{"type":"text","text":"Saved 2 rows to /srv/shared/invoices.csv"}]}`)}, nil
 }
 
-func (*fakeSource) Probe(context.Context, tool.Server, func(tool.Step)) error { return nil }
-func (*fakeSource) Forget(uuid.UUID)                                          {}
+// Probe takes the steps that the test says.
+func (f *fakeSource) Probe(_ context.Context, _ tool.Server, step func(tool.Step)) error {
+	f.mu.Lock()
+	steps, gate := f.steps, f.gate
+	f.mu.Unlock()
+	for i, s := range steps {
+		if i > 0 && gate != nil {
+			<-gate
+		}
+		if step(s); s.Err != nil {
+			return s.Err
+		}
+	}
+	return nil
+}
+
+func (*fakeSource) Forget(uuid.UUID) {}
+
+func (f *fakeSource) set(change func()) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	change()
+}
 
 func (f *fakeSource) answer(reply func(tool.CallRequest) (tool.Result, error)) {
 	f.mu.Lock()
@@ -129,6 +152,7 @@ type world struct {
 	oauth     *oauthclient.Service
 	notify    *notify.Service
 	agent     *agent.Agent
+	settings  ui.Server
 	ui        *ui.UI
 	mux       *http.ServeMux
 	server    *httptest.Server
@@ -294,7 +318,7 @@ func (w *world) startDashboard(log *slog.Logger, publicURL string) {
 	dashboard, err := ui.New(ui.Config{
 		Providers: providers,
 		Calls:     w.calls, Agents: w.agents, Discovery: w.discovery, Identity: w.people, OAuth: w.oauth, Notify: w.notify, Exports: exports, Pool: w.db.Pool(),
-		PublicURL: publicURL, Logger: log, Now: w.now,
+		PublicURL: publicURL, Logger: log, Now: w.now, Server: w.settings,
 	})
 	check(w.t, err)
 	dashboard.Mount(mux)

@@ -53,19 +53,19 @@ func (u *UI) historyCriteria(r *http.Request) (*criteria, error) {
 	if err != nil {
 		return nil, err
 	}
-	c.form.Text = &view.Field{
+	c.form.Text = &view.Criterion{
 		Name: "text", Label: "Text in the arguments", Kind: "search", Value: c.get("text"), Hint: "any case, escapes undone",
 	}
-	c.field(view.Field{Name: "agent", Label: "Agent", Options: agents})
-	c.field(view.Field{Name: "skill", Label: "Skill", Options: skills})
-	c.field(view.Field{Name: "tool", Label: "Tool"})
-	c.field(view.Field{Name: "person", Label: "Person", Hint: "on whose behalf, or who decided", Options: people})
+	c.field(view.Criterion{Name: "agent", Label: "Agent", Options: agents})
+	c.field(view.Criterion{Name: "skill", Label: "Skill", Options: skills})
+	c.field(view.Criterion{Name: "tool", Label: "Tool"})
+	c.field(view.Criterion{Name: "person", Label: "Person", Hint: "on whose behalf, or who decided", Options: people})
 	c.times()
 	if c.get("conversation") != "" {
-		c.field(view.Field{Name: "conversation", Label: "Conversation"})
+		c.field(view.Criterion{Name: "conversation", Label: "Conversation"})
 	}
 	for _, status := range call.AllStatuses() {
-		c.form.Choices = append(c.form.Choices, view.Choice{
+		c.form.Choices = append(c.form.Choices, view.Box{
 			Name: "status", Value: string(status), Badge: statusBadge(status), Chosen: slices.Contains(c.values["status"], string(status)),
 		})
 	}

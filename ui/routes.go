@@ -27,8 +27,8 @@ type Route struct {
 
 // Routes is the table of everything that signed-in people can ask for. Nothing works that is not in it.
 func (u *UI) Routes() []Route {
-	return slices.Concat(u.reviewRoutes(), u.historyRoutes(), u.skillRoutes(), u.connectionRoutes(), u.memberRoutes(), u.settingsRoutes(),
-		u.insightRoutes(), u.notifyRoutes())
+	return slices.Concat(u.reviewRoutes(), u.historyRoutes(), u.skillRoutes(), u.agentRoutes(), u.connectionRoutes(), u.memberRoutes(),
+		u.settingsRoutes(), u.insightRoutes(), u.notifyRoutes())
 }
 
 func (u *UI) reviewRoutes() []Route {
@@ -53,7 +53,19 @@ func (u *UI) reviewRoutes() []Route {
 func (u *UI) skillRoutes() []Route {
 	return []Route{
 		{"GET /skills", both(), u.showSkills},
+		{"GET /skills/new", operators(), u.newSkill},
+		{"POST /skills/new", operators(), u.createSkill},
 		{"GET /skills/{id}", both(), u.showSkill},
+		{"GET /skills/{id}/edit", operators(), u.editSkill},
+		{"POST /skills/{id}/edit", operators(), u.saveSkill},
+		{"GET /skills/{id}/delete", operators(), u.confirmDeleteSkill},
+		{"POST /skills/{id}/delete", operators(), u.deleteSkill},
+		{"POST /skills/{id}/ask", operators(), u.askSkill},
+		{"POST /skills/{id}/probe", operators(), u.probeSkill},
+		{"GET /skills/{id}/tools", both(), u.showTool},
+		{"POST /skills/{id}/tools", operators(), u.changeTool},
+		{"POST /skills/{id}/accept", operators(), u.acceptTool},
+		{"POST /skills/{id}/refuse", operators(), u.refuseTool},
 		{"POST /skills/{id}/connect", both(), u.connect}, // their own account; a shared one is for operators
 	}
 }

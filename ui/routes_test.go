@@ -40,7 +40,33 @@ var may = map[string]string{
 
 	"GET /skills":               "or",
 	"GET /skills/{id}":          "or",
+	"GET /skills/new":           "o",
+	"POST /skills/new":          "o",
+	"GET /skills/{id}/edit":     "o",
+	"POST /skills/{id}/edit":    "o",
+	"GET /skills/{id}/delete":   "o",
+	"POST /skills/{id}/delete":  "o",
+	"POST /skills/{id}/ask":     "o",
+	"POST /skills/{id}/probe":   "o",
+	"GET /skills/{id}/tools":    "or",
+	"POST /skills/{id}/tools":   "o",
+	"POST /skills/{id}/accept":  "o",
+	"POST /skills/{id}/refuse":  "o",
 	"POST /skills/{id}/connect": "or", // their own account; a shared one is for operators
+
+	"GET /agents":                         "or",
+	"GET /agents/new":                     "o",
+	"POST /agents/new":                    "o",
+	"GET /agents/{id}":                    "or",
+	"GET /agents/{id}/edit":               "o",
+	"POST /agents/{id}/edit":              "o",
+	"GET /agents/{id}/delete":             "o",
+	"POST /agents/{id}/delete":            "o",
+	"GET /agents/{id}/assign":             "o",
+	"POST /agents/{id}/assign":            "o",
+	"POST /agents/{id}/unassign":          "o",
+	"POST /agents/{id}/keys":              "o",
+	"POST /agents/{id}/keys/{key}/revoke": "o",
 
 	"GET /connections":                  "or", // their own, but operators any
 	"GET /connections/{id}":             "or",

@@ -50,7 +50,7 @@ func criteriaOf(r *http.Request, names ...string) *criteria {
 func (c *criteria) get(name string) string { return c.values.Get(name) }
 
 // field adds a field with what was typed.
-func (c *criteria) field(f view.Field) {
+func (c *criteria) field(f view.Criterion) {
 	f.Value = c.get(f.Name)
 	c.form.Fields = append(c.form.Fields, f)
 }
@@ -62,8 +62,8 @@ func (c *criteria) times() {
 			c.values.Set(name, t.Format("2006-01-02T15:04:05"))
 		}
 	}
-	c.field(view.Field{Name: "from", Label: "From (UTC)", Kind: "datetime-local"})
-	c.field(view.Field{Name: "to", Label: "Before (UTC)", Kind: "datetime-local"})
+	c.field(view.Criterion{Name: "from", Label: "From (UTC)", Kind: "datetime-local"})
+	c.field(view.Criterion{Name: "to", Label: "Before (UTC)", Kind: "datetime-local"})
 }
 
 // url is the page's address with these criteria, and further parameters in pairs.
@@ -116,7 +116,7 @@ func (c *criteria) blame(problem query.Problem) bool {
 		c.form.Text.Error = problem.Expected
 		return true
 	}
-	at := slices.IndexFunc(c.form.Fields, func(f view.Field) bool { return f.Name == problem.Field })
+	at := slices.IndexFunc(c.form.Fields, func(f view.Criterion) bool { return f.Name == problem.Field })
 	if at >= 0 {
 		c.form.Fields[at].Error = problem.Expected
 	}
@@ -143,15 +143,6 @@ func (u *UI) agentNames(ctx context.Context) ([]string, error) {
 	names := make([]string, len(agents))
 	for i := range agents {
 		names[i] = agents[i].Name
-	}
-	return names, err
-}
-
-func (u *UI) skillNames(ctx context.Context) ([]string, error) {
-	skills, _, err := u.cfg.Agents.Skills(ctx, "", suggested)
-	names := make([]string, len(skills))
-	for i := range skills {
-		names[i] = skills[i].Name
 	}
 	return names, err
 }

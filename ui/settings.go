@@ -46,6 +46,12 @@ func (u *UI) answerWithSettings(w http.ResponseWriter, r *http.Request, status i
 		u.fail(w, r, err)
 		return
 	}
+	if access.Has(identity.Operator) {
+		if s.Server, err = u.serverFacts(r.Context()); err != nil {
+			u.fail(w, r, err)
+			return
+		}
+	}
 	u.render(w, r, status, view.SettingsPage(u.page(r, view.SectionSettings, "Settings", pulse), s))
 }
 

@@ -2,9 +2,7 @@ package ui
 
 import (
 	"context"
-	"maps"
 	"net/http"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -33,9 +31,15 @@ func (u *UI) showSkills(w http.ResponseWriter, r *http.Request) {
 		u.fail(w, r, err)
 		return
 	}
-	list := view.Skills{Newest: after == ""}
+	access, _ := login.Access(r.Context())
+	list := view.Skills{Newest: after == "", MayEdit: access.Has(identity.Operator)}
 	for i := range skills {
-		list.Rows = append(list.Rows, presentSkill(&skills[i]))
+		row, err := u.skillRow(r.Context(), &skills[i])
+		if err != nil {
+			u.fail(w, r, err)
+			return
+		}
+		list.Rows = append(list.Rows, row)
 	}
 	if next != "" {
 		list.Next = "/skills?after=" + next // a name is letters, digits and dashes
@@ -43,15 +47,28 @@ func (u *UI) showSkills(w http.ResponseWriter, r *http.Request) {
 	u.render(w, r, http.StatusOK, view.SkillsPage(u.page(r, view.SectionSkills, "Skills", pulse), list))
 }
 
+func (u *UI) skillRow(ctx context.Context, s *agent.Skill) (view.SkillRow, error) {
+	row := view.SkillRow{
+		URL: skillURL(s.ID), Name: s.Name, Address: addressOf(s), Health: healthBadge(s.Health), Team: s.Team, At: s.Health.ListedAt,
+	}
+	statuses, err := u.cfg.Discovery.Statuses(ctx, s.ID)
+	for _, status := range statuses {
+		if status.Known {
+			row.Tools++
+		}
+		if unsettled(status) {
+			row.Unsettled++
+		}
+	}
+	return row, err
+}
+
+// unsettled reports whether an operator should look at a tool's definition.
+func unsettled(s tool.PinStatus) bool { return s.Known && !s.IsAccepted() && !s.IsRefused() }
+
 // showSkill shows one skill with its connection and tools.
 func (u *UI) showSkill(w http.ResponseWriter, r *http.Request) {
 	own, err := u.linkOfSkill(r)
-	if err != nil {
-		u.fail(w, r, err)
-		return
-	}
-	access, _ := login.Access(r.Context())
-	links, err := u.linksOfSkill(r.Context(), access, own)
 	if err != nil {
 		u.fail(w, r, err)
 		return
@@ -61,17 +78,66 @@ func (u *UI) showSkill(w http.ResponseWriter, r *http.Request) {
 		u.fail(w, r, err)
 		return
 	}
-	v := presentSkill(own.skill)
-	if v.Connections, err = u.cards(r.Context(), links, own.skill.ID, pulse.Now); err != nil {
-		u.fail(w, r, err)
-		return
-	}
-	v.Facts = skillFacts(own.skill)
-	if v.Tools, err = u.toolRows(r.Context(), own.skill); err != nil {
+	v, err := u.skillPage(r, own, pulse.Now)
+	if err != nil {
 		u.fail(w, r, err)
 		return
 	}
 	u.render(w, r, http.StatusOK, view.SkillPage(u.page(r, view.SectionSkills, "Skill "+printable(own.skill.Name), pulse), v))
+}
+
+func (u *UI) skillPage(r *http.Request, own *link, now time.Time) (view.Skill, error) {
+	access, _ := login.Access(r.Context())
+	v := presentSkill(own.skill)
+	v.MayEdit, v.Facts, v.Notice = access.Has(identity.Operator), skillFacts(own.skill), skillNotice(r.URL.Query().Get("done"), own.skill)
+	links, err := u.linksOfSkill(r.Context(), access, own)
+	if err != nil {
+		return v, err
+	}
+	if v.Connections, err = u.cards(r.Context(), links, own.skill.ID, now); err != nil {
+		return v, err
+	}
+	if v.Strip, err = u.strip(r, own.skill.ID, now); err != nil {
+		return v, err
+	}
+	if err = u.presentTools(r.Context(), own.skill, &v); err != nil {
+		return v, err
+	}
+	users, err := u.cfg.Agents.UsersOf(r.Context(), own.skill.ID)
+	for i := range users {
+		v.Users = append(v.Users, view.Use{Name: users[i].Agent, URL: agentURL(users[i].AgentID), Tools: toolsWords(users[i].Tools)})
+	}
+	return v, err
+}
+
+// skillNotice says what was just done, if that is how it is.
+func skillNotice(done string, s *agent.Skill) *view.Notice {
+	switch {
+	case done == "registered" && s.Health.ListedAt == nil:
+		return &view.Notice{
+			Level: view.Good, Title: "Registered.",
+			Text: "Test the connection, or list its tools: what its server offers then is accepted as it is.",
+		}
+	case done == "saved":
+		return &view.Notice{Level: view.Good, Title: "Saved.", Text: "Agents that have it get a new catalogue."}
+	case done == "asked" && s.Health.ErrorKind == "":
+		return &view.Notice{Level: view.Good, Title: "Its server answered.", Text: "The tools below are those that it offers now."}
+	}
+	return nil
+}
+
+func toolsWords(only []string) string {
+	if only == nil {
+		return "all its tools"
+	}
+	return plural(len(only), "tool", "tools")
+}
+
+func plural(n int, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return strconv.Itoa(n) + " " + many
 }
 
 // linksOfSkill are the person's own link to a skill, or the shared one, and after it the others that they may know of.
@@ -90,14 +156,22 @@ func (u *UI) linksOfSkill(ctx context.Context, access identity.Access, own *link
 }
 
 func presentSkill(s *agent.Skill) view.Skill {
-	v := view.Skill{URL: skillURL(s.ID), Name: s.Name, Transport: transportWords(s.Transport), Health: healthBadge(s.Health), At: s.Health.ListedAt}
-	if v.Address = s.URL; s.Transport == tool.Stdio {
-		v.Address = strings.Join(s.Command, " ")
+	v := view.Skill{
+		URL: skillURL(s.ID), Name: s.Name, Transport: transportWords(s.Transport), Address: addressOf(s),
+		Team: s.Team, EscalateTo: s.EscalateTo, Health: healthBadge(s.Health), At: s.Health.ListedAt,
 	}
 	if s.Health.ErrorKind != "" {
 		v.Error = s.Health.Error
 	}
 	return v
+}
+
+// addressOf is where a skill's server is, or what it is.
+func addressOf(s *agent.Skill) string {
+	if s.Transport == tool.Stdio {
+		return strings.Join(s.Command, " ")
+	}
+	return s.URL
 }
 
 func transportWords(t tool.Transport) string {
@@ -161,39 +235,4 @@ func durationWords(d time.Duration) string {
 		text = strings.TrimSuffix(text, "0m")
 	}
 	return text
-}
-
-// toolRows are the tools that the skill's server offers, as far as it was asked.
-func (u *UI) toolRows(ctx context.Context, s *agent.Skill) ([]view.ToolRow, error) {
-	statuses, err := u.cfg.Discovery.Statuses(ctx, s.ID)
-	if err != nil {
-		return nil, err
-	}
-	var rows []view.ToolRow
-	for _, name := range slices.Sorted(maps.Keys(statuses)) {
-		if status := statuses[name]; status.Known {
-			rows = append(rows, view.ToolRow{Name: name, Badges: toolBadges(status, s.Tools[name])})
-		}
-	}
-	return rows, nil
-}
-
-func toolBadges(status tool.PinStatus, settings agent.ToolSettings) []view.Badge {
-	var badges []view.Badge
-	switch {
-	case status.IsRefused():
-		badges = append(badges, view.Badge{Word: "refused", Icon: "rejected", Level: view.Danger})
-	case status.IsAccepted():
-	case status.Accepted.IsZero():
-		badges = append(badges, view.Badge{Word: "new tool", Icon: "new", Level: view.Warn})
-	default:
-		badges = append(badges, view.Badge{Word: "tool changed", Icon: "changed", Level: view.Danger})
-	}
-	if settings.Risk != "" {
-		badges = append(badges, view.Badge{Word: "High risk", Icon: "high", Level: view.Danger})
-	}
-	if settings.Disabled() {
-		badges = append(badges, view.Badge{Word: "Switched off", Icon: "rejected", Level: view.Quiet})
-	}
-	return badges
 }

@@ -26,7 +26,7 @@ import (
 	"github.com/holdpoint/holdpoint/ui/view"
 )
 
-// Config is what a [UI] is made of. All of it is required, but for Providers and ProofAge.
+// Config is what a [UI] is made of. All of it is required, but for Providers, ProofAge and Server.
 type Config struct {
 	Calls     *call.Service
 	Agents    *agent.Service
@@ -43,6 +43,7 @@ type Config struct {
 	ProofAge time.Duration
 	Logger   *slog.Logger
 	Now      func() time.Time
+	Server   Server // what its operators want to know of it
 }
 
 // DefaultProofAge is [Config.ProofAge] where nothing is said.

@@ -135,6 +135,7 @@ func (s *server) assemble(ctx context.Context, box *secret.Box) error {
 	dashboard, err := ui.New(ui.Config{
 		Calls: rt.Calls, Agents: rt.Agents, Identity: rt.Identity, OAuth: rt.OAuth, Notify: rt.Notify, Exports: rt.API, Discovery: rt.Discovery, Pool: s.db.Pool(), Providers: s.vouching,
 		PublicURL: s.settings.PublicURL, Logger: s.log, Now: time.Now, ProofAge: s.settings.HighRiskMaxAge,
+		Server: s.facts(),
 	})
 	if err != nil {
 		return err
@@ -164,6 +165,15 @@ func (s *server) issuers() []string {
 		}
 	}
 	return names
+}
+
+// facts are what operators can see of this server.
+func (s *server) facts() ui.Server {
+	return ui.Server{
+		Version: s.version, DataDir: s.settings.DataDir, EmbeddedDatabase: s.db.Embedded(),
+		Stdio: s.settings.Stdio, StdioFromDashboard: s.settings.StdioFromDashboard,
+		AllowSelfApproval: s.settings.AllowSelfApproval, TrustedHosts: s.settings.Outward.TrustedHosts,
+	}
 }
 
 func checkPublicURL(text string) error {

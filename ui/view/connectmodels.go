@@ -76,30 +76,3 @@ type Leave struct {
 	Resource  string
 	Back      string
 }
-
-// Skills is a page of skills.
-type Skills struct {
-	Rows   []Skill
-	Next   string
-	Newest bool
-}
-
-// Skill is one skill.
-type Skill struct {
-	URL         string
-	Name        string
-	Transport   string
-	Address     string // of its server, or the program
-	Health      Badge
-	At          *time.Time // when its server was asked last
-	Error       string     // what it said then; from outside
-	Facts       []Fact
-	Connections []Connection
-	Tools       []ToolRow
-}
-
-// ToolRow is a tool in the list of a skill.
-type ToolRow struct {
-	Name   string
-	Badges []Badge
-}

@@ -8,12 +8,12 @@ import (
 
 // Search is a form of criteria, which the address of its page holds.
 type Search struct {
-	URL     string // of the page without criteria
-	Text    *Field // the one that is always seen; nil: none
-	Fields  []Field
-	Choices []Choice // of one criterion that takes several
-	Chosen  int      // criteria that are set
-	Problem string   // of the whole
+	URL     string     // of the page without criteria
+	Text    *Criterion // the one that is always seen; nil: none
+	Fields  []Criterion
+	Choices []Box  // of one criterion that takes several
+	Chosen  int    // criteria that are set
+	Problem string // of the whole
 }
 
 // Invalid reports whether something of it cannot be read.
@@ -26,8 +26,8 @@ func (s Search) Invalid() bool {
 	return s.Text != nil && s.Text.Error != ""
 }
 
-// Field is one criterion.
-type Field struct {
+// Criterion is what a search goes by.
+type Criterion struct {
 	Name    string // of the parameter
 	Label   string
 	Value   string
@@ -37,8 +37,8 @@ type Field struct {
 	Error   string
 }
 
-// Choice is a box to tick.
-type Choice struct {
+// Box is a box to tick.
+type Box struct {
 	Name, Value string
 	Badge       Badge
 	Chosen      bool

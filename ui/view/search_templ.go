@@ -215,7 +215,7 @@ func criteria(chosen int) string {
 	return plural(chosen, "criterion", "criteria")
 }
 
-func searchField(f Field) templ.Component {
+func searchField(f Criterion) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
 		if templ_7745c5c3_CtxErr := ctx.Err(); templ_7745c5c3_CtxErr != nil {
@@ -429,7 +429,7 @@ func searchField(f Field) templ.Component {
 	})
 }
 
-func fieldKind(f Field) string {
+func fieldKind(f Criterion) string {
 	if f.Kind == "" {
 		return "text"
 	}

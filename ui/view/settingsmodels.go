@@ -34,6 +34,7 @@ type Settings struct {
 	Sessions []Session
 	// How the reader hears of calls while they look elsewhere.
 	Notifications Notifications
+	Server        []Fact // for operators: how this server runs; nil: the reader is none
 }
 
 // Session is a browser that somebody is signed in with.

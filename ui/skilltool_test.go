@@ -1,0 +1,231 @@
+package ui_test
+
+import (
+	"errors"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/holdpoint/holdpoint/internal/identity"
+	"github.com/holdpoint/holdpoint/runtime/agent"
+	"github.com/holdpoint/holdpoint/runtime/tool"
+)
+
+// relist has the server of a skill asked anew.
+func (w *world) relist(skill *agent.Skill) {
+	w.t.Helper()
+	w.discovery.ListChanged(skill.ID)
+	_, server, err := w.agents.FreshSkill(w.t.Context(), skill.ID)
+	check(w.t, err)
+	_, err = w.discovery.List(w.t.Context(), server, false)
+	check(w.t, err)
+}
+
+func (w *world) pins(skill *agent.Skill, name string) tool.PinStatus {
+	w.t.Helper()
+	status, err := w.discovery.Status(w.t.Context(), skill.ID, name)
+	check(w.t, err)
+	return status
+}
+
+// redescribe has the server describe save_csv otherwise.
+func (w *world) redescribe(skill *agent.Skill, more string) {
+	w.t.Helper()
+	w.source.set(func() {
+		w.source.tools = []string{strings.Replace(saveTool, "An existing file is replaced.", "An existing file is replaced."+more, 1), deleteTool, echoTool}
+	})
+	w.relist(skill)
+}
+
+func TestChangedDefinitionIsAcceptedOrRefused(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	skill := w.skillNamed("files")
+	w.relist(skill)
+	w.redescribe(skill, ` Then \u202eit is mailed.`)
+	path, at := "/skills/"+skill.ID.String(), "/skills/"+skill.ID.String()+"/tools?tool=save_csv"
+	olga, rita := w.signedIn("olga", identity.Operator), w.signedIn("rita", identity.Reviewer)
+
+	if row := olga.get(path).find("tool-row").First().Text(); !strings.Contains(row, "save_csv") || !strings.Contains(row, "tool changed") {
+		t.Errorf("what is to be looked at does not come first: %s", row)
+	}
+	if list := olga.get("/skills").find("skill-row").First().Text(); !strings.Contains(list, "1 to look at") {
+		t.Errorf("the list: %s", list)
+	}
+	page := olga.get(at)
+	diff := page.find("diff")
+	if diff.Find("del").Length() != 1 || diff.Find("ins").Length() != 1 || !strings.Contains(diff.Find("ins").Text(), "U+202E") || strings.ContainsRune(page.body, 0x202E) {
+		t.Errorf("the difference: %s", diff.Text())
+	}
+	if rita.get(at).find("settle").Length() != 0 {
+		t.Error("a reviewer may accept it")
+	}
+	seen := page.form("refuse-form")
+	w.redescribe(skill, " Then it is deleted.")
+	for _, verb := range []string{"accept", "refuse"} {
+		late := olga.post(path+"/"+verb, seen)
+		if late.status != http.StatusConflict || !strings.Contains(late.find("diff").Text(), "Then it is deleted") {
+			t.Errorf("%s what was on the screen: %d: %s", verb, late.status, late.text())
+		}
+	}
+	if s := w.pins(skill, "save_csv"); s.IsAccepted() || s.IsRefused() {
+		t.Fatalf("settled: %+v", s)
+	}
+	refused := olga.post(path+"/refuse", olga.get(at).form("refuse-form"))
+	if refused.status != http.StatusSeeOther || !w.pins(skill, "save_csv").IsRefused() {
+		t.Fatalf("refused: %d", refused.status)
+	}
+	told := olga.get(refused.header.Get("Location"))
+	if !strings.Contains(told.find("notice").Text(), "Refused.") || told.find("refuse-form").Length() != 0 {
+		t.Errorf("after refusing: %s", told.text())
+	}
+	accepted := olga.post(path+"/accept", told.form("accept-form"))
+	if s := w.pins(skill, "save_csv"); accepted.status != http.StatusSeeOther || !s.IsAccepted() || s.IsRefused() {
+		t.Fatalf("accepted: %d, %+v", accepted.status, s)
+	}
+	if done := olga.get(accepted.header.Get("Location")); done.find("settle").Length() != 0 || !strings.Contains(done.find("notice").Text(), "Accepted.") {
+		t.Errorf("after accepting: %s", done.text())
+	}
+	if a := olga.post(path+"/accept", url.Values{"tool": {"nothing"}, "pin": {seen.Get("pin")}}); a.status != http.StatusNotFound {
+		t.Errorf("no such tool: %d", a.status)
+	}
+}
+
+// What is not wholly on the page cannot be accepted from it.
+func TestFoldedDefinitionIsNotAccepted(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	skill := w.skillNamed("files")
+	w.relist(skill)
+	w.redescribe(skill, strings.Repeat(" and on", 3000)+" and it is mailed")
+	olga := w.signedIn("olga", identity.Operator)
+	page := olga.get("/skills/" + skill.ID.String() + "/tools?tool=save_csv")
+	if page.find("folded").Length() == 0 || page.find("accept-form").Length() != 0 || page.find("refuse-form").Length() != 1 {
+		t.Fatalf("a folded definition: %s", page.find("settle").Text())
+	}
+	whole := olga.get(page.find("show-all").AttrOr("href", ""))
+	if whole.find("folded").Length() != 0 || whole.find("accept-form").Length() != 1 || !strings.Contains(whole.find("diff").Text(), "and it is mailed") {
+		t.Errorf("the whole definition: %s", whole.find("settle").Text())
+	}
+}
+
+func TestToolSettings(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	skill := w.skillNamed("open")
+	w.source.set(func() {
+		w.source.tools = append(w.source.tools, `{"name":"a/../b c?&","inputSchema":{"type":"object"}}`)
+	})
+	w.relist(skill)
+	olga := w.signedIn("olga", identity.Operator)
+	const name = "a/../b c?&"
+	row := olga.get("/skills/" + skill.ID.String()).doc.Find(`a[href*="b+c"]`)
+	at, ok := row.Attr("href")
+	if !ok {
+		t.Fatal("the tool is not listed")
+	}
+	page := olga.get(at)
+	form := page.filled("tool-form", nil)
+	if form.Get("enabled") != "on" || form.Get("high_risk") != "" {
+		t.Errorf("the form says %v", form)
+	}
+	form.Set("high_risk", "on")
+	form.Set("idempotent", "on")
+	form.Del("enabled")
+	if a := olga.post("/skills/"+skill.ID.String()+"/tools", form); a.status != http.StatusSeeOther {
+		t.Fatalf("%d: %s", a.status, a.text())
+	}
+	if got := w.skillNamed("open").Tools[name]; got.Risk != agent.RiskHigh || !got.Idempotent || !got.Disabled() {
+		t.Errorf("settings %+v", got)
+	}
+	again := olga.get(at).filled("tool-form", nil)
+	if again.Get("high_risk") != "on" || again.Get("idempotent") != "on" || again.Get("enabled") != "" {
+		t.Errorf("the form says %v", again)
+	}
+}
+
+func TestProbeShowsEachStep(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.source.set(func() {
+		w.source.steps = []tool.Step{
+			{Name: "connect", Detail: "<script>alert(1)</script>", Took: time.Millisecond}, {Name: "tools/list", Err: errors.New("\u202Eno answer")},
+		}
+	})
+	olga := w.signedIn("olga", identity.Operator)
+	page := olga.post("/skills/"+w.skillNamed("files").ID.String()+"/probe", nil)
+	steps := page.find("step")
+	if page.status != http.StatusOK || steps.Length() != 2 || page.find("probe-done").Length() != 1 {
+		t.Fatalf("%d: %s", page.status, page.text())
+	}
+	if !strings.Contains(steps.First().Text(), "<script>") || !strings.Contains(steps.Last().Text(), "U+202E") || !strings.Contains(steps.Last().Text(), "failed") {
+		t.Errorf("steps: %s", steps.Text())
+	}
+}
+
+// The page of a probe comes while the probe is made.
+func TestProbeIsStreamed(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	gate := make(chan struct{})
+	w.source.set(func() { w.source.gate, w.source.steps = gate, []tool.Step{{Name: "connect"}, {Name: "tools/list"}} })
+	olga := w.signedIn("olga", identity.Operator)
+	r := olga.request(http.MethodPost, "/skills/"+w.skillNamed("files").ID.String()+"/probe", "", "Sec-Fetch-Site", "same-origin")
+	response, err := olga.client.Do(r)
+	check(t, err)
+	defer response.Body.Close()
+	var got strings.Builder
+	read := func(until string) {
+		t.Helper()
+		piece := make([]byte, 4096)
+		for !strings.Contains(got.String(), until) {
+			n, err := response.Body.Read(piece)
+			got.Write(piece[:n])
+			if err != nil && !strings.Contains(got.String(), until) {
+				t.Fatalf("%q did not come: %v", until, err)
+			}
+		}
+	}
+	read("connect")
+	if strings.Contains(got.String(), "tools/list") {
+		t.Error("the second step came before it was taken")
+	}
+	close(gate)
+	read("tools/list")
+	read("</html>")
+}
+
+func TestAskingAServer(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	skill := w.skillNamed("files")
+	path := "/skills/" + skill.ID.String()
+	olga := w.signedIn("olga", identity.Operator)
+	if text := olga.get(path).find("strip").Text(); !strings.Contains(text, "nobody had to ask") {
+		t.Errorf("before: %s", text)
+	}
+	asked := olga.post(path+"/ask", nil)
+	if to := asked.header.Get("Location"); to != path+"?done=asked" || !strings.Contains(olga.get(to).find("tools").Text(), "save_csv") {
+		t.Errorf("asked: %d to %s", asked.status, to)
+	}
+	w.source.set(func() { w.source.tools = []string{`{"nonsense"`} })
+	if to := olga.post(path+"/ask", nil).header.Get("Location"); to != path {
+		t.Errorf("a server that fails: %s", to)
+	}
+	page := olga.get(path)
+	if !strings.Contains(page.find("health-error").Text(), "could not be asked") || !strings.Contains(page.find("strip").Text(), "failed in 1") ||
+		!strings.Contains(page.find("trouble").Text(), "protocol") || page.doc.Find("svg.strip g").Length() != 48 {
+		t.Errorf("after it failed: %s", page.text())
+	}
+	w.exec(`UPDATE skill_listings SET at = at - interval '3 days'`)
+	if olga.get(path).find("trouble").Length() != 0 || olga.get(path+"?range=30d").find("trouble").Length() != 1 {
+		t.Error("the ranges are not told apart")
+	}
+	if a := olga.post("/skills/"+uuid.NewString()+"/ask", nil); a.status != http.StatusNotFound {
+		t.Errorf("no such skill: %d", a.status)
+	}
+}

@@ -1,0 +1,83 @@
+package view
+
+import (
+	"time"
+
+	"github.com/holdpoint/holdpoint/ui/view/hostile"
+)
+
+// Agents is a page of agents.
+type Agents struct {
+	Rows    []AgentRow
+	Next    string
+	Newest  bool
+	MayEdit bool
+}
+
+// AgentRow is one agent in the list.
+type AgentRow struct {
+	URL    string
+	Name   string
+	Team   string
+	Keys   Badge
+	Skills string // their names
+	At     time.Time
+}
+
+// Agent is one agent.
+type Agent struct {
+	URL           string
+	Name          string
+	Notice        *Notice
+	Team          string
+	EscalateTo    string
+	MayEdit       bool
+	Connect       HowToConnect
+	Uses          []Use
+	Assignable    []string // names of skills that it does not have
+	Seen          []Seen
+	Problems      []SeenProblem
+	Keys          []Key
+	Instructions  *hostile.Value // nil: none
+	Facts         []Fact
+	Calls         []HistoryRow // the latest
+	CallsURL      string
+	Conversations string // URL
+}
+
+// HowToConnect is how a client reaches an agent's endpoint.
+type HowToConnect struct {
+	Endpoint string
+	Command  string // for a terminal
+	Config   string // for a client's settings
+}
+
+// Seen is a tool as an agent sees it.
+type Seen struct {
+	Name  string
+	Skill string
+	Tool  string
+	URL   string
+}
+
+// SeenProblem is why something is missing from what an agent sees.
+type SeenProblem struct {
+	Skill string
+	Error string // from outside
+}
+
+// Key is an agent's key.
+type Key struct {
+	Hint    string
+	Created time.Time
+	Revoked *time.Time
+	Revoke  string // URL; empty: the reader cannot
+}
+
+// NewKey is a key that was just made: it is shown this once.
+type NewKey struct {
+	Agent   string
+	URL     string // of the agent's page
+	Key     string
+	Connect HowToConnect
+}

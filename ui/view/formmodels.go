@@ -1,0 +1,146 @@
+package view
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/a-h/templ"
+)
+
+// Form is a form of fields, with what was wrong with it when it was sent before.
+type Form struct {
+	Name     string // data-testid
+	Action   string
+	Send     string // the word on its button
+	Cancel   string // URL
+	Problems []FormProblem
+	Revision string // of what is changed; empty: something new is made
+	Parts    []FormPart
+	Note     string // beside the button
+}
+
+// FormProblem is one thing that is wrong with what was sent.
+type FormProblem struct {
+	Field string // its id; empty: none of the page
+	Text  string
+}
+
+// FormPart is a part of a form under a title of its own.
+type FormPart struct {
+	Title  string
+	Words  string
+	Folded bool // it is opened by whoever needs it
+	Fields []Field
+}
+
+// FieldKind says what a field looks like.
+type FieldKind string
+
+// The kinds of fields.
+const (
+	FieldLine   FieldKind = "line"
+	FieldArea   FieldKind = "area"
+	FieldCheck  FieldKind = "check"
+	FieldSelect FieldKind = "select"
+	FieldSecret FieldKind = "secret" // what is in it is never sent to the browser
+	FieldSealed FieldKind = "sealed" // likewise, of several lines
+	FieldPairs  FieldKind = "pairs"  // names with secret values
+	FieldNames  FieldKind = "names"  // some of a list
+	FieldHidden FieldKind = "hidden" // what the form is about
+)
+
+// Field is one field of a form.
+type Field struct {
+	Name     string
+	Label    string
+	Kind     FieldKind
+	Value    string
+	On       bool // of a check
+	Choices  []Choice
+	Pairs    []Pair
+	Hint     string
+	Example  string
+	Problem  string
+	Required bool
+	Code     bool
+	Rows     int
+}
+
+// Choice is one of the values of a field.
+type Choice struct {
+	Value string
+	Word  string
+	On    bool
+	Hint  string
+}
+
+// Pair is a name with a secret value.
+type Pair struct {
+	Name    string
+	Kept    bool // it has a value already
+	Problem string
+}
+
+func (f Field) id() string { return "f-" + f.Name }
+
+// describedBy names what is said of a field, for whoever hears the page.
+func (f Field) describedBy() string {
+	id := ""
+	if f.Problem != "" {
+		id = f.id() + "-problem "
+	}
+	if f.Hint != "" {
+		id += f.id() + "-hint"
+	}
+	return id
+}
+
+// FieldID is the id by which a problem refers to a field.
+func FieldID(name string) string { return Field{Name: name}.id() }
+
+// Crumb is a step of the way to a page.
+type Crumb struct {
+	URL  string // empty: the page itself
+	Word string
+}
+
+// attributes are those that all inputs have.
+func (f Field) attributes() templ.Attributes {
+	a := templ.Attributes{}
+	if f.Required {
+		a["required"] = true
+	}
+	if f.Problem != "" {
+		a["aria-invalid"] = "true"
+	}
+	if ids := f.describedBy(); ids != "" {
+		a["aria-describedby"] = ids
+	}
+	return a
+}
+
+// text is a text as a textarea keeps it: the first line break after the tag is not part of it.
+func (f Field) text() string {
+	if strings.HasPrefix(f.Value, "\n") {
+		return "\n" + f.Value
+	}
+	return f.Value
+}
+
+// asksForLook reports whether something in a folded part is set or wrong.
+func (p FormPart) asksForLook() bool {
+	return slices.ContainsFunc(p.Fields, func(f Field) bool {
+		set := f.Value != ""
+		if f.Kind == FieldSelect {
+			set = f.Value != f.Choices[0].Value
+		}
+		return set || f.Problem != "" || slices.ContainsFunc(f.Pairs, func(p Pair) bool { return p.Name != "" })
+	})
+}
+
+func (p Pair) placeholder() string {
+	if p.Kept {
+		return "kept as it is"
+	}
+	return "Value"
+}

@@ -1,0 +1,163 @@
+package view
+
+import (
+	"iter"
+	"time"
+
+	"github.com/holdpoint/holdpoint/ui/view/hostile"
+)
+
+// Skills is a page of skills.
+type Skills struct {
+	Rows    []SkillRow
+	Next    string
+	Newest  bool
+	MayEdit bool
+}
+
+// SkillRow is one skill in the list.
+type SkillRow struct {
+	URL       string
+	Name      string
+	Address   string // of its server, or the program
+	Health    Badge
+	Team      string
+	Tools     int // that its server offers
+	Unsettled int // of which nobody accepted or refused the definition
+	At        *time.Time
+}
+
+// Skill is one skill.
+type Skill struct {
+	URL         string
+	Name        string
+	Notice      *Notice
+	Transport   string
+	Address     string // of its server, or the program
+	Team        string
+	EscalateTo  string
+	Health      Badge
+	At          *time.Time // when its server was asked last
+	Error       string     // what it said then; from outside
+	MayEdit     bool
+	Strip       Strip
+	Connections []Connection
+	Tools       []ToolRow
+	Unsettled   int
+	Removed     int // tools that the server offered once
+	Users       []Use
+	Facts       []Fact
+}
+
+// ToolRow is a tool in the list of a skill.
+type ToolRow struct {
+	Name        string
+	URL         string
+	Badges      []Badge
+	Description string // the beginning of it; from outside
+	Changed     time.Time
+}
+
+// Use is an agent that has a skill, or a skill that an agent has.
+type Use struct {
+	Name   string
+	URL    string
+	Tools  string // in words
+	Prefix string // in words; empty: nothing to say
+	Change string // URL; empty: the reader cannot
+	Remove string // likewise
+}
+
+// Strip is how a skill's server answered over time, as bars.
+type Strip struct {
+	Ranges   []Tab
+	Label    string // all of it in words
+	Bars     []StripBar
+	Troubles []Trouble
+}
+
+// StripBar is a span of time of a strip.
+type StripBar struct {
+	From      time.Time
+	Succeeded int
+	Failed    int
+}
+
+// Trouble is a way in which a skill's server could not be asked.
+type Trouble struct {
+	Kind  string
+	Error string // from outside
+	Times int
+	First time.Time
+	Last  time.Time
+}
+
+// SkillTool is one tool of a skill.
+type SkillTool struct {
+	SkillURL string
+	Skill    string
+	Name     string
+	Notice   *Notice
+	Badges   []Badge
+	Words    string // where its definition stands
+	Tool     *Tool
+	Whole    *hostile.Pretty // the definition as its server sent it; nil: it is shown as a difference
+	Diff     *hostile.Diff   // to the definition that was accepted
+	Folded   bool            // not all of that is shown
+	WholeURL string
+	Facts    []Fact
+	Settle   *Settle   // nil: there is nothing to accept or refuse, or the reader cannot
+	Settings *ToolForm // nil: the reader cannot change them
+}
+
+// Settle accepts or refuses the definition that is on the page.
+type Settle struct {
+	Tool   string
+	Pin    string
+	Accept string // URL; empty: not offered
+	Refuse string // likewise
+	First  string // why accepting is not offered
+}
+
+// ToolForm is what operators say of a tool.
+type ToolForm struct {
+	URL        string
+	Tool       string
+	Enabled    bool
+	HighRisk   bool
+	Idempotent bool
+}
+
+// Probe is a test of the connection to a skill's server, while it is made.
+type Probe struct {
+	URL   string
+	Skill string
+	Steps iter.Seq[ProbeStep]
+}
+
+// ProbeStep is one step of it.
+type ProbeStep struct {
+	Name   string
+	Detail string // from outside
+	Took   string
+	Error  string // likewise; empty: the step succeeded
+}
+
+func stepLevel(s ProbeStep) string {
+	if s.Error != "" {
+		return string(Danger)
+	}
+	return string(Good)
+}
+
+// Removal is the second step of deleting something: it says what that means.
+type Removal struct {
+	Crumbs []Crumb
+	Kind   string // skill, agent
+	Name   string
+	URL    string // where to send it
+	Cancel string
+	Users  []Use    // who has it
+	Loses  []string // what is lost besides
+	Stays  string   // what is not
+}
