@@ -85,6 +85,9 @@ func TestNothingInjectedActs(t *testing.T) {
 	}
 	for _, request := range w.page.Requests() {
 		method, address, _ := strings.Cut(request, " ")
+		if strings.HasPrefix(address, "data:image/svg+xml;base64,") && method == "GET" {
+			continue // the browser's own sign in a field of a date
+		}
 		if path, ours := strings.CutPrefix(address, h.server.URL); address != "about:blank" && (!ours || strings.Contains(path, trap) || method != "GET" && !h.posts(path)) {
 			t.Errorf("a page asked for %s", request)
 		}

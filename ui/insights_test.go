@@ -1,6 +1,7 @@
 package ui_test
 
 import (
+	"encoding/json"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -12,19 +13,24 @@ import (
 
 	"github.com/holdpoint/holdpoint/internal/browsertest"
 	"github.com/holdpoint/holdpoint/internal/identity"
+	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
 // madeCall puts a call into the tables as if it had been made at a time. An approval is its outcome, who decided, and
 // since when and until when after the call they had it, in seconds; without an outcome there is none.
-func (w *world) madeCall(at, skill, tool, status, failure, outcome string, by uuid.UUID, takenUp, ended int) {
+func (w *world) madeCall(at, skill, toolName, status, failure, outcome string, by uuid.UUID, takenUp, ended int) {
 	w.t.Helper()
 	found, err := w.agents.SkillByName(w.t.Context(), skill)
 	check(w.t, err)
 	suffix := uuid.NewString()
+	definition, err := tool.ParseDefinition(json.RawMessage(echoTool))
+	check(w.t, err)
+	pin := definition.Pin()
+	w.exec(`INSERT INTO tool_definitions (pin, definition) VALUES ($1, $2) ON CONFLICT DO NOTHING`, pin[:], echoTool)
 	w.exec(`INSERT INTO calls (id, agent_id, skill_id, skill_revision, created_at, gated, status, tool, exposed_name, pin, arguments, failure)
 		SELECT (lpad(to_hex((extract(epoch FROM $1::timestamptz) * 1000)::bigint), 12, '0') || '7' || substr($2, 1, 3) || '8' || substr($2, 20, 3)
-			|| substr($2, 25, 12))::uuid, $3, $4, 1, $1, $5 <> '', $6, $7, 'x__' || $7, sha256('x'), '{}', nullif($8, '')`,
-		at, suffix, w.agent.ID, found.ID, outcome, status, tool, failure)
+			|| substr($2, 25, 12))::uuid, $3, $4, 1, $1, $5 <> '', $6, $7, 'x__' || $7, $9, '{}', nullif($8, '')`,
+		at, suffix, w.agent.ID, found.ID, outcome, status, toolName, failure, pin[:])
 	if outcome == "" {
 		return
 	}
@@ -214,7 +220,7 @@ func TestInsightLinks(t *testing.T) {
 	page := operator.get(figuresWeek + "&skill=files&agent=billing")
 	for link, want := range map[string]string{
 		page.find("chart-outcomes").Find("a:contains('Unknown')").AttrOr("href", ""): "status=unknown",
-		page.find("tile").Find("a").Last().AttrOr("href", ""):                        "status=failed%2Cunknown",
+		page.find("tile").Find("a").Last().AttrOr("href", ""):                        "status=failed&status=unknown",
 		page.find("chart-outcomes").Find("td ~ td, th a").First().AttrOr("href", ""): "to=2026-03-03T00%3A00%3A00Z",
 		page.find("chart-tools").Find("th a").Last().AttrOr("href", ""):              "tool=save_csv",
 		page.find("deciders").Find("a").AttrOr("href", ""):                           "person=" + w.personCalled("rita").String(),
@@ -226,7 +232,7 @@ func TestInsightLinks(t *testing.T) {
 			t.Errorf("the link to %s is %s", want, link)
 		}
 		if a := operator.get(link); a.status != http.StatusOK {
-			t.Errorf("%s: status %d", link, a.status)
+			t.Errorf("%s: status %d: %s", link, a.status, a.text())
 		}
 	}
 	if tabs := page.doc.Find("main nav a"); tabs.Length() != 4 || tabs.First().AttrOr("href", "") != "/insights?agent=billing&range=24h&skill=files" {

@@ -47,7 +47,7 @@ type callLinks struct {
 
 // of returns the address of the window's calls that have some statuses, or any.
 func (l callLinks) of(statuses ...call.Status) string {
-	return l.with(l.window.From, l.window.To, url.Values{"status": {listed(statuses)}})
+	return l.with(l.window.From, l.window.To, url.Values{"status": listed(statuses)})
 }
 
 // some is empty when there are none.
@@ -76,12 +76,12 @@ func (l callLinks) within(key, value string) string {
 	return l.with(l.window.From, l.window.To, url.Values{key: {value}})
 }
 
-func listed(statuses []call.Status) string {
+func listed(statuses []call.Status) []string {
 	list := make([]string, len(statuses))
 	for i, s := range statuses {
 		list[i] = string(s)
 	}
-	return strings.Join(list, ",")
+	return list
 }
 
 func presentTiles(found *call.Insights, links callLinks) []view.Tile {

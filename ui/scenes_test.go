@@ -1,7 +1,10 @@
 package ui_test
 
 import (
+	"maps"
 	"net/http"
+	"net/url"
+	"slices"
 	"strings"
 	"testing"
 
@@ -9,6 +12,7 @@ import (
 
 	"github.com/holdpoint/holdpoint/internal/browsertest"
 	"github.com/holdpoint/holdpoint/internal/identity"
+	"github.com/holdpoint/holdpoint/runtime/call"
 )
 
 // scene is a page of the house in one of its states.
@@ -102,6 +106,21 @@ func (h *house) scenes() []scene {
 			p.Wait("confirm-disconnect")
 		}},
 		{name: "settings", route: "GET /settings", path: "/settings"},
+		{name: "conversations", route: "GET /conversations", path: "/conversations"},
+		{name: "conversation", route: "GET /conversations/{id}", path: "/conversations/" + h.conversationOf("parked").String()},
+		{name: "audit", route: "GET /audit", path: "/audit"},
+		{name: "members", route: "GET /members", path: "/members"},
+		{name: "member", route: "GET /members/{id}", path: "/members/" + h.people["ida"].String()},
+		{name: "skill-new", route: "GET /skills/new", path: "/skills/new"},
+		{name: "skill-edit", route: "GET /skills/{id}/edit", path: "/skills/" + h.skill("ledger").ID.String() + "/edit"},
+		{name: "skill-delete", route: "GET /skills/{id}/delete", path: "/skills/" + h.skill("ledger").ID.String() + "/delete"},
+		{name: "skill-tool", route: "GET /skills/{id}/tools", path: h.toolPath()},
+		{name: "agents", route: "GET /agents", path: "/agents"},
+		{name: "agent-new", route: "GET /agents/new", path: "/agents/new"},
+		{name: "agent", route: "GET /agents/{id}", path: h.agentPath()},
+		{name: "agent-edit", route: "GET /agents/{id}/edit", path: h.agentPath() + "/edit"},
+		{name: "agent-delete", route: "GET /agents/{id}/delete", path: h.agentPath() + "/delete"},
+		{name: "agent-assign", route: "GET /agents/{id}/assign", path: h.agentPath() + "/assign?skill=ledger"},
 		{name: "not-found", route: showCall, path: "/calls/" + uuid.Nil.String(), ready: "message", said: true},
 		{name: "sign-in", path: "/sign-in", who: "nobody", ready: "token"},
 		{name: "sign-in-link", path: h.link("newcomer", identity.Reviewer), who: "nobody", ready: "sign-in-link"},
@@ -134,9 +153,34 @@ func openEditor(p *browsertest.Page) {
 	p.WaitFor("buttons to work", armed)
 }
 
+// conversationOf is the conversation of a call of the house.
+func (h *house) conversationOf(state string) uuid.UUID {
+	h.t.Helper()
+	c, err := h.world.calls.Get(h.t.Context(), call.Viewer{}, h.calls[state])
+	check(h.t, err)
+	return c.ConversationID
+}
+
+// toolPath is the page of the tool whose changed definition waits.
+func (h *house) toolPath() string {
+	h.t.Helper()
+	c, err := h.world.calls.Get(h.t.Context(), call.Viewer{}, h.calls["changed"])
+	check(h.t, err)
+	return "/skills/" + c.SkillID.String() + "/tools?tool=" + url.QueryEscape(c.Tool)
+}
+
+// agentPath is the page of the agent whose name comes first.
+func (h *house) agentPath() string {
+	return "/agents/" + h.agents[slices.Min(slices.Collect(maps.Keys(h.agents)))].ID.String()
+}
+
 // noScene are routes that are no pages.
 func noScene() []string {
-	return []string{"GET /calls/{id}/arguments", "GET /calls/{id}/result", "GET /oauth/callback"}
+	return []string{
+		"GET /calls/{id}/arguments", "GET /calls/{id}/result", "GET /oauth/callback", "GET /calls/export", "GET /audit/export",
+		// These lead to the page that a form is on.
+		"GET /settings/push/{form...}", "GET /settings/webhooks", "GET /settings/webhooks/{form...}",
+	}
 }
 
 func TestEveryPageHasAScene(t *testing.T) {

@@ -441,7 +441,7 @@ func agentSkills(a Agent) templ.Component {
 				return templ_7745c5c3_Err
 			}
 		} else {
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 36, "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Skills\"><table><thead><tr><th scope=\"col\">Tools</th><th scope=\"col\">Skill</th>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 36, "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Table of skills\"><table><thead><tr><th scope=\"col\">Tools</th><th scope=\"col\">Skill</th>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
