@@ -43,9 +43,12 @@ func (s *Service) attend(ctx context.Context, tx pgx.Tx, kind AttentionKind, app
 	for i := range approvals {
 		ids = append(ids, approvals[i].AgentID, approvals[i].SkillID)
 	}
-	names, err := s.Agents.Names(ctx, ids)
-	if err != nil {
-		return err
+	var names map[uuid.UUID]string
+	if kind != Settled { // whose transactions are many at once: they read nothing outside of themselves
+		var err error
+		if names, err = s.Agents.Names(ctx, ids); err != nil {
+			return err
+		}
 	}
 	list := make([]Attention, len(approvals))
 	for i, a := range approvals {

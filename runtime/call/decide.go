@@ -28,6 +28,7 @@ func (s *Service) Decide(ctx context.Context, d Decision) (Waiting, error) {
 	if err != nil {
 		return Waiting{}, fmt.Errorf("decide approval %s: %w", d.CallID, err)
 	}
+	s.recallReviewers(ctx)
 	err = postgres.InTx(ctx, s.Pool, func(tx pgx.Tx) error {
 		a, now, err := approval.Lock(ctx, tx, d.CallID)
 		if err != nil {
@@ -144,12 +145,25 @@ func rejection() ending {
 	return ending{approval.Rejected, Rejected, CodeRejected, "no reason was given"}
 }
 
-// expiry also says when there was nobody who might have decided.
+// reviewersLimit bounds the look for reviewers within a transaction: those that expire calls at the same moment hold connections
+// that the look may wait for.
+const reviewersLimit = 250 * time.Millisecond
+
+// expiry also says when there was nobody who might have decided, where that is known at once.
 func (s *Service) expiry(ctx context.Context, principal uuid.UUID) ending {
+	ctx, cancel := context.WithTimeout(ctx, reviewersLimit)
+	defer cancel()
 	if someone, err := s.reviewable(ctx, principal); err == nil && !someone {
 		return ending{approval.Expired, Expired, CodeNoReviewer, "there was nobody who may decide about this call"}
 	}
 	return expiry()
+}
+
+// recallReviewers has it in memory who may decide, before a transaction holds a connection.
+func (s *Service) recallReviewers(ctx context.Context) {
+	if _, err := s.reviewable(ctx, uuid.Nil); err != nil {
+		s.Logger.Warn("looking for reviewers", "error", err)
+	}
 }
 
 func expiry() ending {
@@ -207,6 +221,7 @@ func (s *Service) expire(ctx context.Context, id uuid.UUID) (left time.Duration,
 		return left, err
 	}
 	expired := false
+	s.recallReviewers(ctx)
 	err = postgres.InTx(ctx, s.Pool, func(tx pgx.Tx) error {
 		a, now, err := approval.Lock(ctx, tx, id)
 		if err != nil || a.Status != approval.Pending {
