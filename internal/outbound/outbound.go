@@ -78,7 +78,7 @@ func NewTransport(config Config) *http.Transport {
 	dial := config.dialer()
 	return &http.Transport{
 		DialContext:            dial,
-		TLSClientConfig:        config.TLS,
+		TLSClientConfig:        config.TLS.Clone(), // transports change theirs
 		TLSHandshakeTimeout:    orDefault(config.DialTimeout, 10*time.Second),
 		IdleConnTimeout:        orDefault(config.IdleTimeout, 30*time.Second),
 		MaxIdleConns:           0,
