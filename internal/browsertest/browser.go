@@ -7,7 +7,6 @@ import (
 	"os/exec"
 	"slices"
 	"sync"
-	"testing"
 	"time"
 
 	"github.com/chromedp/chromedp"
@@ -32,9 +31,20 @@ const (
 	pollEvery  = 20 * time.Millisecond
 )
 
+// T is what a page wants of a test: a [testing.TB] is one. Fatalf must not return.
+type T interface {
+	Helper()
+	Logf(format string, args ...any)
+	Fatalf(format string, args ...any)
+	Failed() bool
+	Cleanup(f func())
+	Context() context.Context
+	ArtifactDir() string
+}
+
 // Page is one tab of a browser of its own.
 type Page struct {
-	t   testing.TB
+	t   T
 	ctx context.Context
 
 	mu       sync.Mutex
@@ -43,7 +53,7 @@ type Page struct {
 }
 
 // New opens an empty page. It is closed when the test ends.
-func New(t testing.TB, o Options) *Page {
+func New(t T, o Options) *Page {
 	t.Helper()
 	if o.Width == 0 || o.Height == 0 {
 		o.Width, o.Height = 1280, 800
@@ -68,7 +78,7 @@ func New(t testing.TB, o Options) *Page {
 	return p
 }
 
-func flags(t testing.TB, profile string, o Options) []chromedp.ExecAllocatorOption {
+func flags(t T, profile string, o Options) []chromedp.ExecAllocatorOption {
 	t.Helper()
 	options := append(slices.Clone(chromedp.DefaultExecAllocatorOptions[:]),
 		chromedp.ExecPath(find(t)), chromedp.UserDataDir(profile), chromedp.DisableGPU,
@@ -83,7 +93,7 @@ func flags(t testing.TB, profile string, o Options) []chromedp.ExecAllocatorOpti
 }
 
 // find returns the browser of this machine.
-func find(t testing.TB) string {
+func find(t T) string {
 	t.Helper()
 	for _, name := range []string{
 		"chromium", "chromium-browser", "google-chrome", "google-chrome-stable",
@@ -93,7 +103,7 @@ func find(t testing.TB) string {
 			return path
 		}
 	}
-	t.Fatal("open a browser: there is none; install chromium")
+	t.Fatalf("open a browser: there is none; install chromium")
 	return ""
 }
 
@@ -151,7 +161,7 @@ func (p *Page) Back() {
 }
 
 // removeProfile tries again while processes of the browser still write.
-func removeProfile(t testing.TB, dir string) {
+func removeProfile(t T, dir string) {
 	t.Helper()
 	deadline := time.After(closeLimit)
 	ticker := time.NewTicker(pollEvery)

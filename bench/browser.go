@@ -1,0 +1,139 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"runtime"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/holdpoint/holdpoint/internal/browsertest"
+)
+
+// harness is to a browser what a test would be.
+type harness struct {
+	ctx     context.Context //nolint:containedctx // as testing.TB has it
+	dir     string
+	failure error
+	cleanup []func()
+}
+
+func (*harness) Helper()                    {}
+func (*harness) Logf(string, ...any)        {}
+func (h *harness) Failed() bool             { return h.failure != nil }
+func (h *harness) Cleanup(f func())         { h.cleanup = append(h.cleanup, f) }
+func (h *harness) Context() context.Context { return h.ctx }
+func (h *harness) ArtifactDir() string      { return h.dir }
+
+// Fatalf ends the goroutine, as a test's does.
+func (h *harness) Fatalf(format string, args ...any) {
+	h.failure = fmt.Errorf(format, args...)
+	runtime.Goexit()
+}
+
+// withBrowser does something with a page of a new browser.
+func withBrowser(ctx context.Context, do func(p *browsertest.Page) error) error {
+	dir, err := os.MkdirTemp("", "holdpoint-bench-browser-")
+	if err != nil {
+		return fmt.Errorf("open a browser: %w", err)
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	h := &harness{ctx: ctx, dir: dir}
+	var failed error
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		defer func() {
+			for _, f := range slices.Backward(h.cleanup) {
+				f()
+			}
+		}()
+		failed = do(browsertest.New(h, browsertest.Options{}))
+	}()
+	<-ended
+	return errors.Join(h.failure, failed)
+}
+
+// watchSwaps notes how long the list's renewals take to become what is on the screen, and when a key was
+// pressed and the call that it leads to was painted.
+const watchSwaps = `(() => {
+	let began;
+	window.swaps = []; window.answers = [];
+	document.addEventListener("htmx:before:swap", (event) => {
+		if (event.detail.tasks.some((task) => task.target?.id === "queue")) began = performance.now();
+	});
+	document.addEventListener("htmx:after:swap", () => {
+		if (began !== undefined) window.swaps.push(performance.now() - began);
+		began = undefined;
+	});
+	let pressed, before;
+	const shown = () => document.querySelector("#call[data-call]")?.dataset.call;
+	document.addEventListener("keydown", () => { pressed = performance.now(); before = shown(); }, true);
+	new MutationObserver(() => {
+		if (pressed === undefined || !shown() || shown() === before) return;
+		const at = pressed;
+		pressed = undefined;
+		requestAnimationFrame(() => requestAnimationFrame(() => window.answers.push(performance.now() - at)));
+	}).observe(document, { subtree: true, childList: true, attributes: true });
+	return true;
+})()`
+
+// inBrowser measures what a person at the long queue sees: how long a renewal of the list takes in the page, and
+// how long a key takes to show the next call.
+func (s *stage) inBrowser(ctx context.Context, n int) error {
+	d, err := s.sit(ctx, s.token)
+	if err != nil {
+		return err
+	}
+	defer d.leave()
+	return withBrowser(ctx, func(p *browsertest.Page) error {
+		p.SetCookies("http://"+s.addr, d.cookies)
+		p.Go("http://" + s.addr + "/")
+		p.WaitFor("the list is live", `document.documentElement.hasAttribute("data-ready")`)
+		browsertest.Eval[bool](p, watchSwaps)
+		rounds := pick(s.bench, 30, 5)
+		for i := range rounds {
+			if err := s.rejectFirst(ctx); err != nil {
+				return err
+			}
+			p.WaitFor("the list to be renewed", "window.swaps.length > "+strconv.Itoa(i))
+		}
+		for i := range rounds {
+			p.Press("j")
+			p.WaitFor("the call", "window.answers.length > "+strconv.Itoa(i))
+		}
+		at := strconv.Itoa(n) + " pending: "
+		s.tellMillis(at+"renewal of the list in the page", browsertest.Eval[[]float64](p, "window.swaps"), 100)
+		s.tellMillis(at+"key j to the call on the screen", browsertest.Eval[[]float64](p, "window.answers"), 100)
+		return nil
+	})
+}
+
+func (s *stage) tellMillis(name string, values []float64, aim float64) {
+	took := make([]time.Duration, len(values))
+	for i, v := range values {
+		took[i] = time.Duration(v * float64(time.Millisecond))
+	}
+	slices.Sort(took)
+	s.report.add("dashboard", name+", p50", "ms", percentile(took, 0.50, time.Millisecond))
+	s.report.add("dashboard", name+", most", "ms", percentile(took, 1, time.Millisecond)).below(aim)
+}
+
+// rejectFirst takes the most urgent call out of the queue, so that every row moves.
+func (s *stage) rejectFirst(ctx context.Context) error {
+	var id string
+	err := s.pool.QueryRow(ctx, `SELECT call_id::text FROM approvals WHERE status = 'pending' ORDER BY deadline, call_id LIMIT 1`).Scan(&id)
+	if err != nil {
+		return fmt.Errorf("find the most urgent call: %w", err)
+	}
+	targets, err := s.examine(ctx, []held{{id: id}}, 0)
+	if err != nil {
+		return err
+	}
+	_, err = s.api(ctx, http.MethodPost, "/api/v1/approvals/"+id+"/reject", map[string]any{"digest": targets[0].digest, "reason": "measured"})
+	return err
+}

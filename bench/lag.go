@@ -1,0 +1,280 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+)
+
+const (
+	changesPerSecond = 50
+	// pace is the least time between two renewals of a page's list, as the dashboard's script keeps it.
+	pace = 300 * time.Millisecond
+)
+
+// history is when calls came into the queue and left it, as those knew who brought it about.
+type history struct {
+	mu         sync.Mutex
+	came, left map[string]time.Time
+}
+
+func (h *history) note(in map[string]time.Time, id string) {
+	at := time.Now()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	in[id] = at
+}
+
+// board is one open dashboard: it renews its list as the dashboard's script does.
+type board struct {
+	desk   *desk
+	news   chan struct{} // the queue's state changed
+	shown  map[string]time.Time
+	lists  []list
+	failed error
+}
+
+// list is what a board showed from one moment on.
+type list struct {
+	at  time.Time
+	ids []string
+}
+
+// lag measures how long after a change the lists of many open dashboards show it, and what they take.
+func lag(ctx context.Context, b *bench) error {
+	s, err := b.newStage(ctx)
+	if err != nil {
+		return err
+	}
+	defer s.close()
+	open, lasting := pick(b, 200, 20), pick(b, 20*time.Second, 2*time.Second)
+	boards, err := s.openBoards(ctx, open)
+	if err != nil {
+		return err
+	}
+	const waiting = 50 // all the time
+	pairs := int(lasting.Seconds()) * changesPerSecond / 2
+	clients, err := enlist(ctx, s.gated(), waiting+pairs, 16, 16)
+	if err != nil {
+		return err
+	}
+	defer clients.dismiss()
+	first := crew{clients.wires[:waiting], clients.submitters}
+	calls, _, err := first.park(0)
+	if err != nil {
+		return err
+	}
+	watching, stop := context.WithCancel(ctx)
+	defer stop()
+	var work sync.WaitGroup
+	ready := make(chan struct{}, len(boards))
+	for _, each := range boards {
+		work.Go(func() { each.run(watching, func() { ready <- struct{}{} }) })
+	}
+	for range boards {
+		select {
+		case <-ready:
+		case <-time.After(wirePatience):
+			return fmt.Errorf("of %d dashboards %d did not open", len(boards), len(boards)-len(ready))
+		}
+	}
+	h := &history{came: map[string]time.Time{}, left: map[string]time.Time{}}
+	before, began := s.meter(ctx), time.Now()
+	err = s.change(ctx, h, calls, clients.wires[waiting:])
+	took := time.Since(began)
+	serve, database := s.meter(ctx).since(before)
+	time.Sleep(4 * pace) // the last changes are shown, too
+	stop()
+	work.Wait()
+	if err != nil {
+		return err
+	}
+	return s.tellLag(h, boards, took, serve, database)
+}
+
+// openBoards signs in n times, as 20 people.
+func (s *stage) openBoards(ctx context.Context, n int) ([]*board, error) {
+	var tokens []string
+	for i := range min(n, 20) {
+		token, err := s.person(ctx, "reviewer "+strconv.Itoa(i+1))
+		if err != nil {
+			return nil, err
+		}
+		tokens = append(tokens, token)
+	}
+	boards := make([]*board, n)
+	for i := range boards {
+		d, err := s.sit(ctx, tokens[i%len(tokens)])
+		if err != nil {
+			return nil, err
+		}
+		boards[i] = &board{desk: d, news: make(chan struct{}, 1)}
+	}
+	return boards, nil
+}
+
+// run keeps the stream open and the list new until the context ends.
+func (b *board) run(ctx context.Context, opened func()) {
+	defer b.desk.leave()
+	ctx, cancel := context.WithCancel(ctx)
+	var work sync.WaitGroup
+	work.Go(func() {
+		defer cancel()
+		last := ""
+		err := b.desk.watch(ctx, opened, func(state string) {
+			if state == last {
+				return
+			}
+			last = state
+			select {
+			case b.news <- struct{}{}:
+			default: // it will look anyway
+			}
+		})
+		b.failed = err
+	})
+	b.renew(ctx)
+	cancel()
+	work.Wait()
+}
+
+func (b *board) renew(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-b.news:
+		}
+		began := time.Now()
+		got, err := b.desk.fetch(ctx, "/", true)
+		if err != nil {
+			if ctx.Err() == nil {
+				b.failed = err
+			}
+			return
+		}
+		b.lists = append(b.lists, list{time.Now(), idsOf(got.body)})
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(time.Until(began.Add(pace))):
+		}
+	}
+}
+
+// idsOf are the calls in a list.
+func idsOf(html []byte) []string {
+	var ids []string
+	for {
+		_, rest, found := bytes.Cut(html, []byte(`data-call="`))
+		if !found {
+			return ids
+		}
+		id, rest, _ := bytes.Cut(rest, []byte(`"`))
+		ids, html = append(ids, string(id)), rest
+	}
+}
+
+// change parks a call and rejects the oldest, over and over, at a steady rate.
+func (s *stage) change(ctx context.Context, h *history, calls []held, wires []*wire) error {
+	targets, err := s.examine(ctx, calls, 0)
+	if err != nil {
+		return err
+	}
+	pause := 2 * time.Second / changesPerSecond
+	errs := make(chan error, 2*len(wires))
+	var work sync.WaitGroup
+	began := time.Now()
+	queue := make(chan *pendingCall, len(targets)+len(wires))
+	for _, target := range targets {
+		queue <- target
+	}
+	for i, w := range wires {
+		work.Go(func() {
+			time.Sleep(time.Until(began.Add(time.Duration(i) * pause)))
+			call, err := w.park(parkedText(len(calls) + i))
+			if err != nil {
+				errs <- err
+				return
+			}
+			h.note(h.came, call.id)
+			target, err := s.examine(ctx, []held{call}, 0)
+			if err != nil {
+				errs <- err
+				return
+			}
+			queue <- target[0]
+		})
+		work.Go(func() {
+			time.Sleep(time.Until(began.Add(time.Duration(i)*pause + pause/2)))
+			oldest := <-queue
+			_, err := s.api(ctx, http.MethodPost, "/api/v1/approvals/"+oldest.id+"/reject",
+				map[string]any{"digest": oldest.digest, "reason": "measured"})
+			h.note(h.left, oldest.id)
+			errs <- err
+		})
+	}
+	work.Wait()
+	close(errs)
+	for err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// lags are how long after each change the board showed it. A call that came and left between two renewals was
+// never shown.
+func (b *board) lags(h *history) []time.Duration {
+	var lags []time.Duration
+	shown := map[string]bool{}
+	for n, l := range b.lists {
+		now := map[string]bool{}
+		for _, id := range l.ids {
+			now[id] = true
+			if at, known := h.came[id]; known && !shown[id] && n > 0 {
+				lags = append(lags, max(0, l.at.Sub(at)))
+			}
+		}
+		for id := range shown {
+			if at, known := h.left[id]; known && !now[id] {
+				lags = append(lags, max(0, l.at.Sub(at)))
+			}
+		}
+		shown = now
+	}
+	return lags
+}
+
+func (s *stage) tellLag(h *history, boards []*board, took time.Duration, serve, database float64) error {
+	var all []time.Duration
+	renewals := 0
+	for _, b := range boards {
+		if b.failed != nil {
+			return b.failed
+		}
+		renewals += len(b.lists)
+		found := b.lags(h)
+		if changes := len(h.came) + len(h.left); len(found) < changes/2 {
+			return fmt.Errorf("a dashboard showed %d of %d changes", len(found), changes)
+		}
+		all = append(all, found...)
+	}
+	slices.Sort(all)
+	at := fmt.Sprintf("%d dashboards, %d changes/s: ", len(boards), changesPerSecond)
+	s.report.add("dashboard", at+"change to every list, p50", "ms", percentile(all, 0.50, time.Millisecond))
+	s.report.add("dashboard", at+"change to every list, p99", "ms", percentile(all, 0.99, time.Millisecond)).below(1000)
+	s.report.add("dashboard", at+"lists sent", "per second", float64(renewals)/took.Seconds())
+	if serve > 0 {
+		micros := float64(took.Microseconds())
+		s.report.add("dashboard", at+"processor time of serve", "cores", serve/micros)
+		s.report.add("dashboard", at+"processor time of PostgreSQL", "cores", database/micros)
+	}
+	return nil
+}
