@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"os"
 	"runtime"
 	"slices"
@@ -134,6 +133,5 @@ func (s *stage) rejectFirst(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	_, err = s.api(ctx, http.MethodPost, "/api/v1/approvals/"+id+"/reject", map[string]any{"digest": targets[0].digest, "reason": "measured"})
-	return err
+	return s.reject(ctx, targets[0])
 }

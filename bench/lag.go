@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"sync"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 )
 
 const (
@@ -186,47 +188,66 @@ func (s *stage) change(ctx context.Context, h *history, calls []held, wires []*w
 	if err != nil {
 		return err
 	}
-	pause := 2 * time.Second / changesPerSecond
-	errs := make(chan error, 2*len(wires))
-	var work sync.WaitGroup
-	began := time.Now()
 	queue := make(chan *pendingCall, len(targets)+len(wires))
 	for _, target := range targets {
 		queue <- target
 	}
+	const pause = 2 * time.Second / changesPerSecond
+	work, ctx := errgroup.WithContext(ctx)
+	began := time.Now()
 	for i, w := range wires {
-		work.Go(func() {
-			time.Sleep(time.Until(began.Add(time.Duration(i) * pause)))
-			call, err := w.park(parkedText(len(calls) + i))
-			if err != nil {
-				errs <- err
-				return
-			}
-			h.note(h.came, call.id)
-			target, err := s.examine(ctx, []held{call}, 0)
-			if err != nil {
-				errs <- err
-				return
-			}
-			queue <- target[0]
-		})
-		work.Go(func() {
-			time.Sleep(time.Until(began.Add(time.Duration(i)*pause + pause/2)))
-			oldest := <-queue
-			_, err := s.api(ctx, http.MethodPost, "/api/v1/approvals/"+oldest.id+"/reject",
-				map[string]any{"digest": oldest.digest, "reason": "measured"})
-			h.note(h.left, oldest.id)
-			errs <- err
-		})
+		at := began.Add(time.Duration(i) * pause)
+		work.Go(func() error { return s.parkAt(ctx, h, at, w, len(calls)+i, queue) })
+		work.Go(func() error { return s.rejectAt(ctx, h, at.Add(pause/2), queue) })
 	}
-	work.Wait()
-	close(errs)
-	for err := range errs {
-		if err != nil {
-			return err
-		}
+	return work.Wait()
+}
+
+func (s *stage) parkAt(ctx context.Context, h *history, at time.Time, w *wire, number int, queue chan<- *pendingCall) error {
+	if err := until(ctx, at); err != nil {
+		return err
 	}
+	call, err := w.park(parkedText(number))
+	if err != nil {
+		return fmt.Errorf("park call %d: %w", number, err)
+	}
+	h.note(h.came, call.id)
+	targets, err := s.examine(ctx, []held{call}, 0)
+	if err != nil {
+		return err
+	}
+	queue <- targets[0]
 	return nil
+}
+
+// rejectAt rejects the oldest call that waits.
+func (s *stage) rejectAt(ctx context.Context, h *history, at time.Time, queue <-chan *pendingCall) error {
+	if err := until(ctx, at); err != nil {
+		return err
+	}
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case oldest := <-queue:
+		err := s.reject(ctx, oldest)
+		h.note(h.left, oldest.id)
+		return err
+	}
+}
+
+func (s *stage) reject(ctx context.Context, c *pendingCall) error {
+	_, err := s.api(ctx, http.MethodPost, "/api/v1/approvals/"+c.id+"/reject", map[string]any{"digest": c.digest, "reason": "measured"})
+	return err
+}
+
+// until waits for a moment.
+func until(ctx context.Context, at time.Time) error {
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-time.After(time.Until(at)):
+		return nil
+	}
 }
 
 // lags are how long after each change the board showed it. A call that came and left between two renewals was

@@ -48,6 +48,10 @@ function renewParts(selector) {
 
 function renewCall() {
 	const shown = call();
+	if (loading) {
+		missed = true; // another call is on its way; this one must not come in between
+		return;
+	}
 	if (!shown?.hasAttribute("data-live") || shown.hasAttribute("data-hold") && remaining(shown) > 0) return;
 	const url = new URL(shown.dataset.url, location.href);
 	url.searchParams.set("known", shown.dataset.state); // nothing comes back if it is still that
@@ -86,8 +90,15 @@ function select(row) {
 	if (wide.matches) load(find("a.open", row).getAttribute("href"));
 }
 
-function load(url) {
-	htmx.ajax("GET", url, { source: "#main", target: "#call", swap: "outerHTML" });
+let loading, missed; // the newest load, while it is under way; whether a renewal was left out for it
+
+async function load(url) {
+	const mine = loading = {};
+	await htmx.ajax("GET", url, { source: "#main", target: "#call", swap: "outerHTML" }).catch(() => {});
+	if (loading !== mine) return;
+	loading = undefined;
+	if (missed) renewCall();
+	missed = false;
 }
 
 function move(step) {
