@@ -1,7 +1,6 @@
 package ui
 
 import (
-	"errors"
 	"net/http"
 
 	"github.com/google/uuid"
@@ -207,18 +206,13 @@ func (u *UI) askSkill(w http.ResponseWriter, r *http.Request) {
 		u.fail(w, r, err)
 		return
 	}
-	_, server, err := u.cfg.Agents.FreshSkill(r.Context(), skill.ID)
+	access, _ := login.Access(r.Context())
+	failure, err := u.cfg.Agents.ListAnew(r.Context(), skill.ID, access.Person.ID)
 	if err != nil {
 		u.fail(w, r, err)
 		return
 	}
-	access, _ := login.Access(r.Context())
-	u.cfg.Discovery.ListChanged(skill.ID)
-	_, err = u.cfg.Discovery.List(r.Context(), server.For(access.Person.ID), skill.TrustNewTools)
-	if failure, ok := errors.AsType[*tool.Failure](err); err != nil && !ok && !errors.Is(err, tool.ErrSuperseded) {
-		u.fail(w, r, err)
-		return
-	} else if failure != nil {
+	if failure != nil {
 		http.Redirect(w, r, skillURL(skill.ID), http.StatusSeeOther)
 		return
 	}

@@ -6,14 +6,13 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/google/uuid"
+
 	"github.com/holdpoint/holdpoint/approval"
 	"github.com/holdpoint/holdpoint/runtime/tool"
 	"github.com/holdpoint/holdpoint/ui/login"
 	"github.com/holdpoint/holdpoint/ui/view"
 )
-
-// probeTimeout bounds a test of a connection.
-const probeTimeout = time.Minute
 
 // probeSkill connects to a skill's server afresh. The page comes step by step, as the steps are taken: it is sent
 // while it is made, and needs no script.
@@ -23,17 +22,12 @@ func (u *UI) probeSkill(w http.ResponseWriter, r *http.Request) {
 		u.fail(w, r, err)
 		return
 	}
-	_, server, err := u.cfg.Agents.FreshSkill(r.Context(), skill.ID)
-	if err != nil {
-		u.fail(w, r, err)
-		return
-	}
 	access, _ := login.Access(r.Context())
 	page := u.page(r, view.SectionSkills, "Test of "+printable(skill.Name), approval.Pulse{Now: u.cfg.Now()})
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.WriteHeader(http.StatusOK)
 	err = view.ProbePage(page, view.Probe{
-		URL: skillURL(skill.ID), Skill: skill.Name, Steps: u.probe(r.Context(), server.For(access.Person.ID)),
+		URL: skillURL(skill.ID), Skill: skill.Name, Steps: u.probe(r.Context(), skill.ID, access.Person.ID),
 	}).Render(r.Context(), flushing{w, http.NewResponseController(w)})
 	if err != nil && r.Context().Err() == nil {
 		u.log.Warn("writing a page", "path", r.URL.Path, "error", err)
@@ -41,25 +35,24 @@ func (u *UI) probeSkill(w http.ResponseWriter, r *http.Request) {
 }
 
 // probe takes the steps as they are asked for.
-func (u *UI) probe(ctx context.Context, server tool.Server) iter.Seq[view.ProbeStep] {
+func (u *UI) probe(ctx context.Context, skillID, person uuid.UUID) iter.Seq[view.ProbeStep] {
 	return func(yield func(view.ProbeStep) bool) {
-		ctx, cancel := context.WithTimeout(ctx, probeTimeout)
+		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
-		failed := false
-		source, err := u.cfg.Discovery.Source(server.Transport)
-		if err == nil {
-			err = source.Probe(ctx, server, func(s tool.Step) {
-				step := view.ProbeStep{Name: s.Name, Detail: s.Detail, Took: s.Took.Round(10 * time.Microsecond).String()}
-				if s.Err != nil {
-					step.Error, failed = s.Err.Error(), true
-				}
-				if !yield(step) {
-					cancel()
-				}
-			})
+		show := func(s tool.Step) {
+			if ctx.Err() != nil {
+				return // nobody looks on
+			}
+			step := view.ProbeStep{Name: s.Name, Detail: s.Detail, Took: s.Took.Round(10 * time.Microsecond).String()}
+			if s.Err != nil {
+				step.Error = s.Err.Error()
+			}
+			if !yield(step) {
+				cancel()
+			}
 		}
-		if err != nil && !failed && ctx.Err() == nil {
-			yield(view.ProbeStep{Name: "probe", Error: err.Error()})
+		if err := u.cfg.Agents.Probe(ctx, skillID, person, show); err != nil {
+			show(tool.Step{Name: "probe", Err: err})
 		}
 	}
 }

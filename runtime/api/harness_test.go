@@ -57,10 +57,21 @@ const (
 	otherTool = `{"name":"write","description":"Write something else","inputSchema":{"type":"object"}}`
 )
 
-func (f *fakeSource) List(context.Context, tool.Server) (tool.Listing, error) {
+// unconnected is what is missing where each person has a connection of their own and nobody is named.
+func unconnected(server tool.Server) error {
+	if server.PerUser && server.Principal == uuid.Nil {
+		return &tool.Failure{Kind: tool.TransportFailure, Effect: tool.EffectNone, Message: "nobody is connected"}
+	}
+	return nil
+}
+
+func (f *fakeSource) List(_ context.Context, server tool.Server) (tool.Listing, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	var l tool.Listing
+	if err := unconnected(server); err != nil {
+		return l, err
+	}
 	for _, text := range f.tools {
 		d, err := tool.ParseDefinition(json.RawMessage(text))
 		if err != nil {
@@ -81,7 +92,10 @@ func (f *fakeSource) Call(context.Context, tool.Server, tool.CallRequest) (tool.
 	return tool.Result{Raw: json.RawMessage(`{"content":[{"type":"text","text":"<ok> \u003c 9007199254740993"}]}`)}, nil
 }
 
-func (*fakeSource) Probe(_ context.Context, _ tool.Server, step func(tool.Step)) error {
+func (*fakeSource) Probe(_ context.Context, server tool.Server, step func(tool.Step)) error {
+	if err := unconnected(server); err != nil {
+		return err
+	}
 	step(tool.Step{Name: "connect", Detail: "ok", Took: time.Millisecond})
 	step(tool.Step{Name: "tools/list", Detail: "1 tool", Took: time.Millisecond})
 	return nil

@@ -138,12 +138,7 @@ func TestSkillTools(t *testing.T) {
 		t.Fatalf("got %s", body)
 	}
 	w.source.offer(otherTool)
-	skills, _, err := w.agents.Skills(t.Context(), "", 0)
-	check(t, err)
-	for _, s := range skills {
-		w.discovery.ListChanged(s.ID)
-	}
-	body, list = tools()
+	body, list = tools() // anew, whatever is remembered
 	changed := list[0].(map[string]any)
 	if changed["state"] != "changed" || !strings.Contains(body, `"definition":`+otherTool) || !strings.Contains(body, `"accepted_definition":`+writeTool) {
 		t.Fatalf("got %s", body)
@@ -184,6 +179,22 @@ func TestSkillTools(t *testing.T) {
 	v := w.post("skills/files/probe", w.operator, "").want(t, 200)
 	if v["ok"] != true || len(v["steps"].([]any)) != 2 {
 		t.Errorf("probe: %v", v)
+	}
+}
+
+// Where each person has a connection of their own, a skill is tested and listed as whoever asks for it.
+func TestSkillOfEachPerson(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.post("skills", w.operator, `{"name":"own","transport":"http","url":"http://127.0.0.1:1/own","connection":"per_user"}`).want(t, 201)
+	if v := w.post("skills/own/probe", w.operator, "").want(t, 200); v["ok"] != true {
+		t.Errorf("probe: %v", v)
+	}
+	if list := items(t, w.get("skills/own/tools?refresh=true", w.operator).want(t, 200)); len(list) != 1 {
+		t.Errorf("tools: %v", list)
+	}
+	if health := w.get("skills/own", w.operator).want(t, 200)["health"].(map[string]any); health["status"] != "ok" {
+		t.Errorf("health: %v", health)
 	}
 }
 

@@ -45,7 +45,7 @@ func stateOf(s tool.PinStatus) string {
 
 type listSkillToolsInput struct {
 	ByName
-	Refresh bool `query:"refresh" doc:"Ask the skill's server, unless it was asked a moment ago."`
+	Refresh bool `query:"refresh" doc:"Ask the skill's server anew, as the caller reaches it."`
 }
 
 func (a *API) listSkillTools(ctx context.Context, input *listSkillToolsInput) (*listOutput[SkillTool], error) {
@@ -54,7 +54,8 @@ func (a *API) listSkillTools(ctx context.Context, input *listSkillToolsInput) (*
 		return nil, err
 	}
 	if input.Refresh {
-		if err := a.refresh(ctx, skill); err != nil {
+		// That its server failed is no error here: the skill's health says so.
+		if _, err := a.agents.ListAnew(ctx, skill.ID, callerOf(ctx).personID()); err != nil {
 			return nil, err
 		}
 	}
@@ -93,21 +94,6 @@ func pinsOf(records []tool.Record) []tool.Pin {
 	}
 	slices.SortFunc(pins, func(a, b tool.Pin) int { return bytes.Compare(a[:], b[:]) })
 	return slices.Compact(pins)
-}
-
-// refresh asks a skill's server for its tools. That it fails is no error here:
-// the skill's health says so.
-func (a *API) refresh(ctx context.Context, skill *agent.Skill) error {
-	fresh, server, err := a.agents.FreshSkill(ctx, skill.ID)
-	if err != nil {
-		return err
-	}
-	_, err = a.discovery.List(ctx, server, fresh.TrustNewTools)
-	var failure *tool.Failure
-	if errors.As(err, &failure) || errors.Is(err, tool.ErrSuperseded) {
-		return nil
-	}
-	return err
 }
 
 type settleToolInput struct {
@@ -197,36 +183,25 @@ type ProbeStep struct {
 	Error  *string `json:"error" doc:"Why it failed; null when it did not."`
 }
 
-// probeTimeout bounds a probe.
-const probeTimeout = time.Minute
-
 func (a *API) probeSkill(ctx context.Context, input *ByName) (*bodyOutput[Probe], error) {
 	found, err := a.skill(ctx, input.Name)
 	if err != nil {
 		return nil, err
 	}
-	_, server, err := a.agents.FreshSkill(ctx, found.ID)
-	if err != nil {
-		return nil, named(err, "skill", input.Name)
-	}
-	source, err := a.discovery.Source(server.Transport)
-	if err != nil {
-		return nil, problem(http.StatusUnprocessableEntity, CodeNotAvailable,
-			"skills of transport %s are not available on this server", server.Transport)
-	}
-	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
-	defer cancel()
 	probe := Probe{OK: true, Steps: []ProbeStep{}}
-	err = source.Probe(ctx, server, func(s tool.Step) {
+	err = a.agents.Probe(ctx, found.ID, callerOf(ctx).personID(), func(s tool.Step) {
 		step := ProbeStep{Name: s.Name, Detail: s.Detail, Took: s.Took.Round(time.Microsecond).String()}
 		if s.Err != nil {
 			probe.OK, step.Error = false, orNull(s.Err.Error())
 		}
 		probe.Steps = append(probe.Steps, step)
 	})
-	if err != nil && probe.OK {
-		probe.OK = false
-		probe.Steps = append(probe.Steps, ProbeStep{Name: "probe", Error: orNull(err.Error())})
+	if errors.Is(err, tool.ErrNoSource) {
+		return nil, problem(http.StatusUnprocessableEntity, CodeNotAvailable,
+			"skills of transport %s are not available on this server", found.Transport)
+	}
+	if err != nil {
+		return nil, named(err, "skill", input.Name)
 	}
 	return output(probe), nil
 }

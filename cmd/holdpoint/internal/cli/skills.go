@@ -139,7 +139,7 @@ an operator accepts its definition. Those of a "refused" one are denied.`,
 			})
 		},
 	}
-	cmd.Flags().BoolVar(&refresh, "refresh", false, "ask the skill's server, unless it was asked a moment ago")
+	cmd.Flags().BoolVar(&refresh, "refresh", false, "ask the skill's server anew, as you reach it")
 	return cmd
 }
 
