@@ -21,6 +21,7 @@ func (u *UI) showCall(w http.ResponseWriter, r *http.Request) {
 type shown struct {
 	notice  *view.Notice
 	confirm bool            // the second step
+	prove   bool            // the second step, and before it the person has to prove who they are
 	reveal  bool            // secrets are shown
 	draft   string          // what was typed
 	err     string          // what is missing in it

@@ -1,6 +1,7 @@
 package ui
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/http"
@@ -37,7 +38,7 @@ func (u *UI) decide(w http.ResponseWriter, r *http.Request, d call.Decision) {
 	}
 	d.Digest, d.By = r.PostFormValue("digest"), access.Person.ID
 	if _, err = u.cfg.Calls.Decide(r.Context(), d); err != nil {
-		u.notDecided(w, r, err, draftOf(r))
+		u.notDecided(w, r, err)
 		return
 	}
 	http.Redirect(w, r, formatOf(r).url(callURL(d.CallID)), http.StatusSeeOther)
@@ -61,18 +62,20 @@ func clean(text string) string {
 }
 
 // notDecided tells why a decision did not count. The call is shown as it is now, and
-// what was typed is kept.
-func (u *UI) notDecided(w http.ResponseWriter, r *http.Request, err error, draft string) {
+// what was typed is kept: a reason in its field if there still is one, edited arguments never there, for the agent
+// reads it.
+func (u *UI) notDecided(w http.ResponseWriter, r *http.Request, err error) {
+	edited, draft := written(r)
 	var conflict *approval.ConflictError
 	switch {
 	case errors.Is(err, approval.ErrDigestMismatch):
 		u.answerWithCall(w, r, http.StatusConflict, shown{draft: draft, notice: &view.Notice{
-			Level: view.Danger, Title: "Nothing was decided: the call changed.",
+			Level: view.Danger, Title: "Nothing was decided: the call changed.", Draft: edited,
 			Text: "It is not what you had on the screen. Below is what waits now; look at it again.",
 		}})
 	case errors.Is(err, approval.ErrSelfApproval):
 		u.answerWithCall(w, r, http.StatusForbidden, shown{notice: &view.Notice{
-			Level: view.Warn, Title: "Nothing was decided.", Draft: draft,
+			Level: view.Warn, Title: "Nothing was decided.", Draft: cmp.Or(edited, draft),
 			Text: "This call was made on your behalf. Somebody else has to decide about it.",
 		}})
 	case errors.As(err, &conflict):
@@ -82,11 +85,17 @@ func (u *UI) notDecided(w http.ResponseWriter, r *http.Request, err error, draft
 			return
 		}
 		n := conflictNotice(presentDecision(conflict.Approval, names))
-		n.Draft = draft
+		n.Draft = cmp.Or(edited, draft)
 		u.answerWithCall(w, r, http.StatusConflict, shown{notice: n})
 	default:
 		u.fail(w, r, err)
 	}
+}
+
+// written is what a form carries that somebody wrote: arguments, where they were edited, and the reason.
+func written(r *http.Request) (edited, reason string) {
+	edited = cmp.Or(r.PostFormValue(editedField), r.PostFormValue(editJSONField))
+	return clean(edited), clean(r.PostFormValue(reasonField))
 }
 
 func conflictNotice(d *view.Decision) *view.Notice {

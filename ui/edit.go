@@ -73,9 +73,9 @@ func (u *UI) decidable(w http.ResponseWriter, r *http.Request) (*subject, bool) 
 	case subject.approval == nil:
 		u.fail(w, r, approval.ErrNotFound)
 	case subject.approval.Status != approval.Pending:
-		u.notDecided(w, r, &approval.ConflictError{Approval: *subject.approval}, draftOf(r))
+		u.notDecided(w, r, &approval.ConflictError{Approval: *subject.approval})
 	case subject.approval.Digest.String() != r.PostFormValue("digest"):
-		u.notDecided(w, r, approval.ErrDigestMismatch, draftOf(r))
+		u.notDecided(w, r, approval.ErrDigestMismatch)
 	case !ok:
 		u.answerWithCall(w, r, http.StatusForbidden, shown{notice: &view.Notice{Level: view.Warn, Title: "Not for you to decide.", Text: why}})
 	default:
@@ -84,14 +84,25 @@ func (u *UI) decidable(w http.ResponseWriter, r *http.Request) (*subject, bool) 
 	return nil, false
 }
 
-// draftOf is what was typed: arguments, where they were edited, else the reason.
-func draftOf(r *http.Request) string {
-	for _, name := range []string{editedField, editJSONField, reasonField} {
-		if text := r.PostFormValue(name); text != "" {
-			return clean(text)
+// carryEdit takes the edited arguments that a form carries from step to step, checked anew. Valid: they can be sent, or
+// there are none; else how says what is wrong. Not ok: it answered.
+func (u *UI) carryEdit(w http.ResponseWriter, r *http.Request, how *shown) (valid, ok bool) {
+	text := r.PostFormValue(editedField)
+	if text == "" {
+		return true, true
+	}
+	subject, ok := u.decidable(w, r)
+	if !ok {
+		return false, false
+	}
+	edited, problems := u.checked(r.Context(), subject, []byte(text))
+	if how.edited = edited; len(problems) > 0 {
+		how.notice = &view.Notice{
+			Level: view.Danger, Title: "Your edit cannot be sent any more.", Draft: clean(text),
+			Text: "The tool does not take it. Below is what the agent asked for.",
 		}
 	}
-	return ""
+	return len(problems) == 0, true
 }
 
 // opened records that an editor shows secrets.
@@ -196,5 +207,5 @@ func (s *subject) preview(edited json.RawMessage) (*view.Edited, error) {
 		return nil, fmt.Errorf("compare edited arguments of call %s: %w", s.call.ID, err)
 	}
 	s.call.Arguments = edited
-	return &view.Edited{Arguments: string(edited), Diff: diff}, nil
+	return &view.Edited{Arguments: string(edited), Fingerprint: hostile.Fingerprint(string(edited)), Diff: diff}, nil
 }

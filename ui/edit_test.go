@@ -1,6 +1,7 @@
 package ui_test
 
 import (
+	"fmt"
 	"maps"
 	"net/http"
 	"net/url"
@@ -174,6 +175,101 @@ func TestMoreTime(t *testing.T) {
 	}
 }
 
+// preview edits a call as JSON, as far as the page that says what that changes.
+func (v *visitor) preview(id uuid.UUID, arguments string) *answer {
+	v.w.t.Helper()
+	form := v.get(callPath(id)).form("decide")
+	form.Set("sent", "json")
+	form.Set("json", arguments)
+	return v.post(callPath(id)+"/edit", form)
+}
+
+// Whoever asks for more time after editing still has the edit before them, and approves that.
+func TestMoreTimeKeepsTheEdit(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	v := w.signedIn("ana", identity.Reviewer)
+	id := w.submit(uuid.Nil, "files__save_csv", `{"filename":"prod.csv"}`)
+	page := v.preview(id, `{"filename":"test.csv"}`)
+	shown := page.find("call").AttrOr("data-edited", "")
+	for i := range approval.MaxExtensions {
+		page = v.post(callPath(id)+"/extend", page.form("decide"))
+		if page.status != http.StatusOK || !strings.Contains(page.find("edited").Text(), "test.csv") || page.find("call").AttrOr("data-edited", "") != shown || shown == "" {
+			t.Fatalf("more time, %d: %d: %s", i, page.status, page.text())
+		}
+	}
+	form := page.form("decide")
+	late := v.post(callPath(id)+"/extend", form)
+	if late.status != http.StatusConflict || !strings.Contains(late.find("edited").Text(), "test.csv") {
+		t.Errorf("once more: %d: %s", late.status, late.text())
+	}
+	form.Set("edited", `{"rows":[]}`)
+	if wrong := v.post(callPath(id)+"/extend", form); wrong.find("edited").Length() != 0 || !strings.Contains(wrong.find("notice").Text(), "cannot be sent any more") {
+		t.Errorf("what the tool does not take: %d: %s", wrong.status, wrong.text())
+	}
+	if a := v.post(callPath(id)+"/approve", late.form("decide")); a.status != http.StatusSeeOther {
+		t.Fatalf("approve: %d: %s", a.status, a.text())
+	}
+	w.outcome(id)
+	if got := w.source.received(); !slices.Equal(got, []string{`{"filename":"test.csv"}`}) {
+		t.Errorf("sent %q", got)
+	}
+}
+
+// Keys are dead for a moment whenever what they would approve changed: also when only the edit did.
+func TestMoreTimeKeepsTheEditInTheBrowser(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	id := w.submit(uuid.Nil, "files__save_csv", `{"filename":"prod.csv"}`)
+	p := w.signInWith(browsertest.Options{})
+	p.Go(w.server.URL + callPath(id))
+	p.WaitFor("keys work", armed)
+	p.Press("e")
+	p.Wait("edit-f0")
+	p.Type("edit-f0", "-test")
+	p.WaitFor("keys work", armed)
+	p.Click("edit-preview")
+	p.WaitText("diff", "-test")
+	p.WaitFor("keys work", armed)
+	deadline := w.approval(id).Deadline.UnixMilli()
+	p.Press("h")
+	p.WaitFor("more time", fmt.Sprintf(`Number(document.querySelector("#call [data-deadline]").dataset.deadline) > %d`, deadline))
+	p.WaitText("diff", "-test")
+	if browsertest.Eval[bool](p, `(() => {
+		const call = document.querySelector("#call");
+		call.dataset.edited = "another";
+		call.dispatchEvent(new CustomEvent("htmx:after:swap", {bubbles: true, detail: {ctx: {request: {method: "GET"}}}}));
+		return `+armed+`;
+	})()`) {
+		t.Error("keys act at once on other arguments than those that were on the screen")
+	}
+	p.WaitFor("keys work", armed)
+	p.Press("a")
+	p.WaitText("sent-edited", "-test")
+	w.outcome(id)
+	if got := w.source.received(); len(got) != 1 || !strings.Contains(got[0], "-test") {
+		t.Errorf("sent %q", got)
+	}
+	noComplaints(t, p)
+}
+
+// What somebody edited is never put where the agent would read it.
+func TestAnEditIsNoReason(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	v := w.signedIn("ana", identity.Reviewer)
+	id := w.submit(uuid.Nil, "files__save_csv", `{"filename":"a","password":"hunter2"}`)
+	form := v.preview(id, `{"filename":"mine","password":"hunter2"}`).form("decide")
+	form.Set("digest", strings.Repeat("0", 64))
+	form.Set("reason", "typed")
+	for _, step := range []string{"/approve", "/confirm", "/extend"} {
+		a := v.post(callPath(id)+step, form)
+		if a.status != http.StatusConflict || a.find("reason").Text() != "typed" || !strings.Contains(a.find("draft").Text(), `"mine"`) {
+			t.Errorf("%s: %d: the reason is %q, kept is %q", step, a.status, a.find("reason").Text(), a.find("draft").Text())
+		}
+	}
+}
+
 func TestUsualReasons(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -337,5 +433,52 @@ func TestHighRiskWantsProof(t *testing.T) {
 	}
 	if a := v.post(callPath(id)+"/reject", form); a.status != http.StatusSeeOther || w.approval(id).Status != approval.Rejected {
 		t.Errorf("rejected after an hour: %d", a.status)
+	}
+}
+
+// An edit is not lost to the proof that a call of high risk takes: what is approved after it is what was edited.
+func TestProofKeepsTheEdit(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	skill, err := w.agents.SkillByName(t.Context(), "files")
+	check(t, err)
+	marked := map[string]agent.ToolSettings{"save_csv": {Risk: agent.RiskHigh}}
+	_, err = w.agents.UpdateSkill(t.Context(), audit.System(), skill.ID, agent.SkillPatch{Tools: &marked})
+	check(t, err)
+	v := w.signedIn("ana", identity.Reviewer)
+	id := w.submit(uuid.Nil, "files__save_csv", `{"filename":"prod.csv"}`)
+	step := v.post(callPath(id)+"/confirm", v.preview(id, `{"filename":"test.csv"}`).form("decide"))
+	w.exec(`UPDATE person_sessions SET authenticated_at = authenticated_at - interval '1 hour'`)
+	page := v.post(callPath(id)+"/approve", step.form("confirm"))
+	if page.status != http.StatusForbidden || w.approval(id).Status != approval.Pending || !strings.Contains(page.find("edited").Text(), "test.csv") {
+		t.Fatalf("approved after an hour: %d: %s", page.status, page.text())
+	}
+	if link := page.find("prove").Find("a"); !strings.HasPrefix(link.AttrOr("href", ""), "/sign-in/again") || link.AttrOr("target", "") != "_blank" {
+		t.Errorf("the way to prove it: %s", page.find("prove").Text())
+	}
+	w.exec(`UPDATE person_sessions SET authenticated_at = authenticated_at + interval '1 hour'`) // as in the other tab
+	if a := v.post(callPath(id)+"/approve", page.form("confirm")); a.status != http.StatusSeeOther {
+		t.Fatalf("approve: %d: %s", a.status, a.text())
+	}
+	w.outcome(id)
+	if got := w.source.received(); !slices.Equal(got, []string{`{"filename":"test.csv"}`}) {
+		t.Errorf("sent %q", got)
+	}
+}
+
+// A reason that cannot be taken is marked as such for whoever does not see the page.
+func TestARefusedReasonIsMarked(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	v := w.signedIn("ana", identity.Reviewer)
+	id := w.submit(uuid.Nil, "files__save_csv", `{"filename":"a"}`)
+	page := v.get(callPath(id))
+	if _, marked := page.find("reason").Attr("aria-invalid"); marked {
+		t.Error("an empty reason is marked")
+	}
+	form := page.form("decide")
+	form.Set("reason", strings.Repeat("long ", 2000))
+	if a := v.post(callPath(id)+"/reject", form); a.status != http.StatusUnprocessableEntity || a.find("reason").AttrOr("aria-invalid", "") != "true" {
+		t.Errorf("%d: aria-invalid is %q", a.status, a.find("reason").AttrOr("aria-invalid", ""))
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/holdpoint/holdpoint/internal/identity"
 	"github.com/holdpoint/holdpoint/runtime/call"
 	"github.com/holdpoint/holdpoint/runtime/tool"
+	"github.com/holdpoint/holdpoint/ui/login"
 	"github.com/holdpoint/holdpoint/ui/view"
 	"github.com/holdpoint/holdpoint/ui/view/hostile"
 )
@@ -75,6 +76,9 @@ func actions(s *subject, who identity.Access, arguments view.Arguments, how show
 		a.Kind = view.ActionDecide
 	case how.confirm:
 		a.Kind = view.ActionConfirm
+		if how.prove {
+			a.ProveURL = login.ProveURL("/")
+		}
 		a.Question = s.risk.badge.Word + ": really approve?"
 		if target := hostile.Decisive(s.call.Arguments, 1, s.brief()); len(target.List) > 0 {
 			a.Target = &target.List[0]

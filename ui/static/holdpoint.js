@@ -117,7 +117,7 @@ let shownAs, changedAt = 0, arming;
 
 function noteChange() {
 	const shown = call();
-	const as = shown ? [shown.dataset.call, shown.dataset.digest, shown.dataset.step].join() : "";
+	const as = shown ? [shown.dataset.call, shown.dataset.digest, shown.dataset.step, shown.dataset.edited].join() : "";
 	if (as === shownAs) return;
 	shownAs = as;
 	look();

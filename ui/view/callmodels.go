@@ -26,8 +26,9 @@ type Since struct {
 
 // Edited are arguments that are to be sent instead of those that a call was made with.
 type Edited struct {
-	Arguments string // goes with the decision
-	Diff      hostile.Diff
+	Arguments   string // goes with the decision
+	Fingerprint string // of them
+	Diff        hostile.Diff
 }
 
 // Editing is the editor on a call's arguments.

@@ -184,6 +184,7 @@ type Actions struct {
 	Format    Format // to come back to
 	Error     string // what is missing in what was sent
 	Question  string // of ActionConfirm
+	ProveURL  string // of ActionConfirm: where to prove first, in another tab, who one is; empty: not needed
 	Presets   []string
 	MayExtend bool
 }
