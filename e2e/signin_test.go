@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/holdpoint/holdpoint/e2e/internal/authserver"
 	"github.com/holdpoint/holdpoint/e2e/internal/eventually"
@@ -124,6 +125,14 @@ func TestSignInWithProviders(t *testing.T) {
 	here := w.member(w.company.Issuer, "ada")
 	if !slices.Equal(here.ClaimedRoles, []string{"reviewer"}) || !slices.Equal(here.ClaimedTeams, []string{"payments"}) || here.Sessions != 1 {
 		t.Errorf("ada of the company: %+v", here)
+	}
+	var proved struct {
+		Items []struct {
+			AuthenticatedAt *time.Time `json:"authenticated_at"`
+		} `json:"items"`
+	}
+	if err := operator(w.p).Do(t.Context(), http.MethodGet, "people/"+here.ID+"/sessions", nil, &proved); err != nil || len(proved.Items) != 1 || proved.Items[0].AuthenticatedAt == nil {
+		t.Errorf("the provider was not asked when Ada proved who she is: %+v, %v", proved, err)
 	}
 	ada.Go(w.p.URL + "/members")
 	ada.WaitText("message", "Not with your role")

@@ -404,15 +404,21 @@ func TestEditInTheBrowser(t *testing.T) {
 	noComplaints(t, p)
 }
 
+// marksHighRisk has an operator mark a tool.
+func (w *world) marksHighRisk(skill, name string) {
+	w.t.Helper()
+	found, err := w.agents.SkillByName(w.t.Context(), skill)
+	check(w.t, err)
+	marked := map[string]agent.ToolSettings{name: {Risk: agent.RiskHigh}}
+	_, err = w.agents.UpdateSkill(w.t.Context(), audit.System(), found.ID, agent.SkillPatch{Tools: &marked})
+	check(w.t, err)
+}
+
 // Whoever signed in long ago proves again who they are before they approve what an operator marked; they may reject at once.
 func TestHighRiskWantsProof(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	skill, err := w.agents.SkillByName(t.Context(), "files")
-	check(t, err)
-	marked := map[string]agent.ToolSettings{"save_csv": {Risk: agent.RiskHigh}}
-	_, err = w.agents.UpdateSkill(t.Context(), audit.System(), skill.ID, agent.SkillPatch{Tools: &marked})
-	check(t, err)
+	w.marksHighRisk("files", "save_csv")
 	v := w.signedIn("ana", identity.Reviewer)
 	fresh := w.submit(uuid.Nil, "files__save_csv", `{"filename":"a"}`)
 	form := v.get(callPath(fresh)).form("decide")

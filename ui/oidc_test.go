@@ -13,6 +13,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/holdpoint/holdpoint/approval"
 	"github.com/holdpoint/holdpoint/internal/audit"
 	"github.com/holdpoint/holdpoint/internal/identity"
 	"github.com/holdpoint/holdpoint/internal/identity/provider"
@@ -284,9 +285,74 @@ func TestProvingAgainWithTheProvider(t *testing.T) {
 	}
 	w.says(nil, "reviewers")
 	a = v.signsInWith("/sign-in/again?next=/calls/x")
-	at, sessions := w.authenticated("4711")
-	if a.header.Get("Location") != "/calls/x" || at.Sub(before) < time.Hour || sessions != 1 || v.sessionOf() == cookie || v.get("/").status != http.StatusOK {
+	at, sessions := w.authenticated("4711") // the provider says it in whole seconds
+	if a.header.Get("Location") != "/calls/x" || at.Sub(before).Round(time.Minute) < time.Hour || sessions != 1 || v.sessionOf() == cookie || v.get("/").status != http.StatusOK {
 		t.Errorf("%d to %q, authenticated at %v, before %v, %d sessions", a.status, a.header.Get("Location"), at, before, sessions)
+	}
+}
+
+// A provider that knows somebody since this morning lets them in without asking. That is no new proof, however often it
+// is done: with a new session, or with the old one given up for it.
+func TestSigningInIsNoNewProof(t *testing.T) {
+	t.Parallel()
+	w := withProvider(t, "reviewers")
+	w.marksHighRisk("files", "save_csv")
+	morning := time.Now().Add(-8 * time.Hour).Unix()
+	for name, tell := range map[string]func(claims map[string]any){
+		"an old proof":   func(c map[string]any) { c["auth_time"] = morning },
+		"an unknown one": func(c map[string]any) { delete(c, "auth_time") },
+	} {
+		w.idp.Lie(providertest.Lies{Claims: map[string]any{"name": "Vera", "groups": []string{"reviewers"}}, IDToken: tell})
+		v := w.visitor()
+		v.signsInWith("/sign-in")
+		id := w.submit(uuid.Nil, "files__save_csv", `{"filename":"`+name+`"}`)
+		form := v.get(callPath(id)).form("decide")
+		form.Set("confirmed", "1")
+		a := v.post(callPath(id)+"/approve", form)
+		again, err := url.Parse(a.header.Get("Location"))
+		check(t, err)
+		if again.Path != "/sign-in/again" || w.approval(id).Status != approval.Pending {
+			t.Fatalf("%s: approved at once: %d to %q, %s", name, a.status, again, w.approval(id).Status)
+		}
+		a = v.goes("/sign-in/start?provider=Company&next=" + url.QueryEscape(callPath(id))) // without again
+		if a.header.Get("Location") != callPath(id) {
+			t.Fatalf("%s: signed in: %d to %q", name, a.status, a.header.Get("Location"))
+		}
+		form = v.get(callPath(id)).form("decide")
+		form.Set("confirmed", "1")
+		if a := v.post(callPath(id)+"/approve", form); w.approval(id).Status != approval.Pending {
+			t.Errorf("%s: approved after an ordinary sign-in: %d", name, a.status)
+		}
+		w.says(nil, "reviewers")
+		if a := v.signsInWith(again.String()); a.header.Get("Location") != callPath(id) {
+			t.Fatalf("%s: proved: %d %s", name, a.status, a.text())
+		}
+		form = v.get(callPath(id)).form("decide")
+		form.Set("confirmed", "1")
+		if a := v.post(callPath(id)+"/approve", form); w.approval(id).Status != approval.Approved {
+			t.Errorf("%s: not approved after a proof: %d %s", name, a.status, a.text())
+		}
+		w.outcome(id)
+	}
+}
+
+func TestSettingsSayHowOldAProofIs(t *testing.T) {
+	t.Parallel()
+	w := withProvider(t)
+	w.idp.Lie(providertest.Lies{Claims: map[string]any{"groups": []string{"reviewers"}}, IDToken: func(c map[string]any) { delete(c, "auth_time") }})
+	v := w.visitor()
+	v.signsInWith("/sign-in")
+	if said := v.get("/settings").find("session").Text(); !strings.Contains(said, "the provider does not say when") {
+		t.Errorf("unknown: %s", said)
+	}
+	w.says(nil, "reviewers")
+	v.goes("/sign-in/start?provider=Company")
+	if said := v.get("/settings").find("session").Text(); strings.Contains(said, "Proved") {
+		t.Errorf("just now: %s", said)
+	}
+	w.exec(`UPDATE person_sessions SET authenticated_at = created_at - interval '8 hours'`)
+	if said := v.get("/settings").find("session").Text(); !strings.Contains(said, "Proved it") {
+		t.Errorf("this morning: %s", said)
 	}
 }
 

@@ -2,6 +2,7 @@ package ui
 
 import (
 	"strings"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -20,11 +21,23 @@ func presentSessions(sessions []identity.Session, current uuid.UUID) []view.Sess
 				{Name: "Signed in", Time: &s.CreatedAt}, {Name: "By", Text: methodWords(s.Method)}, {Name: "Ends", Time: &s.ExpiresAt},
 			},
 		}
-		if s.AuthenticatedAt.After(s.CreatedAt) {
-			shown[i].Facts = append(shown[i].Facts, view.Fact{Name: "Proved again", Time: &s.AuthenticatedAt})
-		}
+		shown[i].Facts = append(shown[i].Facts, proofFacts(s)...)
 	}
 	return shown
+}
+
+// proofFacts say when somebody proved who they are, if that was not when they signed in.
+func proofFacts(s *identity.Session) []view.Fact {
+	const same = time.Minute // a provider says it in seconds, and people come back from it
+	switch {
+	case s.AuthenticatedAt.IsZero():
+		return []view.Fact{{Name: "Proved it", Text: "the provider does not say when"}}
+	case s.AuthenticatedAt.After(s.CreatedAt):
+		return []view.Fact{{Name: "Proved again", Time: &s.AuthenticatedAt}}
+	case s.CreatedAt.Sub(s.AuthenticatedAt) > same:
+		return []view.Fact{{Name: "Proved it", Time: &s.AuthenticatedAt}}
+	}
+	return nil
 }
 
 func methodWords(method identity.Method) string {

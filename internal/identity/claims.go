@@ -24,6 +24,9 @@ type Claims struct {
 	Email   string // only shown
 	Roles   []Role
 	Teams   []string
+	// ProofAge is how long ago the person proved to the provider who they are, which may know them from an earlier
+	// sign-in and not have asked. Nil: it does not say.
+	ProofAge *time.Duration
 }
 
 // Errors about people who are who they say and still do not get in.
@@ -70,7 +73,7 @@ func validTeam(team string) error {
 func (s *Service) SignIn(ctx context.Context, claims Claims, n NewSession) (Session, error) {
 	var session Session
 	err := s.claim(ctx, claims, func(tx pgx.Tx, person uuid.UUID) (err error) {
-		session, err = insertSession(ctx, tx, sessionRow{person: person, method: ByProvider, NewSession: n})
+		session, err = insertSession(ctx, tx, sessionRow{person: person, method: ByProvider, proof: claims.ProofAge, NewSession: n})
 		return err
 	})
 	return session, err
@@ -88,7 +91,7 @@ func (s *Service) SignInAgain(ctx context.Context, claims Claims, id uuid.UUID) 
 	}
 	var session Session
 	err = s.claim(ctx, claims, func(tx pgx.Tx, person uuid.UUID) (err error) {
-		session, err = reauthenticate(ctx, tx, id, person, ByProvider)
+		session, err = reauthenticate(ctx, tx, id, person, ByProvider, claims.ProofAge)
 		return err
 	})
 	return session, err

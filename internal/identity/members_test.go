@@ -15,7 +15,9 @@ import (
 )
 
 func vera(list ...identity.Role) identity.Claims {
-	return identity.Claims{Issuer: issuer, Subject: "4711", Name: "Vera", Email: "vera@example.com", Roles: list, Teams: []string{"payments"}}
+	return identity.Claims{
+		Issuer: issuer, Subject: "4711", Name: "Vera", Email: "vera@example.com", Roles: list, Teams: []string{"payments"}, ProofAge: new(time.Duration),
+	}
 }
 
 func signIn(t *testing.T, s *identity.Service, c identity.Claims) identity.Session {
@@ -118,6 +120,33 @@ func TestSigningInAgainIsTheSamePerson(t *testing.T) {
 	}
 	if got := rolesOf(t, s, session.ID); len(got) != 2 {
 		t.Errorf("roles after it: %v", got)
+	}
+}
+
+// A session begins with a proof as old as the provider says, and with none where it does not say.
+func TestProofsAreAsOldAsTheProviderSays(t *testing.T) {
+	t.Parallel()
+	s := service(t, postgrestest.New(t), "")
+	fresh := func(session identity.Session, within time.Duration) bool {
+		t.Helper()
+		fresh, err := s.SessionFresh(t.Context(), session.ID, within)
+		check(t, err)
+		return fresh
+	}
+	age := 8 * time.Hour
+	claims := vera(identity.Reviewer)
+	claims.ProofAge = &age
+	old := signIn(t, s, claims)
+	if fresh(old, 15*time.Minute) || !fresh(old, 9*time.Hour) || old.CreatedAt.Sub(old.AuthenticatedAt).Round(time.Minute) != age {
+		t.Errorf("after eight hours: %+v", old)
+	}
+	claims.ProofAge = nil
+	unknown := signIn(t, s, claims)
+	if fresh(unknown, 1000*time.Hour) || !unknown.AuthenticatedAt.IsZero() {
+		t.Errorf("nobody knows: %+v", unknown)
+	}
+	if again, err := s.SignInAgain(t.Context(), vera(identity.Reviewer), unknown.ID); err != nil || !fresh(again, time.Minute) {
+		t.Errorf("proved: %+v, %v", again, err)
 	}
 }
 

@@ -1,6 +1,7 @@
 package identity
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -14,6 +15,7 @@ import (
 	"github.com/holdpoint/holdpoint/internal/audit"
 	"github.com/holdpoint/holdpoint/internal/postgres"
 	"github.com/holdpoint/holdpoint/internal/registry"
+	"github.com/holdpoint/holdpoint/internal/secret"
 )
 
 // Method is how a person proved who they are.
@@ -38,7 +40,7 @@ type Session struct {
 	Person          uuid.UUID
 	Method          Method
 	Client          string
-	AuthenticatedAt time.Time // when the person proved last who they are
+	AuthenticatedAt time.Time // when the person proved last who they are; zero: their provider does not say
 	CreatedAt       time.Time
 	ExpiresAt       time.Time
 }
@@ -47,7 +49,11 @@ const sessionColumns = `s.id, s.person_id, s.method, s.client, s.authenticated_a
 
 func scanSession(row pgx.CollectableRow) (Session, error) {
 	var s Session
-	err := row.Scan(&s.ID, &s.Person, &s.Method, &s.Client, &s.AuthenticatedAt, &s.CreatedAt, &s.ExpiresAt)
+	var proved *time.Time
+	err := row.Scan(&s.ID, &s.Person, &s.Method, &s.Client, &proved, &s.CreatedAt, &s.ExpiresAt)
+	if proved != nil {
+		s.AuthenticatedAt = *proved
+	}
 	return s, err
 }
 
@@ -66,9 +72,12 @@ func cleanText(text string, limit int) string {
 // BeginSession records that a person signed in with what gave this access: a personal token, the bootstrap token
 // or a one-time link.
 func (s *Service) BeginSession(ctx context.Context, access Access, n NewSession) (Session, error) {
-	begun := sessionRow{person: access.Person.ID, method: ByToken, token: access.token, NewSession: n}
-	if access.Credential == "" {
+	begun := sessionRow{person: access.Person.ID, method: ByToken, token: access.token, proof: justNow(), NewSession: n}
+	switch access.Credential {
+	case "":
 		begun.method, begun.roles = ByLink, access.Roles
+	case Bootstrap:
+		begun.bootstrap = s.bootstrap
 	}
 	var session Session
 	err := postgres.InTx(ctx, s.pool, func(tx pgx.Tx) (err error) {
@@ -85,10 +94,28 @@ func (s *Service) BeginSession(ctx context.Context, access Access, n NewSession)
 type sessionRow struct {
 	NewSession
 
-	person uuid.UUID
-	method Method
-	roles  []Role
-	token  uuid.UUID
+	person    uuid.UUID
+	method    Method
+	roles     []Role
+	token     uuid.UUID
+	bootstrap *secret.Hash // the session is the bootstrap token's
+	proof     *time.Duration
+}
+
+// proof is how long ago a person proved who they are; nil: nobody can tell.
+func justNow() *time.Duration { return new(time.Duration) }
+
+// authenticatedAt is when that was, by the database's clock, of an argument.
+func authenticatedAt(argument string) string {
+	return `holdpoint_now() - ` + argument + `::bigint * interval '1 microsecond'`
+}
+
+func microseconds(d *time.Duration) *int64 {
+	if d == nil {
+		return nil
+	}
+	n := max(d.Microseconds(), 0)
+	return &n
 }
 
 func insertSession(ctx context.Context, tx pgx.Tx, row sessionRow) (Session, error) {
@@ -102,9 +129,14 @@ func insertSession(ctx context.Context, tx pgx.Tx, row sessionRow) (Session, err
 	if row.roles == nil {
 		row.roles = []Role{}
 	}
-	rows, err := tx.Query(ctx, `INSERT INTO person_sessions AS s (id, person_id, method, roles, token_id, client, expires_at)
-		VALUES ($1, $2, $3, $4, $5, $6, holdpoint_now() + $7 * interval '1 microsecond') RETURNING `+sessionColumns,
-		id, row.person, row.method, row.roles, postgres.OrNull(row.token), cleanText(row.Client, maxClient), row.Lifetime.Microseconds())
+	var bootstrap []byte
+	if row.bootstrap != nil {
+		bootstrap = row.bootstrap[:]
+	}
+	rows, err := tx.Query(ctx, `INSERT INTO person_sessions AS s (id, person_id, method, roles, token_id, client, expires_at, bootstrap_hash, authenticated_at)
+		VALUES ($1, $2, $3, $4, $5, $6, holdpoint_now() + $7 * interval '1 microsecond', $8, `+authenticatedAt("$9")+`) RETURNING `+sessionColumns,
+		id, row.person, row.method, row.roles, postgres.OrNull(row.token), cleanText(row.Client, maxClient), row.Lifetime.Microseconds(), bootstrap,
+		microseconds(row.proof))
 	if err != nil {
 		return Session{}, err
 	}
@@ -135,12 +167,13 @@ type sessionState struct {
 	claimed []Role
 	granted []Role
 	token   *uuid.UUID
+	boot    []byte // hash of the bootstrap token that began it
 	person  Person
 }
 
 func (s *Service) loadSession(ctx context.Context, id uuid.UUID) (Access, error) {
 	rows, err := s.pool.Query(ctx, `SELECT s.method, coalesce(t.roles, s.roles), coalesce(t.agents, '{}'), p.claimed_roles, p.granted_roles,
-			s.token_id, `+personColumns+`
+			s.token_id, s.bootstrap_hash, `+personColumns+`
 		FROM person_sessions s JOIN people p ON p.id = s.person_id LEFT JOIN person_tokens t ON t.id = s.token_id
 		WHERE s.id = $1 AND s.revoked_at IS NULL AND s.expires_at > holdpoint_now() AND p.blocked_at IS NULL AND t.revoked_at IS NULL`, id)
 	if err != nil {
@@ -148,7 +181,7 @@ func (s *Service) loadSession(ctx context.Context, id uuid.UUID) (Access, error)
 	}
 	state, err := pgx.CollectExactlyOneRow(rows, func(row pgx.CollectableRow) (sessionState, error) {
 		var st sessionState
-		targets := []any{&st.method, &st.own, &st.agents, &st.claimed, &st.granted, &st.token}
+		targets := []any{&st.method, &st.own, &st.agents, &st.claimed, &st.granted, &st.token, &st.boot}
 		err := row.Scan(append(targets, st.person.targets()...)...)
 		return st, err
 	})
@@ -169,8 +202,8 @@ func (s *Service) accessOf(id uuid.UUID, st sessionState) (Access, error) {
 	case st.method == ByToken && st.token != nil:
 		access.Roles, access.token = st.own, *st.token
 	case st.method == ByToken:
-		if s.bootstrap == nil {
-			return Access{}, ErrUnauthenticated
+		if s.bootstrap == nil || !bytes.Equal(st.boot, s.bootstrap[:]) {
+			return Access{}, ErrUnauthenticated // that token is no longer configured
 		}
 		access.Roles, access.Agents = []Role{Operator, Reviewer}, []string{AnyAgent}
 	case st.method == ByProvider && !slices.Contains(s.issuers, st.person.Issuer):
@@ -192,7 +225,7 @@ func union[T ~string](lists ...[]T) []T {
 }
 
 // SessionFresh reports whether the person of a session proved who they are within the time given, by the
-// database's clock.
+// database's clock. A provider's word that does not say when is never fresh.
 func (s *Service) SessionFresh(ctx context.Context, id uuid.UUID, within time.Duration) (bool, error) {
 	rows, err := s.pool.Query(ctx, `SELECT EXISTS (SELECT FROM person_sessions
 		WHERE id = $1 AND revoked_at IS NULL AND authenticated_at > holdpoint_now() - $2 * interval '1 microsecond')`, id, within.Microseconds())
@@ -211,7 +244,7 @@ func (s *Service) SessionFresh(ctx context.Context, id uuid.UUID, within time.Du
 func (s *Service) Reauthenticated(ctx context.Context, id, person uuid.UUID, by Method) (Session, error) {
 	var session Session
 	err := postgres.InTx(ctx, s.pool, func(tx pgx.Tx) (err error) {
-		session, err = reauthenticate(ctx, tx, id, person, by)
+		session, err = reauthenticate(ctx, tx, id, person, by, justNow())
 		return err
 	})
 	if err != nil {
@@ -220,9 +253,10 @@ func (s *Service) Reauthenticated(ctx context.Context, id, person uuid.UUID, by 
 	return session, nil
 }
 
-func reauthenticate(ctx context.Context, tx pgx.Tx, id, person uuid.UUID, by Method) (Session, error) {
-	rows, err := tx.Query(ctx, `UPDATE person_sessions AS s SET authenticated_at = holdpoint_now()
-		WHERE s.id = $1 AND s.person_id = $2 AND s.revoked_at IS NULL AND s.expires_at > holdpoint_now() RETURNING `+sessionColumns, id, person)
+func reauthenticate(ctx context.Context, tx pgx.Tx, id, person uuid.UUID, by Method, proof *time.Duration) (Session, error) {
+	rows, err := tx.Query(ctx, `UPDATE person_sessions AS s SET authenticated_at = `+authenticatedAt("$3")+`
+		WHERE s.id = $1 AND s.person_id = $2 AND s.revoked_at IS NULL AND s.expires_at > holdpoint_now() RETURNING `+sessionColumns,
+		id, person, microseconds(proof))
 	if err != nil {
 		return Session{}, err
 	}

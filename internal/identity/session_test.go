@@ -86,6 +86,12 @@ func TestSessionsAreTheirMethods(t *testing.T) {
 	if !over(t, service(t, db, ""), session.ID) {
 		t.Error("the bootstrap session outlived its token")
 	}
+	if !over(t, service(t, db, "another"), session.ID) {
+		t.Error("the bootstrap session goes on with another token")
+	}
+	if over(t, service(t, db, "boot"), session.ID) {
+		t.Error("the bootstrap session ended with a restart")
+	}
 }
 
 func TestSessionEnds(t *testing.T) {

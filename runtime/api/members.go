@@ -66,15 +66,16 @@ type Session struct {
 	Method          identity.Method `json:"method" enum:"oidc,link,token" doc:"How they proved who they are when it began."`
 	Client          string          `json:"client" doc:"The browser, as it calls itself."`
 	CreatedAt       time.Time       `json:"created_at"`
-	AuthenticatedAt time.Time       `json:"authenticated_at" doc:"When they proved last who they are."`
+	AuthenticatedAt *time.Time      `json:"authenticated_at" doc:"When they proved last who they are, which with an identity provider may be long before; null: it does not say."`
 	ExpiresAt       time.Time       `json:"expires_at"`
 }
 
 func newSession(s identity.Session) Session {
-	return Session{
-		ID: s.ID, Method: s.Method, Client: s.Client, CreatedAt: s.CreatedAt.UTC(), AuthenticatedAt: s.AuthenticatedAt.UTC(),
-		ExpiresAt: s.ExpiresAt.UTC(),
+	view := Session{ID: s.ID, Method: s.Method, Client: s.Client, CreatedAt: s.CreatedAt.UTC(), ExpiresAt: s.ExpiresAt.UTC()}
+	if !s.AuthenticatedAt.IsZero() {
+		view.AuthenticatedAt = utcOrNull(&s.AuthenticatedAt)
 	}
+	return view
 }
 
 func (a *API) listSessions(ctx context.Context, input *ByID) (*listOutput[Session], error) {

@@ -64,10 +64,12 @@ func (p *Provider) Finish(ctx context.Context, flow Flow, query url.Values) (Ans
 	if err != nil {
 		return Answer{}, err
 	}
+	age := p.proofAge(c)
 	if c, err = p.complete(ctx, d, c, verified.Subject, token); err != nil {
 		return Answer{}, err
 	}
 	claims, err := p.claims(verified.Subject, c)
+	claims.ProofAge = age
 	return Answer{Claims: claims, IDToken: raw, RefreshToken: token.RefreshToken}, err
 }
 
@@ -156,6 +158,16 @@ func (p *Provider) verify(ctx context.Context, d *discovered, flow Flow, raw str
 		return nil, nil, &Error{Text: "The identity provider did not ask you again who you are."}
 	}
 	return verified, all, nil
+}
+
+// proofAge is how long ago the person proved who they are, by a verified ID token; nil: it does not say.
+func (p *Provider) proofAge(c claimSet) *time.Duration {
+	var at *int64
+	if json.Unmarshal(c["auth_time"], &at) != nil || at == nil {
+		return nil
+	}
+	age := max(p.now().Sub(time.Unix(*at, 0)), 0)
+	return &age
 }
 
 // claimSet is what is said of a person, by the names of claims.

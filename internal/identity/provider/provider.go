@@ -86,6 +86,9 @@ const (
 	// maxSession bounds what an operator may set.
 	maxSession     = 30 * 24 * time.Hour
 	defaultSession = 24 * time.Hour
+	// maxAge is how old a proof may be that a session begins with, in seconds: 30 days. Where a request names an age, the
+	// provider has to say how old the proof is (OpenID Connect Core 1.0, section 3.1.2.1).
+	maxAge = "2592000"
 )
 
 // New makes a Provider of what an operator wrote. Nothing is asked of it yet: it need not be there.
@@ -192,6 +195,8 @@ func (p *Provider) Begin(ctx context.Context, again bool) (to string, flow Flow,
 	options := []oauth2.AuthCodeOption{oidc.Nonce(flow.Nonce), oauth2.S256ChallengeOption(flow.Verifier)}
 	if again {
 		options = append(options, oauth2.SetAuthURLParam("max_age", "0"), oauth2.SetAuthURLParam("prompt", "login"))
+	} else {
+		options = append(options, oauth2.SetAuthURLParam("max_age", maxAge))
 	}
 	return p.oauth2(d).AuthCodeURL(flow.State, options...), flow, nil
 }

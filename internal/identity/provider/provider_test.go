@@ -95,7 +95,7 @@ func TestSignIn(t *testing.T) {
 		asked, err := url.Parse(to)
 		check(t, err)
 		q := asked.Query()
-		if q.Get("response_type") != "code" || q.Get("scope") != "openid profile email" || q.Get("code_challenge_method") != "S256" || q.Has("max_age") ||
+		if q.Get("response_type") != "code" || q.Get("scope") != "openid profile email" || q.Get("code_challenge_method") != "S256" || q.Get("max_age") != "2592000" ||
 			len(q.Get("state")) < 26 || len(q.Get("nonce")) < 26 || q.Get("state") == q.Get("nonce") || strings.Contains(to, flow.Verifier) {
 			t.Errorf("%s: asked %s", name, to)
 		}
@@ -257,6 +257,36 @@ func TestProvingAgain(t *testing.T) {
 		if _, err := signIn(t, p, true); err == nil {
 			t.Errorf("%s is good enough", name)
 		}
+	}
+}
+
+// How old the proof is that a sign-in begins with is the provider's to say: it may have known the person for hours.
+func TestAgeOfTheProof(t *testing.T) {
+	t.Parallel()
+	there, p := start(t, nil)
+	said := func(auth any) *time.Duration {
+		t.Helper()
+		there.Lie(providertest.Lies{
+			Claims: person(), UserInfo: map[string]any{"auth_time": time.Now().Unix()},
+			IDToken: func(c map[string]any) {
+				delete(c, "name") // so that the userinfo is asked too, which is not signed
+				if c["auth_time"] = auth; auth == nil {
+					delete(c, "auth_time")
+				}
+			},
+		})
+		answer, err := signIn(t, p, false)
+		check(t, err)
+		return answer.ProofAge
+	}
+	if age := said(nil); age != nil {
+		t.Errorf("of a proof nobody knows of: %v", *age)
+	}
+	if age := said(time.Now().Add(-8 * time.Hour).Unix()); age == nil || *age < 8*time.Hour || *age > 9*time.Hour {
+		t.Errorf("of a proof from this morning: %v", age)
+	}
+	if age := said(time.Now().Add(time.Hour).Unix()); age == nil || *age != 0 {
+		t.Errorf("of a proof by a clock that is ahead: %v", age)
 	}
 }
 

@@ -119,12 +119,12 @@ func newPeopleUnblockCmd(e *Env) *cobra.Command {
 }
 
 type sessionRow struct {
-	ID              string    `json:"id"`
-	Method          string    `json:"method"`
-	Client          string    `json:"client"`
-	CreatedAt       time.Time `json:"created_at"`
-	AuthenticatedAt time.Time `json:"authenticated_at"`
-	ExpiresAt       time.Time `json:"expires_at"`
+	ID              string     `json:"id"`
+	Method          string     `json:"method"`
+	Client          string     `json:"client"`
+	CreatedAt       time.Time  `json:"created_at"`
+	AuthenticatedAt *time.Time `json:"authenticated_at"`
+	ExpiresAt       time.Time  `json:"expires_at"`
 }
 
 func newPeopleSessionsCmd(e *Env) *cobra.Command {
@@ -137,7 +137,7 @@ func newPeopleSessionsCmd(e *Env) *cobra.Command {
 				return err
 			}
 			return printList(e, text, []string{"ID", "BY", "BROWSER", "SIGNED IN", "PROVED LAST", "ENDS"}, func(s sessionRow) []string {
-				return []string{s.ID, s.Method, s.Client, moment(&s.CreatedAt), moment(&s.AuthenticatedAt), moment(&s.ExpiresAt)}
+				return []string{s.ID, s.Method, s.Client, moment(&s.CreatedAt), moment(s.AuthenticatedAt), moment(&s.ExpiresAt)}
 			})
 		},
 	}
