@@ -61,13 +61,12 @@ func lag(ctx context.Context, b *bench) error {
 	}
 	const waiting = 50 // all the time
 	pairs := int(lasting.Seconds()) * changesPerSecond / 2
-	clients, err := enlist(ctx, s.gated(), waiting+pairs, 16, 16)
+	clients, err := enlist(ctx, s.gated(), waiting, 16, 16)
 	if err != nil {
 		return err
 	}
 	defer clients.dismiss()
-	first := crew{clients.wires[:waiting], clients.submitters}
-	calls, _, err := first.park(0)
+	calls, _, err := clients.park(0)
 	if err != nil {
 		return err
 	}
@@ -87,7 +86,7 @@ func lag(ctx context.Context, b *bench) error {
 	}
 	h := &history{came: map[string]time.Time{}, left: map[string]time.Time{}}
 	before, began := s.meter(ctx), time.Now()
-	err = s.change(ctx, h, calls, clients.wires[waiting:])
+	err = s.change(ctx, h, calls, pairs)
 	took := time.Since(began)
 	serve, database := s.meter(ctx).since(before)
 	time.Sleep(4 * pace) // the last changes are shown, too
@@ -182,31 +181,37 @@ func idsOf(html []byte) []string {
 	}
 }
 
-// change parks a call and rejects the oldest, over and over, at a steady rate.
-func (s *stage) change(ctx context.Context, h *history, calls []held, wires []*wire) error {
+// change parks a call and rejects the oldest, that many times at a steady rate.
+func (s *stage) change(ctx context.Context, h *history, calls []held, pairs int) error {
 	targets, err := s.examine(ctx, calls, 0)
 	if err != nil {
 		return err
 	}
-	queue := make(chan *pendingCall, len(targets)+len(wires))
+	queue := make(chan *pendingCall, len(targets)+pairs)
 	for _, target := range targets {
 		queue <- target
 	}
 	const pause = 2 * time.Second / changesPerSecond
 	work, ctx := errgroup.WithContext(ctx)
 	began := time.Now()
-	for i, w := range wires {
-		at := began.Add(time.Duration(i) * pause)
-		work.Go(func() error { return s.parkAt(ctx, h, at, w, len(calls)+i, queue) })
+	for i := range pairs {
+		at, session := began.Add(time.Duration(i)*pause), calls[i%len(calls)].wire.session
+		work.Go(func() error { return s.parkAt(ctx, h, at, session, len(calls)+i, queue) })
 		work.Go(func() error { return s.rejectAt(ctx, h, at.Add(pause/2), queue) })
 	}
 	return work.Wait()
 }
 
-func (s *stage) parkAt(ctx context.Context, h *history, at time.Time, w *wire, number int, queue chan<- *pendingCall) error {
+func (s *stage) parkAt(ctx context.Context, h *history, at time.Time, session string, number int, queue chan<- *pendingCall) error {
 	if err := until(ctx, at); err != nil {
 		return err
 	}
+	w, err := dial(ctx, s.gated())
+	if err != nil {
+		return err
+	}
+	defer w.close()
+	w.session = session
 	call, err := w.park(parkedText(number))
 	if err != nil {
 		return fmt.Errorf("park call %d: %w", number, err)
