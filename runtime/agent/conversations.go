@@ -170,7 +170,12 @@ func (f ConversationFilter) principal() *uuid.UUID {
 
 // Names returns the names of agents and skills (deleted ones too) by id, for display.
 func (s *Service) Names(ctx context.Context, ids []uuid.UUID) (map[uuid.UUID]string, error) {
-	rows, err := s.pool.Query(ctx, `SELECT id, name FROM agents WHERE id = ANY($1)
+	return Names(ctx, s.pool, ids)
+}
+
+// Names is [Service.Names] for a transaction, which must not wait for a second connection.
+func Names(ctx context.Context, db querier, ids []uuid.UUID) (map[uuid.UUID]string, error) {
+	rows, err := db.Query(ctx, `SELECT id, name FROM agents WHERE id = ANY($1)
 		UNION ALL SELECT id, name FROM skills WHERE id = ANY($1)`, ids)
 	if err != nil {
 		return nil, fmt.Errorf("read names: %w", err)

@@ -12,6 +12,7 @@ import (
 	"github.com/holdpoint/holdpoint/approval"
 	"github.com/holdpoint/holdpoint/internal/audit"
 	"github.com/holdpoint/holdpoint/internal/postgres"
+	"github.com/holdpoint/holdpoint/runtime/agent"
 )
 
 // AttentionKind says why people are to look at an approval.
@@ -29,30 +30,15 @@ const (
 type Attention struct {
 	Kind     AttentionKind
 	Approval approval.Approval
-	Agent    string
-	Skill    string
+	Agent    string // its name, but for Settled
+	Skill    string // likewise
 	Deadline time.Time
 }
 
-// attend hands a reason to look to whoever tells people.
-func (s *Service) attend(ctx context.Context, tx pgx.Tx, kind AttentionKind, approvals ...approval.Approval) error {
-	if s.Attend == nil || len(approvals) == 0 {
+// attend hands reasons to look to whoever tells people.
+func (s *Service) attend(ctx context.Context, tx pgx.Tx, list ...Attention) error {
+	if s.Attend == nil || len(list) == 0 {
 		return nil
-	}
-	ids := make([]uuid.UUID, 0, 2*len(approvals))
-	for i := range approvals {
-		ids = append(ids, approvals[i].AgentID, approvals[i].SkillID)
-	}
-	var names map[uuid.UUID]string
-	if kind != Settled { // whose transactions are many at once: they read nothing outside of themselves
-		var err error
-		if names, err = s.Agents.Names(ctx, ids); err != nil {
-			return err
-		}
-	}
-	list := make([]Attention, len(approvals))
-	for i, a := range approvals {
-		list[i] = Attention{Kind: kind, Approval: a, Agent: names[a.AgentID], Skill: names[a.SkillID], Deadline: a.Deadline}
 	}
 	if err := s.Attend(ctx, tx, list); err != nil {
 		return fmt.Errorf("tell people of approvals: %w", err)
@@ -60,44 +46,75 @@ func (s *Service) attend(ctx context.Context, tx pgx.Tx, kind AttentionKind, app
 	return nil
 }
 
-// parkedNow tells people of approvals that begin to wait, and has a second team asked at half of the deadline.
-func (s *Service) parkedNow(ctx context.Context, tx pgx.Tx, requests []approval.Request, deadlines map[uuid.UUID]time.Time) error {
-	var jobs []river.InsertManyParams
-	var waits, alone []approval.Approval
-	for i := range requests {
-		r := &requests[i]
-		a := approval.Approval{
+// waitsNoMore is what whoever tells people hears of an approval that waits no more.
+func waitsNoMore(a approval.Approval) Attention {
+	return Attention{Kind: Settled, Approval: a, Deadline: a.Deadline}
+}
+
+// parking is a call that begins to wait for a decision, with what is known of it before a transaction holds a
+// connection: nothing in one may wait for another.
+type parking struct {
+	call    *Call
+	request *approval.Request
+	alone   bool // there is nobody who may decide
+}
+
+func (p *parking) attention(kind AttentionKind, deadline time.Time) Attention {
+	r := p.request
+	return Attention{
+		Kind: kind, Agent: p.call.Agent, Skill: p.call.Skill, Deadline: deadline,
+		Approval: approval.Approval{
 			CallID: r.CallID, AgentID: r.AgentID, PrincipalID: r.PrincipalID, SkillID: r.SkillID, Tool: r.Tool,
-			Status: approval.Pending, Rule: r.Rule, Team: r.Team, EscalateTo: r.EscalateTo, Deadline: deadlines[r.CallID],
-		}
-		if r.EscalateTo != "" {
+			Status: approval.Pending, Rule: r.Rule, Team: r.Team, EscalateTo: r.EscalateTo, Deadline: deadline,
+		},
+	}
+}
+
+// alone reports whether there is nobody who may decide about a call. Not knowing it does not keep a call from being parked.
+func (s *Service) alone(ctx context.Context, c *Call) bool {
+	someone, err := s.reviewable(ctx, c.PrincipalID)
+	if err != nil {
+		s.Logger.Warn("looking for reviewers", "call", c.ID, "error", err)
+	}
+	return err == nil && !someone
+}
+
+// parkedNow stores approvals that begin to wait, tells people of them, and has a second team asked at half of the deadline.
+func (s *Service) parkedNow(ctx context.Context, tx pgx.Tx, parkings []parking) (map[uuid.UUID]time.Time, error) {
+	requests := make([]approval.Request, len(parkings))
+	for i := range parkings {
+		requests[i] = *parkings[i].request
+	}
+	deadlines, err := approval.Insert(ctx, tx, requests)
+	if err != nil {
+		return nil, err
+	}
+	var jobs []river.InsertManyParams
+	var waits, alone []Attention
+	var events []audit.Event
+	for i := range parkings {
+		p := &parkings[i]
+		deadline := deadlines[p.request.CallID]
+		if p.request.EscalateTo != "" {
 			jobs = append(jobs, river.InsertManyParams{
-				Args: escalateArgs{CallID: r.CallID}, InsertOpts: &river.InsertOpts{ScheduledAt: a.Deadline.Add(-r.Timeout / 2)},
+				Args: escalateArgs{CallID: p.request.CallID}, InsertOpts: &river.InsertOpts{ScheduledAt: deadline.Add(-p.request.Timeout / 2)},
 			})
 		}
-		if someone, err := s.reviewable(ctx, r.PrincipalID); err != nil {
-			return err
-		} else if !someone {
-			alone = append(alone, a)
+		if p.alone {
+			alone = append(alone, p.attention(Alone, deadline))
+			events = append(events, audit.Event{Actor: audit.System(), Action: "approval.no_reviewer", Subject: p.request.CallID})
 		}
-		waits = append(waits, a)
+		waits = append(waits, p.attention(Waits, deadline))
 	}
 	if len(jobs) > 0 {
 		if _, err := s.river.InsertManyTx(ctx, tx, jobs); err != nil {
-			return fmt.Errorf("insert escalation jobs: %w", err)
+			return nil, fmt.Errorf("insert escalation jobs: %w", err)
 		}
 	}
-	events := make([]audit.Event, len(alone))
-	for i := range alone {
-		events[i] = audit.Event{Actor: audit.System(), Action: "approval.no_reviewer", Subject: alone[i].CallID}
-	}
 	if err := audit.Write(ctx, tx, events...); err != nil {
-		return err
+		return nil, err
 	}
-	if err := s.attend(ctx, tx, Alone, alone...); err != nil {
-		return err
-	}
-	return s.attend(ctx, tx, Waits, waits...)
+	return deadlines, s.attend(ctx, tx, append(alone, waits...)...)
 }
 
 // reviewable reports whether there is anybody who may decide about a call made on behalf of principal.
@@ -183,7 +200,13 @@ func (w *escalateWorker) Work(ctx context.Context, job *river.Job[escalateArgs])
 		if err := audit.Write(ctx, tx, event); err != nil {
 			return err
 		}
-		return s.attend(ctx, tx, Escalated, a)
+		names, err := agent.Names(ctx, tx, []uuid.UUID{a.AgentID, a.SkillID})
+		if err != nil {
+			return err
+		}
+		return s.attend(ctx, tx, Attention{
+			Kind: Escalated, Approval: a, Agent: names[a.AgentID], Skill: names[a.SkillID], Deadline: a.Deadline,
+		})
 	})
 	if err != nil {
 		return fmt.Errorf("escalate call %s: %w", job.Args.CallID, err)

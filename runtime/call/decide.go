@@ -130,7 +130,7 @@ func (s *Service) approve(ctx context.Context, tx pgx.Tx, a approval.Approval, d
 	if _, err := s.river.InsertTx(ctx, tx, executeArgs{CallID: a.CallID}, nil); err != nil {
 		return settled, fmt.Errorf("insert execute job: %w", err)
 	}
-	return settled, s.attend(ctx, tx, Settled, a)
+	return settled, s.attend(ctx, tx, waitsNoMore(a))
 }
 
 // ending is an outcome of an approval that ends the call unsent.
@@ -206,7 +206,7 @@ func (s *Service) end(ctx context.Context, tx pgx.Tx, a approval.Approval, e end
 	if err := s.ended(ctx, tx, a.CallID, event); err != nil {
 		return settled, err
 	}
-	return settled, s.attend(ctx, tx, Settled, a)
+	return settled, s.attend(ctx, tx, waitsNoMore(a))
 }
 
 // Expire ends a parked call whose deadline has passed; any other it leaves as it is.

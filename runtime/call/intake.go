@@ -16,7 +16,6 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/riverqueue/river"
 
-	"github.com/holdpoint/holdpoint/approval"
 	"github.com/holdpoint/holdpoint/internal/audit"
 	"github.com/holdpoint/holdpoint/internal/failpoint"
 	"github.com/holdpoint/holdpoint/internal/postgres"
@@ -25,9 +24,9 @@ import (
 // intakeItem is one call on its way into the database, and what became of it.
 type intakeItem struct {
 	call      *Call
-	attachKey []byte            // nil: nothing attaches to it
-	request   *approval.Request // nil: it is not parked
-	wait      *connectWait      // nil: it does not wait for a connection
+	attachKey []byte       // nil: nothing attaches to it
+	parking   *parking     // nil: it is not parked
+	wait      *connectWait // nil: it does not wait for a connection
 	event     audit.Event
 
 	ticket Ticket
@@ -94,7 +93,7 @@ func (s *Service) tryIntake(ctx context.Context, items []*intakeItem) error {
 	plain := true
 	for _, item := range items {
 		item.err, item.ticket = nil, Ticket{ID: item.call.ID, Status: item.call.Status, Gated: item.call.Gated}
-		plain = plain && item.attachKey == nil && item.request == nil && item.wait == nil
+		plain = plain && item.attachKey == nil && item.parking == nil && item.wait == nil
 	}
 	if plain {
 		return s.intakeInOneTrip(ctx, items)
@@ -183,11 +182,11 @@ func (s *Service) park(ctx context.Context, tx pgx.Tx, items []*intakeItem) erro
 
 // insertWaits stores what calls wait for, and returns until when they do.
 func (s *Service) insertWaits(ctx context.Context, tx pgx.Tx, items []*intakeItem) (map[uuid.UUID]time.Time, error) {
-	var requests []approval.Request
+	var parkings []parking
 	deadlines := map[uuid.UUID]time.Time{}
 	for _, item := range items {
-		if item.request != nil {
-			requests = append(requests, *item.request)
+		if item.parking != nil {
+			parkings = append(parkings, *item.parking)
 		}
 		if item.wait != nil {
 			deadline, err := item.wait.insert(ctx, tx, item.call)
@@ -197,15 +196,15 @@ func (s *Service) insertWaits(ctx context.Context, tx pgx.Tx, items []*intakeIte
 			deadlines[item.call.ID] = deadline
 		}
 	}
-	if len(requests) == 0 {
+	if len(parkings) == 0 {
 		return deadlines, nil
 	}
-	parked, err := approval.Insert(ctx, tx, requests)
+	parked, err := s.parkedNow(ctx, tx, parkings)
 	if err != nil {
 		return nil, err
 	}
 	maps.Copy(deadlines, parked)
-	return deadlines, s.parkedNow(ctx, tx, requests, parked)
+	return deadlines, nil
 }
 
 // attach finds, for items that were not inserted, the call that was there

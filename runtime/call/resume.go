@@ -81,8 +81,7 @@ func (s *Service) resumeJudged(ctx context.Context, c *Call, skill *agent.Skill,
 	}
 	switch verdict.Action {
 	case approval.Park:
-		c.Gated = true
-		return s.moveOn(ctx, c, &refusal{status: Parked}, func(tx pgx.Tx) error { return s.parkResumed(ctx, tx, c, skill, verdict) })
+		return s.parkResumed(ctx, c, skill, verdict)
 	case approval.Allow:
 		c.Gated = false
 		return s.sendResumed(ctx, c, skill, server, definition)
@@ -93,21 +92,21 @@ func (s *Service) resumeJudged(ctx context.Context, c *Call, skill *agent.Skill,
 }
 
 // parkResumed puts a call before the reviewers.
-func (s *Service) parkResumed(ctx context.Context, tx pgx.Tx, c *Call, skill *agent.Skill, verdict approval.Verdict) error {
+func (s *Service) parkResumed(ctx context.Context, c *Call, skill *agent.Skill, verdict approval.Verdict) error {
 	a, err := s.Agents.AgentByID(ctx, c.AgentID)
 	if err != nil {
 		return err
 	}
-	requests := []approval.Request{*approvalRequest(c, a, skill, verdict)}
-	deadlines, err := approval.Insert(ctx, tx, requests)
-	if err != nil {
+	c.Gated, c.Agent, c.Skill = true, a.Name, skill.Name
+	waits := parking{call: c, request: approvalRequest(c, a, skill, verdict), alone: s.alone(ctx, c)}
+	return s.moveOn(ctx, c, &refusal{status: Parked}, func(tx pgx.Tx) error {
+		deadlines, err := s.parkedNow(ctx, tx, []parking{waits})
+		if err != nil {
+			return err
+		}
+		_, err = s.river.InsertManyTx(ctx, tx, []river.InsertManyParams{expireJob(c.ID, deadlines[c.ID])})
 		return err
-	}
-	if err := s.parkedNow(ctx, tx, requests, deadlines); err != nil {
-		return err
-	}
-	_, err = s.river.InsertManyTx(ctx, tx, []river.InsertManyParams{expireJob(c.ID, deadlines[c.ID])})
-	return err
+	})
 }
 
 // sendResumed claims an auto-approved call and sends it.

@@ -130,17 +130,11 @@ func (s *Service) submitParked(ctx context.Context, c *Call, sub *Submission, sk
 	item := &intakeItem{
 		call:      c,
 		attachKey: attachKey(sub),
-		request:   approvalRequest(c, sub.Agent, skill, verdict),
+		parking:   &parking{call: c, request: approvalRequest(c, sub.Agent, skill, verdict), alone: s.alone(ctx, c)},
 		event:     submitted(c, sub, "call.parked", map[string]any{"rule": verdict.Rule}),
 	}
 	s.gated.do(item)
-	if item.err == nil && item.ticket.Status == Parked {
-		someone, err := s.reviewable(ctx, sub.PrincipalID)
-		if err != nil {
-			s.Logger.Warn("looking for reviewers", "call", item.ticket.ID, "error", err) // it is parked nevertheless
-		}
-		item.ticket.Alone = err == nil && !someone
-	}
+	item.ticket.Alone = item.err == nil && item.ticket.Status == Parked && item.parking.alone
 	return item.ticket, item.err
 }
 

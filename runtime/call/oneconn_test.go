@@ -1,0 +1,96 @@
+package call_test
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/holdpoint/holdpoint/internal/audit"
+	"github.com/holdpoint/holdpoint/runtime/agent"
+	"github.com/holdpoint/holdpoint/runtime/call"
+)
+
+// leaveOne takes all connections of the pool but one. What holds a connection and waits for another then waits until
+// they are given back, which fails the test.
+func (w *world) leaveOne() {
+	w.t.Helper()
+	var taken []*pgxpool.Conn
+	for {
+		ctx, cancel := context.WithTimeout(w.t.Context(), 2*time.Second)
+		c, err := w.db.Pool().Acquire(ctx)
+		cancel()
+		if err != nil { // what is left belongs to those who never give it back
+			break
+		}
+		taken = append(taken, c)
+	}
+	if len(taken) < 2 {
+		w.t.Fatalf("%d connections could be taken", len(taken))
+	}
+	taken[0].Release()
+	release := sync.OnceFunc(func() {
+		for _, c := range taken[1:] {
+			c.Release()
+		}
+	})
+	late := time.AfterFunc(time.Minute, func() {
+		w.t.Error("something holds a connection and waits for another")
+		release()
+	})
+	w.t.Cleanup(func() {
+		late.Stop()
+		release()
+	})
+}
+
+// A transaction that waits for a second connection is a deadlock as soon as there are as many of them as connections.
+func TestTransactionsTakeOneConnection(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.calls.Attend = func(context.Context, pgx.Tx, []call.Attention) error { return nil }
+	w.calls.Reviewable = func(ctx context.Context, _ uuid.UUID) (bool, error) { // as slow as one that is not in memory
+		_, err := w.db.Pool().Exec(ctx, `SELECT 1`)
+		return err == nil, err
+	}
+	found, err := w.agents.SkillByName(t.Context(), "files")
+	check(t, err)
+	team, second := "payments", "duty"
+	_, err = w.agents.UpdateSkill(t.Context(), audit.System(), found.ID, agent.SkillPatch{Team: &team, EscalateTo: &second})
+	check(t, err)
+	w.submit("files__write", `{"n":0}`) // everything is in memory that stays there
+	w.leaveOne()
+
+	approved, rejected, waiting := w.submit("files__write", `{"n":1}`), w.submit("files__write", `{"n":2}`), w.submit("files__write", `{"n":3}`)
+	check(t, w.decide(approved.ID, true))
+	check(t, w.decide(rejected.ID, false))
+	for id, want := range map[uuid.UUID]call.Status{approved.ID: call.Succeeded, rejected.ID: call.Rejected} {
+		if c := w.wait(id); c.Status != want {
+			t.Errorf("the call is %s, want %s", c.Status, want)
+		}
+	}
+	_, err = w.calls.Extend(t.Context(), waiting.ID, w.reviewer)
+	check(t, err)
+	_, err = w.db.Pool().Exec(t.Context(), `UPDATE river_job SET state = 'available', scheduled_at = now() WHERE kind = 'call_escalate'`)
+	check(t, err)
+	for deadline := time.Now().Add(time.Minute); ; {
+		a, err := w.calls.Approval(t.Context(), waiting.ID)
+		check(t, err)
+		if a.Approval.EscalatedAt != nil {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("the second team was never asked")
+		}
+		time.Sleep(20 * time.Millisecond) //nolint:forbidigo // between two looks at a condition
+	}
+	_, err = w.calls.Cancel(t.Context(), call.Viewer{}, w.reviewer, waiting.ID)
+	check(t, err)
+	if c := w.wait(waiting.ID); c.Status != call.Cancelled {
+		t.Errorf("the call is %s, want cancelled", c.Status)
+	}
+}
