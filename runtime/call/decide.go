@@ -96,6 +96,9 @@ func (s *Service) notOwn(ctx context.Context, tx pgx.Tx, a approval.Approval, by
 }
 
 func (s *Service) approve(ctx context.Context, tx pgx.Tx, a approval.Approval, d Decision, edit *edit) (approval.Approval, error) {
+	if edit != nil && edit.late {
+		return a, fmt.Errorf("edit call: %w: it was not parked", ErrState)
+	}
 	event := audit.Event{
 		Actor: audit.Person(d.By), Action: "approval.approved", Subject: a.CallID,
 		Data: map[string]any{"digest": a.Digest.String(), "note": d.Note},

@@ -35,6 +35,7 @@ type edit struct {
 	arguments json.RawMessage
 	digest    approval.Digest
 	changed   []string // names of the members that differ: what was edited, without the values
+	late      bool     // the call was not parked when it was read; nothing is approved by this
 }
 
 // CheckEdit says what a reviewer's arguments would make of a parked call: the arguments as they would be sent.
@@ -75,7 +76,7 @@ func (s *Service) edited(ctx context.Context, d *Decision) (*edit, error) {
 		return nil, err
 	}
 	if c.Status != Parked {
-		return nil, nil // which the decision finds out
+		return &edit{late: true}, nil // the decision finds out why
 	}
 	clean, err := s.CheckEdit(ctx, c, d.Arguments)
 	if err != nil {

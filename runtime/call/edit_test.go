@@ -348,3 +348,24 @@ func TestWhatWasDecidedBefore(t *testing.T) {
 		t.Errorf("%d like it", len(like))
 	}
 }
+
+// A list that leaves large arguments out says so, also where only those are large that the agent gave.
+func TestLargeArgumentsThatWereEdited(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	given := `{"n":1,"text":"` + strings.Repeat("a", 70_000) + `"}`
+	ticket := w.submit("files__write", given)
+	_, err := w.approveWith(ticket.ID, `{"n":2}`)
+	check(t, err)
+	w.wait(ticket.ID)
+	found, err := w.calls.Search(t.Context(), call.Filter{Limit: 10})
+	check(t, err)
+	if len(found.Calls) != 1 || !found.Calls[0].Partial {
+		t.Fatalf("%d calls, which do not say that something is left out", len(found.Calls))
+	}
+	c := found.Calls[0]
+	check(t, w.calls.Whole(t.Context(), &c))
+	if string(c.Submitted) != given || string(c.Arguments) != `{"n":2}` || c.Partial {
+		t.Errorf("the whole call has %s, and %d bytes that were submitted", c.Arguments, len(c.Submitted))
+	}
+}

@@ -62,7 +62,7 @@ func (s *Service) Whole(ctx context.Context, c *Call) error {
 	if err != nil {
 		return err
 	}
-	c.Arguments, c.Result, c.Partial = whole.Arguments, whole.Result, false
+	c.Arguments, c.Submitted, c.Result, c.Partial = whole.Arguments, whole.Submitted, whole.Result, false
 	return nil
 }
 

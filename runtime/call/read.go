@@ -21,7 +21,7 @@ const (
 	listColumns = headColumns + `, CASE WHEN octet_length(arguments) <= 65536 THEN arguments END,
 	CASE WHEN octet_length(submitted) <= 65536 THEN submitted END,
 	CASE WHEN octet_length(result) <= 65536 THEN result END,
-	CASE WHEN octet_length(arguments) > 65536 OR octet_length(result) > 65536 THEN sha256(arguments) END` + tailColumns
+	CASE WHEN greatest(octet_length(arguments), octet_length(submitted), octet_length(result)) > 65536 THEN sha256(arguments) END` + tailColumns
 )
 
 const headColumns = `id, agent_id, principal_id, conversation_id, skill_id, skill_revision, created_at, finished_at,
