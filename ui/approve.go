@@ -36,6 +36,9 @@ func (u *UI) approve(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case complaint != "":
 		u.answerWithCall(w, r, http.StatusUnprocessableEntity, how)
+	case missing.Kind == view.ActionReveal:
+		how.err = "What is hidden is more than a secret. Have it shown first."
+		u.answerWithCall(w, r, http.StatusUnprocessableEntity, how)
 	case missing.Kind == view.ActionShowAll:
 		how.err = "Not all of the arguments were shown. Look at all of them first."
 		u.answerWithCall(w, r, http.StatusUnprocessableEntity, how)

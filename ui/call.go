@@ -74,6 +74,9 @@ func (u *UI) presented(ctx context.Context, s *subject, access identity.Access, 
 		}
 		f.full = true // whoever wrote it knows all of it
 	}
+	if how.reveal && s.withheld > 0 {
+		f.full = true // approving needs all of it to have been shown
+	}
 	presented := presentCall(s, access, f, how)
 	presented.Edited, presented.Arguments.Fixed = edited, edited != nil
 	if pending && how.editing != nil {
@@ -105,7 +108,7 @@ func (s *subject) mayDecide(who identity.Access) (why string, ok bool) {
 	switch {
 	case !who.Has(identity.Reviewer):
 		return "You may look at this call. Deciding takes the role reviewer.", false
-	case s.call.PrincipalID == who.Person.ID && !s.selfOK:
+	case s.own:
 		return "This call was made on your behalf. Somebody else has to decide about it.", false
 	}
 	return "", true

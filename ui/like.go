@@ -100,7 +100,10 @@ func (u *UI) presentAlike(r *http.Request, access identity.Access, first *subjec
 	if !w.Call.Partial {
 		shown := presentArguments(s, format{view: view.FormatFields}, false)
 		one.Warning = findingWords(shown.Findings)
-		one.MayApprove = !s.risk.twice && !shown.Folded && err == nil && s.current
+		if shown.Withheld > 0 {
+			one.Warning = strings.TrimSpace(one.Warning + " " + withheldWords(shown.Withheld))
+		}
+		one.MayApprove = !s.risk.twice && !shown.Folded && shown.Withheld == 0 && err == nil && s.current
 	}
 	if _, ok := s.mayDecide(access); !ok {
 		one.MayApprove, one.MayNot = false, true

@@ -19,6 +19,9 @@ func presentArguments(s *subject, f format, reveal bool) view.Arguments {
 	}
 	if a.Revealed = reveal; !reveal {
 		limits.Secrets = s.secrets()
+		if !s.revealed {
+			a.Withheld = s.withheld
+		}
 	}
 	a.Secrets, a.RevealURL = s.secrets().Count(c.Arguments), base+"/reveal"
 	shape := f.view

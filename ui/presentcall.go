@@ -70,6 +70,8 @@ func actions(s *subject, who identity.Access, arguments view.Arguments, how show
 	switch {
 	case !ok:
 		a.Why = why
+	case arguments.Withheld > 0:
+		a.Kind = view.ActionReveal
 	case arguments.Folded:
 		a.Kind = view.ActionShowAll
 	case !s.risk.twice:
@@ -111,7 +113,19 @@ func warnings(s *subject, arguments view.Arguments) []view.Notice {
 	if found := arguments.Findings; found.Hidden > 0 || found.Suspect > 0 {
 		add(view.Danger, "Look closely.", findingWords(found))
 	}
+	if arguments.Withheld > 0 {
+		add(view.Danger, "More is hidden than a secret.", withheldWords(arguments.Withheld)+
+			" Have it shown before you approve, which is recorded.")
+	}
 	return list
+}
+
+func withheldWords(n int) string {
+	if n == 1 {
+		return "A value whose name, or the tool’s schema, says secret is long, has several lines or is part of something larger: it may be what the call really does."
+	}
+	return fmt.Sprintf("%d values whose names, or the tool’s schema, say secret are long, have several lines or are parts of something larger: "+
+		"they may be what the call really does.", n)
 }
 
 func findingWords(f hostile.Findings) string {
@@ -160,7 +174,6 @@ func printable(text string) string {
 
 func facts(s *subject) []view.Fact {
 	c := &s.call
-	sum := sha256.Sum256(c.Arguments)
 	list := []view.Fact{
 		{Name: "Call", Text: c.ID.String(), Code: true},
 		{Name: "Agent", Text: c.Agent + " (" + c.AgentID.String() + ")"},
@@ -172,9 +185,12 @@ func facts(s *subject) []view.Fact {
 		view.Fact{Name: "Skill", Text: fmt.Sprintf("%s (%s), revision %d", c.Skill, c.SkillID, c.SkillRevision)},
 		view.Fact{Name: "Called as", Text: c.ExposedName, Code: true},
 		view.Fact{Name: "Tool pin", Text: c.Pin.String(), Code: true},
-		view.Fact{Name: "Arguments, SHA-256", Text: hex.EncodeToString(sum[:]), Code: true},
-		view.Fact{Name: "Made", Time: &c.CreatedAt},
 	)
+	if s.secrets().Count(c.Arguments) == 0 { // else whoever knows the rest could try what is hidden
+		sum := sha256.Sum256(c.Arguments)
+		list = append(list, view.Fact{Name: "Arguments, SHA-256", Text: hex.EncodeToString(sum[:]), Code: true})
+	}
+	list = append(list, view.Fact{Name: "Made", Time: &c.CreatedAt})
 	if c.ConversationID != uuid.Nil {
 		list = append(list, view.Fact{Name: "Conversation", Text: c.ConversationID.String(), URL: conversationURL(c.ConversationID), Act: "conversation"})
 	}

@@ -40,7 +40,7 @@ func (u *UI) reveal(w http.ResponseWriter, r *http.Request) {
 		sendText(w, "arguments", id, subject.call.Arguments)
 		return
 	}
-	u.answerWithCall(w, r, http.StatusOK, shown{reveal: true})
+	u.answerWithCall(w, r, http.StatusOK, shown{reveal: true, draft: clean(r.PostFormValue(reasonField))})
 }
 
 // secrets are the values among the call's arguments that are hidden until somebody asks.

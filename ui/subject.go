@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/holdpoint/holdpoint/approval"
+	"github.com/holdpoint/holdpoint/internal/audit"
 	"github.com/holdpoint/holdpoint/internal/identity"
 	"github.com/holdpoint/holdpoint/runtime/call"
 	"github.com/holdpoint/holdpoint/runtime/tool"
@@ -27,11 +28,13 @@ type subject struct {
 	names      map[uuid.UUID]string // of people
 	pulse      approval.Pulse
 	viewers    []string // who else has it on the screen
-	selfOK     bool     // people may decide their own calls
+	own        bool     // it was made on the reader's behalf, who may not decide about such calls
+	withheld   int      // of the secrets among the arguments, those that are not approved unseen
+	revealed   bool     // the reader had them shown
 }
 
 func (u *UI) subject(ctx context.Context, access identity.Access, id uuid.UUID) (*subject, error) {
-	s := &subject{selfOK: u.cfg.Calls.AllowSelfApproval}
+	s := &subject{}
 	var err error
 	if s.call, err = u.cfg.Calls.Get(ctx, call.Viewer{}, id); err != nil {
 		return nil, err
@@ -60,7 +63,27 @@ func (u *UI) subject(ctx context.Context, access identity.Access, id uuid.UUID) 
 		return nil, err
 	}
 	s.viewers = viewers[id]
-	return s, u.describe(ctx, s)
+	if err := u.describe(ctx, s); err != nil {
+		return nil, err
+	}
+	return s, u.about(ctx, s, access.Person.ID)
+}
+
+// about adds what the call is to whoever reads it.
+func (u *UI) about(ctx context.Context, s *subject, reader uuid.UUID) error {
+	if s.call.PrincipalID != uuid.Nil && !u.cfg.Calls.AllowSelfApproval {
+		same, err := identity.Same(ctx, u.cfg.Pool, s.call.PrincipalID, reader)
+		if err != nil {
+			return err
+		}
+		s.own = same
+	}
+	if s.withheld = s.secrets().Withheld(s.call.Arguments); s.withheld == 0 {
+		return nil
+	}
+	shown, err := audit.List(ctx, u.cfg.Pool, audit.Filter{Subject: s.call.ID, Actors: []uuid.UUID{reader}, Action: "call.revealed", Limit: 1})
+	s.revealed = len(shown) > 0
+	return err
 }
 
 // state differs when what is shown of the call does, but for its countdown.

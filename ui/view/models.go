@@ -160,6 +160,7 @@ type Arguments struct {
 	Findings hostile.Findings // of the decoded values, whatever the format
 
 	Secrets   int // values that are hidden until somebody asks
+	Withheld  int // of them, those that have to be revealed before approving
 	Revealed  bool
 	RevealURL string
 }
@@ -199,6 +200,7 @@ const (
 	ActionStep    ActionKind = "step"    // reject, or go on to a second step
 	ActionConfirm ActionKind = "confirm" // the second step
 	ActionShowAll ActionKind = "showall" // reject, or see everything first
+	ActionReveal  ActionKind = "reveal"  // reject, or have shown first what is hidden
 	ActionEdit    ActionKind = "edit"    // the editor
 )
 

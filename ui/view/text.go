@@ -132,7 +132,7 @@ func leftOut(c hostile.Cut) string {
 
 // hiddenValue says what is known of a value that is not shown.
 func hiddenValue(p hostile.Piece) string {
-	return "hidden (" + plural(p.Count, "character", "characters") + ", SHA-256 " + p.Text + "…)"
+	return "hidden (" + plural(p.Count, "character", "characters") + ", fingerprint " + p.Text + "…)"
 }
 
 // wholeOf identifies the value that a cut was made in.

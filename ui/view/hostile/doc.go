@@ -14,7 +14,7 @@ const (
 	Chip                // a character that would not be seen, or that moves others
 	Break               // a line break, shown as \n before the line ends
 	Suspect             // a word that may not be what it looks like
-	Secret              // a value that is not shown; Text begins its digest, Count is how many characters it has
+	Secret              // a value that is not shown; Text is its [Fingerprint], Count is how many characters it has
 )
 
 // Piece is a part of a shown text.

@@ -16,6 +16,7 @@ type place struct {
 	schemas []map[string]any // all that say something of it
 	named   bool             // its name, or one around it, is that of a secret
 	marked  bool             // a schema says that it is one, or something around it
+	below   bool             // not itself, but something around it
 }
 
 func (f *secretFinder) start() place { return f.at(place{}, f.root) }
@@ -105,6 +106,7 @@ func (f *secretFinder) member(p place, name string) place {
 			about = append(about, s["additionalProperties"])
 		}
 	}
+	p.below = p.named || p.marked
 	p = f.at(p, about...)
 	p.named = p.named || isPrivate(name)
 	return p
@@ -134,5 +136,6 @@ func (f *secretFinder) element(p place, i int) place {
 		}
 		about = append(about, rest)
 	}
+	p.below = p.named || p.marked
 	return f.at(p, about...)
 }

@@ -1,8 +1,6 @@
 package hostile
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"regexp"
@@ -15,7 +13,7 @@ import (
 // Secrets tell which values of documents are shown only to whoever asks for them: texts whose
 // name, or that of something around them, says that they are secret, and texts and numbers that
 // a schema marks as such. Agents and servers choose names and schemas, so what is hidden is always
-// said, counted and told apart by its digest.
+// said, counted and told apart by its fingerprint, and what is too much for a secret is withheld: see [Secrets.Withheld].
 type Secrets struct {
 	schema any // decoded; nil: only names count
 }
@@ -34,6 +32,26 @@ func SecretsOf(schema []byte) *Secrets {
 
 // Count is how many values of a document are secret.
 func (s *Secrets) Count(document []byte) int { return len(s.find(document)) }
+
+// Withheld is how many of them are more than one secret is: long, of several lines, or within something that is named
+// or marked as secret. Agents and servers could hide there what a call really does, so nobody approves it unseen.
+func (s *Secrets) Withheld(document []byte) int {
+	n := 0
+	for _, one := range s.find(document) {
+		if one.below || tooMuch(one.text(document)) {
+			n++
+		}
+	}
+	return n
+}
+
+// longSecret is how many characters the longest secret has that is not withheld: tokens and keys that people put into
+// a call are shorter.
+const longSecret = 256
+
+func tooMuch(text string) bool {
+	return utf8.RuneCountInString(text) > longSecret || strings.ContainsAny(text, "\n\r\u2028\u2029")
+}
 
 // Redacted is the document with a text in place of each secret value, and how many there are. A
 // document that cannot be read is given up from there on.
@@ -57,32 +75,32 @@ func (p Piece) String() string {
 	if p.Count == 1 {
 		word = "character"
 	}
-	return fmt.Sprintf("hidden (%d %s, SHA-256 %s…)", p.Count, word, p.Text)
+	return fmt.Sprintf("hidden (%d %s, fingerprint %s…)", p.Count, word, p.Text)
 }
 
 // secretAt is where in a document a secret value is.
 type secretAt struct {
 	from, to int
 	marked   bool // by the schema; else by a name
+	below    bool // not itself, but something around it
 }
 
-// shownDigest is how much of a secret's digest is shown: enough to see that two differ.
-const shownDigest = 12
-
-// piece stands for the value.
-func (s secretAt) piece(document []byte) Piece {
+func (s secretAt) text(document []byte) string {
 	text := string(document[s.from:s.to])
 	if strings.HasPrefix(text, `"`) {
 		text = unquote(jsontext.Value(text))
 	}
+	return text
+}
+
+// piece stands for the value.
+func (s secretAt) piece(document []byte) Piece {
+	text := s.text(document)
 	why := "its name says that it is secret"
 	if s.marked {
 		why = "the tool’s schema says that it is secret"
 	}
-	sum := sha256.Sum256([]byte(text))
-	return Piece{
-		Kind: Secret, Text: hex.EncodeToString(sum[:])[:shownDigest], Note: why, Count: utf8.RuneCountInString(text),
-	}
+	return Piece{Kind: Secret, Text: Fingerprint(text), Note: why, Count: utf8.RuneCountInString(text)}
 }
 
 // find returns the secret values of a document, in its order, as far as it can be read.
@@ -131,7 +149,7 @@ func (f *secretFinder) value(p place) error {
 	text, number := raw.Kind() == '"' && len(raw) > len(`""`), raw.Kind() == '0'
 	if text && (p.named || p.marked) || number && p.marked {
 		end := int(f.decoder.InputOffset())
-		f.found = append(f.found, secretAt{from: end - len(raw), to: end, marked: p.marked && !p.named})
+		f.found = append(f.found, secretAt{from: end - len(raw), to: end, marked: p.marked && !p.named, below: p.below})
 	}
 	return nil
 }
