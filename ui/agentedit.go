@@ -110,22 +110,13 @@ func (u *UI) createAgent(w http.ResponseWriter, r *http.Request) {
 	if f.model != (agent.ModelSpec{}) {
 		spec.Model = &f.model
 	}
-	var made *agent.Agent
-	if len(wrong) == 0 {
-		var err error
-		made, err = u.cfg.Agents.CreateAgent(r.Context(), actor(r), spec)
-		if known, ok := faultsOf(err); ok {
-			wrong = known
-		} else if err != nil {
-			u.fail(w, r, err)
-			return
+	u.submit(w, r, wrong, func(known faults) (string, error) {
+		made, err := u.cfg.Agents.CreateAgent(r.Context(), actor(r), spec, known...)
+		if err != nil {
+			return "", err
 		}
-	}
-	if len(wrong) > 0 {
-		u.answerWithNewAgent(w, r, http.StatusUnprocessableEntity, &f, wrong)
-		return
-	}
-	http.Redirect(w, r, agentURL(made.ID)+"?done=created", http.StatusSeeOther)
+		return agentURL(made.ID) + "?done=created", nil
+	}, func(status int, wrong faults) { u.answerWithNewAgent(w, r, status, &f, wrong) })
 }
 
 // editAgent asks what to change of an agent.
@@ -148,7 +139,14 @@ func (u *UI) answerWithAgentForm(w http.ResponseWriter, r *http.Request, status 
 	form := view.Form{
 		Name: "agent-form", Action: base + "/edit", Send: "Save", Cancel: base, Revision: revisionText(a.Revision), Parts: f.fields(false),
 	}
-	wrong.tell(&form, f.model.APIKey != "")
+	if wrong.tell(&form, f.model.APIKey != ""); status == http.StatusConflict {
+		present, err := u.formOfAgent(r, a)
+		if err != nil {
+			u.fail(w, r, err)
+			return
+		}
+		tellChanged(&form, present.fields(false), f.model.APIKey != "")
+	}
 	crumbs := []view.Crumb{{URL: "/agents", Word: "Agents"}, {URL: base, Word: a.Name}, {Word: "Edit"}}
 	u.answerWithForm(w, r, status, view.SectionAgents, crumbs, "Edit "+a.Name, form)
 }
@@ -170,26 +168,18 @@ func (u *UI) saveAgent(w http.ResponseWriter, r *http.Request) {
 	f.check(&wrong)
 	patch := agent.AgentPatch{
 		Instructions: &f.instructions, WaitBudget: wrong.duration("wait_budget", f.waitBudget),
-		Team: &f.team, EscalateTo: &f.escalateTo, Model: &f.model,
+		Team: &f.team, EscalateTo: &f.escalateTo, Model: &f.model, Revision: revisionOf(r),
 	}
-	status := http.StatusUnprocessableEntity
-	if r.PostFormValue("revision") != revisionText(a.Revision) {
-		wrong, status = changedMeanwhile(), http.StatusConflict
-	}
-	if len(wrong) == 0 {
-		_, err = u.cfg.Agents.UpdateAgent(r.Context(), actor(r), a.ID, patch)
-		if known, ok := faultsOf(err); ok {
-			wrong = known
-		} else if err != nil {
+	u.submit(w, r, wrong, func(known faults) (string, error) {
+		_, err := u.cfg.Agents.UpdateAgent(r.Context(), actor(r), a.ID, patch, known...)
+		return agentURL(a.ID) + "?done=saved", err
+	}, func(status int, wrong faults) {
+		if a, err = u.agentOf(r); err != nil { // it may have changed since it was read
 			u.fail(w, r, err)
 			return
 		}
-	}
-	if len(wrong) > 0 {
 		u.answerWithAgentForm(w, r, status, a, &f, wrong)
-		return
-	}
-	http.Redirect(w, r, agentURL(a.ID)+"?done=saved", http.StatusSeeOther)
+	})
 }
 
 // confirmDeleteAgent says what deleting an agent means.

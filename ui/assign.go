@@ -66,12 +66,35 @@ func (u *UI) agentAndSkill(r *http.Request, name string) (*agent.Agent, *agent.S
 }
 
 func (u *UI) answerWithAssignment(w http.ResponseWriter, r *http.Request, status int, a *agent.Agent, f *assignForm, wrong faults) {
-	choices, err := u.toolChoices(r, f)
+	parts, err := u.assignFields(r, f)
 	if err != nil {
 		u.fail(w, r, err)
 		return
 	}
-	base, scope := agentURL(a.ID), scopeAll
+	base := agentURL(a.ID)
+	form := view.Form{
+		Name: "assign-tools", Action: base + "/assign", Send: "Assign", Cancel: base, Revision: revisionText(a.Revision), Parts: parts,
+		Note: "Calls that were approved and not yet sent are denied if the agent may no longer use their tool.",
+	}
+	if wrong.tell(&form, false); status == http.StatusConflict {
+		present, err := u.assignmentParts(r, a, f.skill)
+		if err != nil {
+			u.fail(w, r, err)
+			return
+		}
+		tellChanged(&form, present, false)
+	}
+	crumbs := []view.Crumb{{URL: "/agents", Word: "Agents"}, {URL: base, Word: a.Name}, {Word: f.skill.Name}}
+	u.answerWithForm(w, r, status, view.SectionAgents, crumbs, "Assign "+f.skill.Name+" to "+a.Name, form)
+}
+
+// assignFields are the parts of the form.
+func (u *UI) assignFields(r *http.Request, f *assignForm) ([]view.FormPart, error) {
+	choices, err := u.toolChoices(r, f)
+	if err != nil {
+		return nil, err
+	}
+	scope := scopeAll
 	if f.some {
 		scope = scopeSome
 	}
@@ -79,23 +102,25 @@ func (u *UI) answerWithAssignment(w http.ResponseWriter, r *http.Request, status
 	if len(choices) == 0 {
 		names.Hint = "None are known: its server was not asked yet, or offers none."
 	}
-	form := view.Form{
-		Name: "assign-tools", Action: base + "/assign", Send: "Assign", Cancel: base,
-		Parts: []view.FormPart{{Title: "Tools", Fields: []view.Field{
-			{Name: "scope", Label: "May use", Kind: view.FieldSelect, Value: scope, Required: true, Choices: []view.Choice{
-				{Value: scopeAll, Word: "All its tools, also those that it offers later"}, {Value: scopeSome, Word: "Only the tools ticked below"},
-			}},
-			names,
-		}}, {Title: "Names", Fields: []view.Field{{
-			Name: "prefix", Label: "Prefix", Kind: view.FieldLine, Value: f.prefix, Code: true,
-			Hint: "The agent sees prefix__tool. Left empty, it sees the tools by their own names; those that another skill has too are left out.",
-		}}}},
-		Note: "Calls that were approved and not yet sent are denied if the agent may no longer use their tool.",
+	return []view.FormPart{{Title: "Tools", Fields: []view.Field{
+		{Name: "skill", Kind: view.FieldHidden, Value: f.skill.Name},
+		{Name: "scope", Label: "May use", Kind: view.FieldSelect, Value: scope, Required: true, Choices: []view.Choice{
+			{Value: scopeAll, Word: "All its tools, also those that it offers later"}, {Value: scopeSome, Word: "Only the tools ticked below"},
+		}},
+		names,
+	}}, {Title: "Names", Fields: []view.Field{{
+		Name: "prefix", Label: "Prefix", Kind: view.FieldLine, Value: f.prefix, Code: true,
+		Hint: "The agent sees prefix__tool. Left empty, it sees the tools by their own names; those that another skill has too are left out.",
+	}}}}, nil
+}
+
+// assignmentParts are those of the form as it would be made now.
+func (u *UI) assignmentParts(r *http.Request, a *agent.Agent, skill *agent.Skill) ([]view.FormPart, error) {
+	f, err := u.assignedForm(r, a, skill)
+	if err != nil {
+		return nil, err
 	}
-	form.Parts[0].Fields = append([]view.Field{{Name: "skill", Kind: view.FieldHidden, Value: f.skill.Name}}, form.Parts[0].Fields...)
-	wrong.tell(&form, false)
-	crumbs := []view.Crumb{{URL: "/agents", Word: "Agents"}, {URL: base, Word: a.Name}, {Word: f.skill.Name}}
-	u.answerWithForm(w, r, status, view.SectionAgents, crumbs, "Assign "+f.skill.Name+" to "+a.Name, form)
+	return u.assignFields(r, &f)
 }
 
 // toolChoices are the tools that the skill's server offers, and those that were named and are not offered.
@@ -140,23 +165,22 @@ func (u *UI) assign(w http.ResponseWriter, r *http.Request) {
 	f := assignForm{skill: skill, some: r.PostFormValue("scope") == scopeSome, prefix: line(r, "prefix")}
 	spec := agent.AssignmentSpec{Skill: skill.Name, Prefix: &f.prefix}
 	f.tools = append([]string{}, r.PostForm["tools"]...)
+	var wrong faults
 	if f.some {
 		spec.Tools = f.tools
 	} else if len(f.tools) > 0 {
-		u.answerWithAssignment(w, r, http.StatusUnprocessableEntity, a, &f, faults{{Path: "scope", Message: "says all tools, and some are ticked: " +
-			"choose only the tools ticked below, or untick them"}})
-		return
+		wrong.add("scope", "says all tools, and some are ticked: choose only the tools ticked below, or untick them")
 	}
-	if _, err := u.cfg.Agents.Assign(r.Context(), actor(r), a.ID, spec); err != nil {
-		wrong, ok := faultsOf(err)
-		if !ok {
+	u.submit(w, r, wrong, func(known faults) (string, error) {
+		_, err := u.cfg.Agents.Assign(r.Context(), actor(r), a.ID, spec, revisionOf(r), known...)
+		return agentURL(a.ID) + "?done=assigned", err
+	}, func(status int, wrong faults) {
+		if a, err = u.agentOf(r); err != nil { // it may have changed since it was read
 			u.fail(w, r, err)
 			return
 		}
-		u.answerWithAssignment(w, r, http.StatusUnprocessableEntity, a, &f, wrong)
-		return
-	}
-	http.Redirect(w, r, agentURL(a.ID)+"?done=assigned", http.StatusSeeOther)
+		u.answerWithAssignment(w, r, status, a, &f, wrong)
+	})
 }
 
 // unassign takes a skill away from an agent.

@@ -46,13 +46,28 @@ func (f *faults) tell(form *view.Form, lost bool) {
 		summary := view.FormProblem{Text: one.Path + ": " + one.Message}
 		if field != nil {
 			summary.Field, summary.Text = view.FieldID(field.Name), field.Label+" "+one.Message
+			if name := nameWithin(field, one.Path); name != "" {
+				summary.Text = field.Label + ", " + name + ": " + one.Message
+			}
 			tellField(field, one)
 		}
 		form.Problems = append(form.Problems, summary)
 	}
 	if lost && len(*f) > 0 {
-		form.Problems = append(form.Problems, view.FormProblem{Text: "Secrets that you typed are not sent back to the browser: type them again."})
+		form.Problems = append(form.Problems, secretsLost())
 	}
+}
+
+func secretsLost() view.FormProblem {
+	return view.FormProblem{Text: "Secrets that you typed are not sent back to the browser: type them again."}
+}
+
+// nameWithin is which of a field's names a path is of; empty: the field's own path.
+func nameWithin(field *view.Field, path string) string {
+	if field.Kind != view.FieldPairs {
+		return ""
+	}
+	return strings.TrimPrefix(strings.TrimPrefix(path, field.Name), ".")
 }
 
 // findField is the field that a path is of: url, command of command[2], headers of headers.X-Team.
@@ -69,17 +84,24 @@ func findField(form *view.Form, path string) *view.Field {
 }
 
 func tellField(field *view.Field, fault agent.FieldProblem) {
-	name := strings.TrimPrefix(strings.TrimPrefix(fault.Path, field.Name), ".")
+	name := nameWithin(field, fault.Path)
 	for i := range field.Pairs {
-		if name != "" && http.CanonicalHeaderKey(field.Pairs[i].Name) == http.CanonicalHeaderKey(name) {
-			field.Pairs[i].Problem = fault.Message
+		if p := &field.Pairs[i]; name != "" && http.CanonicalHeaderKey(p.Name) == http.CanonicalHeaderKey(name) {
+			p.Problem = joined(p.Problem, fault.Message)
 			return
 		}
 	}
-	if field.Problem != "" {
-		field.Problem += "; "
+	if name != "" {
+		fault.Message = name + " " + fault.Message
 	}
-	field.Problem += fault.Message
+	field.Problem = joined(field.Problem, fault.Message)
+}
+
+func joined(before, more string) string {
+	if before != "" {
+		return before + "; " + more
+	}
+	return more
 }
 
 // pair is a name with a secret value, as a form was sent with it.
@@ -135,7 +157,7 @@ const spareFields = 2
 func presentPairs(pairs []pair) []view.Pair {
 	var list []view.Pair
 	for _, p := range pairs {
-		list = append(list, view.Pair{Name: p.name, Kept: p.kept})
+		list = append(list, view.Pair{Name: p.name, Kept: p.kept, Removed: p.remove})
 	}
 	return append(list, make([]view.Pair, spareFields)...)
 }

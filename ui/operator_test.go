@@ -150,6 +150,9 @@ func TestEditSkill(t *testing.T) {
 	if late.status != http.StatusConflict || late.filled("skill-form", nil).Get("call_timeout") != "10s" {
 		t.Errorf("of an earlier revision: %d: %s", late.status, late.text())
 	}
+	if differs := late.find("now-headers").Text(); !strings.Contains(differs, "X-Kept, X-New") || late.find("now-call_timeout").Length() != 0 {
+		t.Errorf("what differs: %q", differs)
+	}
 	moved := olga.post(path+"/edit", olga.get(path+"/edit").filled("skill-form", url.Values{"url": {"http://two.test/mcp"}}))
 	if moved.status != http.StatusUnprocessableEntity || !strings.Contains(moved.text(), "was given for another host") {
 		t.Errorf("secrets followed to another host: %d: %s", moved.status, moved.text())

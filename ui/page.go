@@ -81,6 +81,10 @@ func (u *UI) fail(w http.ResponseWriter, r *http.Request, err error) {
 		status = http.StatusForbidden
 		n.Title, n.Text = "Not with your role", "You may look at calls. What you tried takes another role."
 	default:
+		if known, notice, ok := formFailure(err); ok {
+			status, n = known, notice
+			break
+		}
 		if known, notice, ok := connectionFailure(err); ok {
 			status, n = known, notice
 			break

@@ -1,14 +1,17 @@
 package ui
 
 import (
+	"errors"
 	"net/http"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/holdpoint/holdpoint/internal/identity"
 	"github.com/holdpoint/holdpoint/oauthclient"
 	"github.com/holdpoint/holdpoint/ui/login"
+	"github.com/holdpoint/holdpoint/ui/view"
 )
 
 // rule says who may use a route: signed-in people with one of these roles. Its zero value is nobody's.
@@ -126,8 +129,36 @@ func (u *UI) allow(rule rule, next http.HandlerFunc) http.Handler {
 			u.fail(w, r, errForbidden)
 			return
 		}
+		if r.Method == http.MethodPost {
+			if err := r.ParseForm(); err != nil {
+				u.fail(w, r, &formError{err})
+				return
+			}
+		}
 		next(w, r)
 	})
+}
+
+// formError is a form that cannot be read whole. What can be read of it counts for nothing: a part of a form says
+// something else than all of it.
+type formError struct{ error }
+
+func (e *formError) Unwrap() error { return e.error }
+
+// formFailure is what fail says of forms that cannot be read; false when the error is another.
+func formFailure(err error) (status int, n view.Notice, ok bool) {
+	if _, ok := errors.AsType[*formError](err); !ok {
+		return 0, n, false
+	}
+	n = view.Notice{
+		Level: view.Danger, Title: "Not understood",
+		Text: "The form did not arrive as forms are written, so nothing was done. Go back, and send it again.",
+	}
+	if tooLong, ok := errors.AsType[*http.MaxBytesError](err); ok {
+		n.Title, n.Text = "Too much", "A form may send "+strconv.FormatInt(tooLong.Limit>>10, 10)+" KiB at most, so nothing was done."
+		return http.StatusRequestEntityTooLarge, n, true
+	}
+	return http.StatusBadRequest, n, true
 }
 
 // toParent leads from a form's address to the page that the form is on.

@@ -49,22 +49,13 @@ func (u *UI) createSkill(w http.ResponseWriter, r *http.Request) {
 	if f.transport != string(tool.HTTP) && !u.commands() {
 		wrong.add("transport", "must be http here: programs are set with holdpoint apply, or where the server was started with --stdio-from-dashboard")
 	}
-	var made *agent.Skill
-	if len(wrong) == 0 {
-		var err error
-		made, err = u.cfg.Agents.CreateSkill(r.Context(), actor(r), spec)
-		if known, ok := faultsOf(err); ok {
-			wrong = known
-		} else if err != nil {
-			u.fail(w, r, err)
-			return
+	u.submit(w, r, wrong, func(known faults) (string, error) {
+		made, err := u.cfg.Agents.CreateSkill(r.Context(), actor(r), spec, known...)
+		if err != nil {
+			return "", err
 		}
-	}
-	if len(wrong) > 0 {
-		u.answerWithNewSkill(w, r, http.StatusUnprocessableEntity, &f, wrong)
-		return
-	}
-	http.Redirect(w, r, skillURL(made.ID)+"?done=registered", http.StatusSeeOther)
+		return skillURL(made.ID) + "?done=registered", nil
+	}, func(status int, wrong faults) { u.answerWithNewSkill(w, r, status, &f, wrong) })
 }
 
 // editSkill asks what to change of a skill.
@@ -85,7 +76,10 @@ func (u *UI) answerWithSkillForm(w http.ResponseWriter, r *http.Request, status 
 		Parts: f.fields(false, u.commands()),
 		Note:  "A change makes a new revision of the skill: calls of it that were approved and not yet sent are denied.",
 	}
-	wrong.tell(&form, f.secretTyped())
+	if wrong.tell(&form, f.secretTyped()); status == http.StatusConflict {
+		present := formOfSkill(skill)
+		tellChanged(&form, present.fields(false, u.commands()), f.secretTyped())
+	}
 	crumbs := []view.Crumb{{URL: "/skills", Word: "Skills"}, {URL: base, Word: skill.Name}, {Word: "Edit"}}
 	u.answerWithForm(w, r, status, view.SectionSkills, crumbs, "Edit "+skill.Name, form)
 }
@@ -100,29 +94,17 @@ func (u *UI) saveSkill(w http.ResponseWriter, r *http.Request) {
 	f := readSkillForm(r, formOfSkill(skill))
 	var wrong faults
 	patch := f.patch(&wrong, skill, u.commands())
-	status := http.StatusUnprocessableEntity
-	if r.PostFormValue("revision") != revisionText(skill.Revision) {
-		wrong, status = changedMeanwhile(), http.StatusConflict
-	}
-	if len(wrong) == 0 {
-		_, err = u.cfg.Agents.UpdateSkill(r.Context(), actor(r), skill.ID, patch)
-		if known, ok := faultsOf(err); ok {
-			wrong = known
-		} else if err != nil {
+	patch.Revision = revisionOf(r)
+	u.submit(w, r, wrong, func(known faults) (string, error) {
+		_, err := u.cfg.Agents.UpdateSkill(r.Context(), actor(r), skill.ID, patch, known...)
+		return skillURL(skill.ID) + "?done=saved", err
+	}, func(status int, wrong faults) {
+		if skill, err = u.skillOf(r); err != nil { // it may have changed since it was read
 			u.fail(w, r, err)
 			return
 		}
-	}
-	if len(wrong) > 0 {
 		u.answerWithSkillForm(w, r, status, skill, &f, wrong)
-		return
-	}
-	http.Redirect(w, r, skillURL(skill.ID)+"?done=saved", http.StatusSeeOther)
-}
-
-func changedMeanwhile() faults {
-	return faults{{Path: "changed meanwhile", Message: "somebody else saved a change after this form was made. What you typed is kept; " +
-		"compare it with how it is now before you save it again"}}
+	})
 }
 
 // confirmDeleteSkill says what deleting a skill means.

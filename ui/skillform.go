@@ -4,7 +4,6 @@ import (
 	"maps"
 	"net/http"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/holdpoint/holdpoint/runtime/agent"
@@ -182,5 +181,3 @@ func (o *oauthForm) patch(before *agent.OAuth) agent.OAuthPatch {
 	}
 	return agent.OAuthPatch{}
 }
-
-func revisionText(revision int64) string { return strconv.FormatInt(revision, 10) }

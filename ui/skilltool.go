@@ -71,10 +71,12 @@ func (u *UI) skillOf(r *http.Request) (*agent.Skill, error) {
 
 // showTool shows one tool.
 func (u *UI) showTool(w http.ResponseWriter, r *http.Request) {
-	u.answerWithTool(w, r, http.StatusOK, r.URL.Query().Get("tool"), nil)
+	u.answerWithTool(w, r, http.StatusOK, r.URL.Query().Get("tool"), nil, nil)
 }
 
-func (u *UI) answerWithTool(w http.ResponseWriter, r *http.Request, status int, name string, n *view.Notice) {
+// answerWithTool shows one tool: with a notice, and with its settings as somebody sent them, where they differ from how they
+// are. Either may be nil.
+func (u *UI) answerWithTool(w http.ResponseWriter, r *http.Request, status int, name string, n *view.Notice, sent *agent.ToolSettings) {
 	t, err := u.toolOf(r, name)
 	if err != nil {
 		u.fail(w, r, err)
@@ -89,6 +91,10 @@ func (u *UI) answerWithTool(w http.ResponseWriter, r *http.Request, status int, 
 	v := t.present(access.Has(identity.Operator), r.URL.Query().Get("full") != "")
 	if v.Notice = n; n == nil {
 		v.Notice = t.done(r.URL.Query().Get("done"))
+	}
+	if v.Settings != nil && sent != nil {
+		now := v.Settings.Ticks
+		v.Settings.Now, v.Settings.Ticks = &now, ticksOf(*sent)
 	}
 	u.render(w, r, status, view.SkillToolPage(u.page(r, view.SectionSkills, "Tool "+printable(name), pulse), v))
 }
@@ -116,11 +122,14 @@ func (t *toolPage) present(operator, full bool) view.SkillTool {
 	if operator {
 		v.Settle = t.settle(shown && !v.Folded)
 		v.Settings = &view.ToolForm{
-			URL: skillURL(s.ID) + "/tools", Tool: name, Enabled: !s.Tools[name].Disabled(),
-			HighRisk: s.Tools[name].Risk != "", Idempotent: s.Tools[name].Idempotent,
+			URL: skillURL(s.ID) + "/tools", Tool: name, Revision: revisionText(s.Revision), Ticks: ticksOf(s.Tools[name]),
 		}
 	}
 	return v
+}
+
+func ticksOf(s agent.ToolSettings) view.ToolTicks {
+	return view.ToolTicks{Enabled: !s.Disabled(), HighRisk: s.Risk != "", Idempotent: s.Idempotent}
 }
 
 // ordered is a definition with the members of its objects in order, in which they are pinned: that a server
@@ -218,12 +227,12 @@ func (u *UI) settleTool(w http.ResponseWriter, r *http.Request,
 	}
 	pin, err := tool.ParsePin(r.PostFormValue("pin"))
 	if err != nil {
-		u.answerWithTool(w, r, http.StatusUnprocessableEntity, name, notWhatWasShown())
+		u.answerWithTool(w, r, http.StatusUnprocessableEntity, name, notWhatWasShown(), nil)
 		return
 	}
 	switch err := settle(r.Context(), actor(r), skill.ID, name, pin); {
 	case errors.Is(err, tool.ErrNotCurrent):
-		u.answerWithTool(w, r, http.StatusConflict, name, notWhatWasShown())
+		u.answerWithTool(w, r, http.StatusConflict, name, notWhatWasShown(), nil)
 	case err != nil:
 		u.fail(w, r, err)
 	default:
@@ -238,23 +247,31 @@ func notWhatWasShown() *view.Notice {
 	}
 }
 
-// changeTool saves what operators say of a tool.
+// changeTool saves what operators say of a tool, unless somebody else changed the skill since the form was made.
 func (u *UI) changeTool(w http.ResponseWriter, r *http.Request) {
-	name, risk := r.PostFormValue("tool"), ""
+	name := r.PostFormValue("tool")
 	t, err := u.toolOf(r, name)
 	if err != nil {
 		u.fail(w, r, err)
 		return
 	}
-	if r.PostFormValue("high_risk") != "" {
-		risk = agent.RiskHigh
+	sent := agent.ToolSettings{Idempotent: ticked(r, "idempotent"), Enabled: new(ticked(r, "enabled"))}
+	if ticked(r, "high_risk") {
+		sent.Risk = agent.RiskHigh
 	}
 	_, err = u.cfg.Agents.UpdateTool(r.Context(), actor(r), t.skill.ID, name, agent.ToolPatch{
-		Risk: &risk, Idempotent: new(r.PostFormValue("idempotent") != ""), Enabled: new(r.PostFormValue("enabled") != ""),
+		Risk: &sent.Risk, Idempotent: &sent.Idempotent, Enabled: sent.Enabled, Revision: revisionOf(r),
 	})
-	if err != nil {
+	switch {
+	case errors.Is(err, agent.ErrChanged):
+		u.answerWithTool(w, r, http.StatusConflict, name, &view.Notice{
+			Level: view.Danger, Title: "Nothing was saved.",
+			Text: "Somebody else changed the skill after this form was made. What you ticked is kept below, and beside it how it is now, " +
+				"where that differs. Saved again, it replaces what is there now.",
+		}, &sent)
+	case err != nil:
 		u.fail(w, r, err)
-		return
+	default:
+		http.Redirect(w, r, toolURL(t.skill.ID, name)+"&done=saved", http.StatusSeeOther)
 	}
-	http.Redirect(w, r, toolURL(t.skill.ID, name)+"&done=saved", http.StatusSeeOther)
 }

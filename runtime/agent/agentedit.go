@@ -12,9 +12,9 @@ import (
 )
 
 // CreateAgent makes an agent, with its assignments if the spec names any.
-// Errors: *InvalidError, ErrExists.
-func (s *Service) CreateAgent(ctx context.Context, by audit.Actor, spec AgentSpec) (*Agent, error) {
-	r := newReport()
+// What is known to be wrong with the spec joins what is found wrong here. Errors: *InvalidError, ErrExists.
+func (s *Service) CreateAgent(ctx context.Context, by audit.Actor, spec AgentSpec, known ...FieldProblem) (*Agent, error) {
+	r := newReport(known...)
 	state := spec.state(r)
 	if err := r.err(); err != nil {
 		return nil, fmt.Errorf("create agent %q: %w", spec.Name, err)
@@ -38,15 +38,18 @@ func (s *Service) CreateAgent(ctx context.Context, by audit.Actor, spec AgentSpe
 }
 
 // UpdateAgent changes an agent. A patch that changes nothing makes no new
-// revision. Errors: *InvalidError, ErrNotFound.
-func (s *Service) UpdateAgent(ctx context.Context, by audit.Actor, id uuid.UUID, patch AgentPatch) (*Agent, error) {
+// revision. What is known to be wrong with it joins what is found wrong here. Errors: ErrChanged, *InvalidError, ErrNotFound.
+func (s *Service) UpdateAgent(ctx context.Context, by audit.Actor, id uuid.UUID, patch AgentPatch, known ...FieldProblem) (*Agent, error) {
 	var a *Agent
 	err := s.edit(ctx, by, false, func(e *edit) error {
 		row, before, err := s.readAgent(ctx, e.tx, `a.id = $1`, id)
 		if err != nil {
 			return err
 		}
-		r := newReport()
+		if err := current(patch.Revision, row.Revision); err != nil {
+			return err
+		}
+		r := newReport(known...)
 		after := patch.apply(before)
 		after.validate(r)
 		validateAssignments(r, patch.Skills)

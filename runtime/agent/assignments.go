@@ -65,9 +65,12 @@ func (s *Service) Assigned(ctx context.Context, agentID, skillID uuid.UUID, tool
 	return assigned, nil
 }
 
-// Assign lets an agent use a skill, or changes how. Errors: *InvalidError, ErrNotFound.
-func (s *Service) Assign(ctx context.Context, by audit.Actor, agentID uuid.UUID, spec AssignmentSpec) (Assignment, error) {
-	r := newReport()
+// Assign lets an agent use a skill, or changes how. The revision is the agent's, for which the change is made; nil: whichever
+// it has. What is known to be wrong with it joins what is found wrong here. Errors: ErrChanged, *InvalidError, ErrNotFound.
+func (s *Service) Assign(ctx context.Context, by audit.Actor, agentID uuid.UUID, spec AssignmentSpec, revision *int64,
+	known ...FieldProblem,
+) (Assignment, error) {
+	r := newReport(known...)
 	spec.validate(r)
 	if err := r.err(); err != nil {
 		return Assignment{}, fmt.Errorf("assign skill %q: %w", spec.Skill, err)
@@ -76,6 +79,9 @@ func (s *Service) Assign(ctx context.Context, by audit.Actor, agentID uuid.UUID,
 	err := s.edit(ctx, by, false, func(e *edit) error {
 		a, err := oneAgent(ctx, e.tx, `a.id = $1`, agentID)
 		if err != nil {
+			return err
+		}
+		if err := current(revision, a.Revision); err != nil {
 			return err
 		}
 		existing, err := readAssignments(ctx, e.tx, agentID)

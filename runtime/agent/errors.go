@@ -2,6 +2,8 @@ package agent
 
 import (
 	"errors"
+	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -14,6 +16,8 @@ var (
 	ErrUnauthenticated = errors.New("unauthenticated")
 	// ErrExists: the name is taken.
 	ErrExists = errors.New("already exists")
+	// ErrChanged: it has another revision than the change was made for.
+	ErrChanged = errors.New("changed meanwhile")
 )
 
 // FieldProblem is one thing that is wrong with a spec.
@@ -41,7 +45,19 @@ type report struct {
 	problems *[]FieldProblem
 }
 
-func newReport() report { return report{problems: &[]FieldProblem{}} }
+// newReport begins with what is known to be wrong.
+func newReport(known ...FieldProblem) report {
+	problems := slices.Clone(known)
+	return report{problems: &problems}
+}
+
+// current refuses a change that was made for another revision. Nil: it was made for whichever there is.
+func current(wanted *int64, revision int64) error {
+	if wanted != nil && *wanted != revision {
+		return fmt.Errorf("%w: it has revision %d by now", ErrChanged, revision)
+	}
+	return nil
+}
 
 // below is the report of a part.
 func (r report) below(part string) report {

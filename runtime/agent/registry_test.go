@@ -204,7 +204,7 @@ func TestAssignments(t *testing.T) {
 	w.apply(`{"skills":[{"name":"a","transport":"http","url":"http://h/a"},{"name":"b","transport":"http","url":"http://h/b"}],
 		"agents":[{"name":"billing"}]}`)
 	billing := w.agent("billing")
-	assignment, err := w.Assign(ctx, operator, billing.ID, agent.AssignmentSpec{Skill: "a", Tools: []string{"y", "x", "y"}})
+	assignment, err := w.Assign(ctx, operator, billing.ID, agent.AssignmentSpec{Skill: "a", Tools: []string{"y", "x", "y"}}, nil)
 	if err != nil || !slices.Equal(assignment.Tools, []string{"x", "y"}) || assignment.Agent != "billing" {
 		t.Errorf("%+v, %v", assignment, err)
 	}
@@ -217,7 +217,7 @@ func TestAssignments(t *testing.T) {
 	if !may("x") || may("z") {
 		t.Error("only x and y are assigned")
 	}
-	_, err = w.Assign(ctx, operator, billing.ID, agent.AssignmentSpec{Skill: "a"})
+	_, err = w.Assign(ctx, operator, billing.ID, agent.AssignmentSpec{Skill: "a"}, nil)
 	check(t, err)
 	if !may("z") {
 		t.Error("all are assigned")
@@ -226,7 +226,7 @@ func TestAssignments(t *testing.T) {
 		t.Errorf("revision %d, was %d", revision, billing.Revision)
 	}
 	var invalid *agent.InvalidError
-	_, err = w.Assign(ctx, operator, billing.ID, agent.AssignmentSpec{Skill: "c"})
+	_, err = w.Assign(ctx, operator, billing.ID, agent.AssignmentSpec{Skill: "c"}, nil)
 	if !errors.As(err, &invalid) || invalid.Problems[0].Path != "skill" {
 		t.Errorf("no such skill: %v", err)
 	}
@@ -329,5 +329,32 @@ func TestMemoryExpires(t *testing.T) {
 	there.clock.forward(5 * time.Second)
 	if _, err := there.AgentByName(t.Context(), "billing"); !errors.Is(err, agent.ErrNotFound) {
 		t.Errorf("after the safety net: %v", err)
+	}
+}
+
+// Of changes that were made for one revision, one is done.
+func TestOneChangeOfARevision(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	skill, err := w.CreateSkill(t.Context(), operator, agent.SkillSpec{Name: "a", Transport: tool.HTTP, URL: "http://h/"})
+	check(t, err)
+	results := make(chan error, 4)
+	for _, team := range []string{"one", "two", "three", "four"} {
+		go func() {
+			_, err := w.UpdateSkill(t.Context(), operator, skill.ID, agent.SkillPatch{Team: &team, Revision: &skill.Revision})
+			results <- err
+		}()
+	}
+	done := 0
+	for range 4 {
+		switch err := <-results; {
+		case err == nil:
+			done++
+		case !errors.Is(err, agent.ErrChanged):
+			t.Error(err)
+		}
+	}
+	if done != 1 {
+		t.Errorf("%d changes were done", done)
 	}
 }

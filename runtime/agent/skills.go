@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -70,9 +71,10 @@ func (s *Service) Skills(ctx context.Context, after string, limit int) ([]Skill,
 	return skills[:limit], skills[limit-1].Name, nil
 }
 
-// CreateSkill registers a skill. Errors: *InvalidError, ErrExists.
-func (s *Service) CreateSkill(ctx context.Context, by audit.Actor, spec SkillSpec) (*Skill, error) {
-	r := newReport()
+// CreateSkill registers a skill. What is known to be wrong with the spec joins what is found wrong here.
+// Errors: *InvalidError, ErrExists.
+func (s *Service) CreateSkill(ctx context.Context, by audit.Actor, spec SkillSpec, known ...FieldProblem) (*Skill, error) {
+	r := newReport(known...)
 	state := spec.state(r)
 	state.validate(r, s.limits)
 	if err := r.err(); err != nil {
@@ -97,15 +99,18 @@ func (s *Service) CreateSkill(ctx context.Context, by audit.Actor, spec SkillSpe
 }
 
 // UpdateSkill changes a skill. A patch that changes nothing makes no new
-// revision. Errors: *InvalidError, ErrNotFound.
-func (s *Service) UpdateSkill(ctx context.Context, by audit.Actor, id uuid.UUID, patch SkillPatch) (*Skill, error) {
-	return s.changeSkill(ctx, by, id, patch.apply)
+// revision. What is known to be wrong with it joins what is found wrong here. Errors: ErrChanged, *InvalidError, ErrNotFound.
+func (s *Service) UpdateSkill(ctx context.Context, by audit.Actor, id uuid.UUID, patch SkillPatch, known ...FieldProblem) (*Skill, error) {
+	return s.changeSkill(ctx, by, id, patch.Revision, patch.apply, known...)
 }
 
-// UpdateTool changes what an operator says of one tool of a skill, be it one that the server does not offer (yet).
-// Otherwise it is as UpdateSkill.
+// UpdateTool changes what an operator says of one tool of a skill: one that its server offers or offered, or that something is
+// said of already. Of others [Service.Apply] says it ahead. Otherwise it is as UpdateSkill. Errors: those, tool.ErrNotFound.
 func (s *Service) UpdateTool(ctx context.Context, by audit.Actor, id uuid.UUID, toolName string, patch ToolPatch) (*Skill, error) {
-	return s.changeSkill(ctx, by, id, func(_ report, before *skillState) *skillState {
+	if err := s.knowsTool(ctx, id, toolName); err != nil {
+		return nil, fmt.Errorf("update tool %q of skill %s: %w", toolName, id, err)
+	}
+	return s.changeSkill(ctx, by, id, patch.Revision, func(_ report, before *skillState) *skillState {
 		changed := *before
 		changed.Tools = maps.Clone(before.Tools)
 		if changed.Tools == nil {
@@ -117,18 +122,40 @@ func (s *Service) UpdateTool(ctx context.Context, by audit.Actor, id uuid.UUID, 
 	})
 }
 
-func (s *Service) changeSkill(ctx context.Context, by audit.Actor, id uuid.UUID, apply func(report, *skillState) *skillState) (*Skill, error) {
+// knowsTool reports as an error that nothing is known of a tool, as when its name is misspelt: what is said of it would
+// leave the one that is meant as it was.
+func (s *Service) knowsTool(ctx context.Context, id uuid.UUID, toolName string) error {
+	skill, _, err := s.FreshSkill(ctx, id)
+	if err != nil {
+		return err
+	}
+	if _, said := skill.Tools[toolName]; said {
+		return nil
+	}
+	records, err := s.discovery.Records(ctx, id)
+	if err == nil && !slices.ContainsFunc(records, func(r tool.Record) bool { return r.Name == toolName }) {
+		err = tool.ErrNotFound
+	}
+	return err
+}
+
+func (s *Service) changeSkill(ctx context.Context, by audit.Actor, id uuid.UUID, revision *int64,
+	apply func(report, *skillState) *skillState, known ...FieldProblem,
+) (*Skill, error) {
 	var skill *Skill
 	err := s.edit(ctx, by, false, func(e *edit) error {
 		row, err := oneSkill(ctx, e.tx, `s.id = $1`, id)
 		if err != nil {
 			return err
 		}
+		if err := current(revision, row.Revision); err != nil {
+			return err
+		}
 		before, err := row.state(e.box)
 		if err != nil {
 			return err
 		}
-		r := newReport()
+		r := newReport(known...)
 		after := apply(r, before)
 		after.validate(r, e.limits)
 		if err := r.err(); err != nil {

@@ -77,6 +77,7 @@ type SkillPatch struct {
 	Connection      *string                  `json:"connection,omitempty"`
 	Team            *string                  `json:"team,omitempty"`        // "": none
 	EscalateTo      *string                  `json:"escalate_to,omitempty"` // likewise
+	Revision        *int64                   `json:"revision,omitempty" doc:"Of the skill, for which the change is made: where it has another by now, nothing is changed (409). Left out: whichever it has."`
 }
 
 // ToolPatch changes what an operator says of one tool. A nil field stays as it is.
@@ -84,6 +85,7 @@ type ToolPatch struct {
 	Risk       *string `json:"risk,omitempty"` // high, or "" for none
 	Idempotent *bool   `json:"idempotent,omitempty"`
 	Enabled    *bool   `json:"enabled,omitempty"`
+	Revision   *int64  `json:"revision,omitempty" doc:"Of the skill, for which the change is made: where it has another by now, nothing is changed (409). Left out: whichever it has."`
 }
 
 // AgentSpec declares one agent. A field that is left out has its default, but
@@ -108,6 +110,7 @@ type AgentPatch struct {
 	Team       *string           `json:"team,omitempty"`        // "": none
 	EscalateTo *string           `json:"escalate_to,omitempty"` // likewise
 	Skills     *[]AssignmentSpec `json:"skills,omitempty"`      // all its assignments
+	Revision   *int64            `json:"revision,omitempty" doc:"Of the agent, for which the change is made: where it has another by now, nothing is changed (409). Left out: whichever it has."`
 }
 
 // ModelSpec is an agent's model.

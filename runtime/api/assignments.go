@@ -45,6 +45,8 @@ type assignInput struct {
 		Skill  string   `json:"skill"`
 		Tools  []string `json:"tools,omitempty" doc:"Only these; left out or null: all of them."`
 		Prefix *string  `json:"prefix,omitempty" nullable:"true" doc:"Of its tools' names; left out or null: the skill's name."`
+
+		Revision *int64 `json:"revision,omitempty" doc:"Of the agent, for which the change is made: where it has another by now, nothing is changed (409). Left out: whichever it has."`
 	} `nameHint:"AssignRequest"`
 }
 
@@ -58,7 +60,7 @@ func (a *API) assign(ctx context.Context, input *assignInput) (*bodyOutput[Assig
 	}
 	made, err := a.agents.Assign(ctx, callerOf(ctx).actor(), found.ID, agent.AssignmentSpec{
 		Skill: input.Body.Skill, Tools: input.Body.Tools, Prefix: input.Body.Prefix,
-	})
+	}, input.Body.Revision)
 	if err != nil {
 		return nil, err
 	}

@@ -65,7 +65,7 @@ func (w *world) protect(p *protected, name, connection string) *agent.Skill {
 		Name: name, Transport: tool.HTTP, URL: p.URL + "/mcp", Connection: connection,
 	})
 	check(w.t, err)
-	_, err = w.agents.Assign(w.t.Context(), audit.System(), w.billing.ID, agent.AssignmentSpec{Skill: name})
+	_, err = w.agents.Assign(w.t.Context(), audit.System(), w.billing.ID, agent.AssignmentSpec{Skill: name}, nil)
 	check(w.t, err)
 	return skill
 }

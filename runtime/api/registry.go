@@ -31,6 +31,9 @@ func registryProblem(err error) *Problem {
 		return invalid("body."+field, "%s", person.Expected)
 	case errors.Is(err, agent.ErrExists):
 		return problem(http.StatusConflict, CodeStateConflict, "the name is taken")
+	case errors.Is(err, agent.ErrChanged):
+		return problem(http.StatusConflict, CodeStateConflict,
+			"it was changed since the revision that the change was made for; fetch it again and look at what it says")
 	case errors.Is(err, tool.ErrNotFound):
 		return problem(http.StatusNotFound, CodeNotFound, "the skill offers no such tool")
 	case errors.Is(err, tool.ErrNotCurrent):

@@ -89,6 +89,9 @@ func TestAgents(t *testing.T) {
 	if v["instructions"] != "Be nice." || v["wait_budget"] != "10s" || v["model"] == nil || strings.Contains(answer.body, "hush") {
 		t.Errorf("updated: %s", answer.body)
 	}
+	w.send("PATCH", "/api/v1/agents/clerk", w.operator, `{"instructions":"Be late.","revision":1}`).problem(t, 409, "state_conflict")
+	w.send("PATCH", "/api/v1/agents/clerk", w.operator, fmt.Sprintf(`{"team":"desk","revision":%v}`, v["revision"])).want(t, 200)
+	w.post("assignments", w.operator, `{"agent":"clerk","skill":"files","revision":1}`).problem(t, 409, "state_conflict")
 	list := items(t, w.get("agents", w.reviewer).want(t, 200))
 	if len(list) != 3 || list[0].(map[string]any)["name"] != "billing" {
 		t.Errorf("list: %v", list)
@@ -120,6 +123,7 @@ func TestSkills(t *testing.T) {
 	if v["auto_approve"] != true || fmt.Sprint(v["env"]) != "[OTHER]" || fmt.Sprint(v["command"]) != "[cat]" {
 		t.Errorf("updated: %v", v)
 	}
+	w.send("PATCH", "/api/v1/skills/shell", w.operator, `{"auto_approve":false,"revision":1}`).problem(t, 409, "state_conflict")
 	w.send("PATCH", "/api/v1/skills/shell", w.operator, `{"name":"x"}`).problem(t, 422, "invalid_request")
 	w.send("PATCH", "/api/v1/skills/shell", w.operator, `{"url":"http://x/"}`).problem(t, 422, "invalid_request")
 	w.send("DELETE", "/api/v1/skills/shell", w.operator, "").want(t, 204)
@@ -168,6 +172,10 @@ func TestSkillTools(t *testing.T) {
 		t.Errorf("settings: %v", v["tools"])
 	}
 	set(`{"risk":"low"}`).problem(t, 422, "invalid_request")
+	set(`{"risk":"high","revision":1}`).problem(t, 409, "state_conflict")
+	w.send("PATCH", "/api/v1/skills/files/tools/nosuch", w.operator, `{"risk":"high"}`).problem(t, 404, "not_found")
+	w.send("PATCH", "/api/v1/skills/files", w.operator, `{"tools":{"ahead":{"risk":"high"},"write":{"enabled":false,"idempotent":true}}}`).want(t, 200)
+	w.send("PATCH", "/api/v1/skills/files/tools/ahead", w.operator, `{"risk":""}`).want(t, 200) // what was declared ahead
 	if v := set(`{"enabled":true,"idempotent":false}`).want(t, 200); fmt.Sprint(v["tools"]) != "map[]" {
 		t.Errorf("settings: %v", v["tools"])
 	}

@@ -2,6 +2,7 @@ package view
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/a-h/templ"
@@ -61,10 +62,14 @@ type Field struct {
 	Hint     string
 	Example  string
 	Problem  string
+	Now      *NowValue // nil: it has the value that is saved
 	Required bool
 	Code     bool
 	Rows     int
 }
+
+// NowValue is what somebody else saved meanwhile, in words.
+type NowValue struct{ Text string }
 
 // Choice is one of the values of a field.
 type Choice struct {
@@ -78,6 +83,7 @@ type Choice struct {
 type Pair struct {
 	Name    string
 	Kept    bool // it has a value already
+	Removed bool // the box to remove it is ticked
 	Problem string
 }
 
@@ -89,10 +95,45 @@ func (f Field) describedBy() string {
 	if f.Problem != "" {
 		id = f.id() + "-problem "
 	}
+	if f.Now != nil {
+		id += f.id() + "-now "
+	}
 	if f.Hint != "" {
 		id += f.id() + "-hint"
 	}
-	return id
+	return strings.TrimSpace(id)
+}
+
+// pairID is the id of what is said of one of the pairs.
+func (f Field) pairID(i int) string { return f.id() + "-problem-" + strconv.Itoa(i) }
+
+// pairAttributes are those of the inputs of one of the pairs.
+func (f Field) pairAttributes(i int) templ.Attributes {
+	ids := f.describedBy()
+	if f.Pairs[i].Problem != "" {
+		ids = strings.TrimSpace(f.pairID(i) + " " + ids)
+	}
+	a := templ.Attributes{}
+	if ids != "" {
+		a["aria-describedby"] = ids
+	}
+	if f.Pairs[i].Problem != "" || f.Problem != "" {
+		a["aria-invalid"] = "true"
+	}
+	return a
+}
+
+// choiceDescribedBy names what is said of one of the names.
+func (f Field) choiceDescribedBy(i int) string {
+	return strings.TrimSpace(f.id() + strconv.Itoa(i) + " " + f.describedBy())
+}
+
+// label names an input of a pair, for whoever hears the page.
+func (p Pair) label(what string, i int) string {
+	if p.Name != "" {
+		return what + " of " + p.Name
+	}
+	return what + " " + strconv.Itoa(i+1)
 }
 
 // FieldID is the id by which a problem refers to a field.
@@ -134,7 +175,7 @@ func (p FormPart) asksForLook() bool {
 		if f.Kind == FieldSelect {
 			set = f.Value != f.Choices[0].Value
 		}
-		return set || f.Problem != "" || slices.ContainsFunc(f.Pairs, func(p Pair) bool { return p.Name != "" })
+		return set || f.Problem != "" || f.Now != nil || slices.ContainsFunc(f.Pairs, func(p Pair) bool { return p.Name != "" })
 	})
 }
 

@@ -121,12 +121,38 @@ type Settle struct {
 
 // ToolForm is what operators say of a tool.
 type ToolForm struct {
-	URL        string
-	Tool       string
-	Enabled    bool
-	HighRisk   bool
-	Idempotent bool
+	URL      string
+	Tool     string
+	Revision string // of the skill
+	Ticks    ToolTicks
+	Now      *ToolTicks // how it is, where somebody else changed it; nil: as Ticks say
 }
+
+// ToolTicks are the boxes of a ToolForm.
+type ToolTicks struct{ Enabled, HighRisk, Idempotent bool }
+
+// differs reports whether one of the boxes is ticked now and not in the form, or the other way around.
+func (f ToolForm) differs(of func(ToolTicks) bool) bool {
+	return f.Now != nil && of(*f.Now) != of(f.Ticks)
+}
+
+func toolCheckNotes(f ToolForm, name string, of func(ToolTicks) bool) string {
+	if f.differs(of) {
+		return name + "-now " + name + "-hint"
+	}
+	return name + "-hint"
+}
+
+func nowTicked(on bool) string {
+	if on {
+		return "Now: ticked"
+	}
+	return "Now: not ticked"
+}
+
+func enabledTick(t ToolTicks) bool    { return t.Enabled }
+func highRiskTick(t ToolTicks) bool   { return t.HighRisk }
+func idempotentTick(t ToolTicks) bool { return t.Idempotent }
 
 // Probe is a test of the connection to a skill's server, while it is made.
 type Probe struct {
