@@ -121,7 +121,7 @@ function noteChange() {
 	if (as === shownAs) return;
 	shownAs = as;
 	look();
-	find("#problems")?.focus();
+	(find("#problems") ?? find("#edit [name]:not([type=hidden])"))?.focus();
 	changedAt = performance.now();
 	page.removeAttribute("data-armed");
 	clearTimeout(arming);
