@@ -307,7 +307,7 @@ function afterChange() {
 }
 
 document.addEventListener("htmx:before:swap", ({ detail }) => {
-	for (const task of detail.tasks) if (task.target?.id === "queue") hold(task.fragment);
+	for (const task of detail.tasks) if (task.target?.id === "queue") hold(task.fragment, letGo);
 });
 document.addEventListener("htmx:after:swap", ({ detail }) => {
 	afterChange();

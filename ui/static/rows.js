@@ -11,17 +11,22 @@ export function letMove() {
 	release = true;
 }
 
+const lingers = 5000; // ms that the row of the call on the screen stays, grey, when the call waits no longer
+
 // hold changes what arrives so that the rows down to the one under the pointer or
-// focus stay where they are: new ones above it are counted, gone ones turn grey.
-export function hold(arriving) {
+// focus stay where they are: new ones above it are counted, gone ones turn grey. again is called
+// when one has been grey for long enough.
+export function hold(arriving, again) {
 	const rows = findAll("#rows > li");
+	const incoming = new Map([...find("#rows", arriving)?.children ?? []].map((row) => [row.id, row]));
+	const lingering = (row) => row.hasAttribute("data-hp-selected") && !incoming.has(row.id) &&
+		performance.now() - (row.dataset.hpGone ?? performance.now()) < lingers;
 	const held = release ? -1 : rows.findLastIndex((row) =>
-		row.contains(document.activeElement) || hovers.matches && row.matches(":hover"));
+		row.contains(document.activeElement) || hovers.matches && row.matches(":hover") || lingering(row));
 	release = false;
 	if (held < 0) return;
 	const list = find("#rows", arriving) ?? emptyList(arriving);
-	const incoming = new Map([...list.children].map((row) => [row.id, row]));
-	const kept = rows.slice(0, held + 1).map((row) => incoming.get(row.id) ?? goneRow(row));
+	const kept = rows.slice(0, held + 1).map((row) => incoming.get(row.id) ?? goneRow(row, again));
 	const keptIDs = new Set(kept.map((row) => row.id));
 	const known = new Set(rows.map((row) => row.id));
 	const limit = deadlineOf(kept.at(-1));
@@ -47,7 +52,11 @@ function emptyList(arriving) {
 	return list;
 }
 
-function goneRow(row) {
+function goneRow(row, again) {
+	if (!row.dataset.hpGone) {
+		row.dataset.hpGone = performance.now();
+		setTimeout(again, lingers);
+	}
 	const gone = row.cloneNode(true);
 	gone.classList.add("gone");
 	const timer = find("[data-deadline]", gone);
