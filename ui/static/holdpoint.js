@@ -306,6 +306,10 @@ function afterChange() {
 	watchOutcome();
 }
 
+// Whoever has to sign in again comes back to the call that is on the screen.
+const place = () => new URL(call()?.dataset.url ?? location.href, location.href).href;
+
+document.addEventListener("htmx:config:request", ({ detail }) => { detail.ctx.request.headers["HX-Current-URL"] = place(); });
 document.addEventListener("htmx:before:swap", ({ detail }) => {
 	for (const task of detail.tasks) if (task.target?.id === "queue") hold(task.fragment, letGo);
 });
@@ -337,6 +341,6 @@ if (document.body.hasAttribute("data-signed-in")) {
 	}, 1000);
 	// What changes without a pulse is asked for while somebody looks.
 	setInterval(() => document.hidden || renewParts("[data-poll]"), 3000);
-	live(onPulse, () => setStale(true));
+	live(onPulse, () => setStale(true), () => queue() && call() ? location.assign(place()) : location.reload());
 }
 page.setAttribute("data-ready", "");

@@ -28,14 +28,14 @@ let first = false;
 // leads reports whether this tab is the one that keeps the stream.
 export const leads = () => first;
 
-// live hears of changes: heard is called with every pulse, lost when none come.
-export function live(heard, lost) {
+// live hears of changes: heard is called with every pulse, lost when none come, over when nobody is signed in any more.
+export function live(heard, lost, over) {
 	const channel = new BroadcastChannel("holdpoint-live");
 	let last;
 	const take = (message) => {
 		if (message.kind === "pulse") heard(message.pulse);
 		else if (message.kind === "stale") lost();
-		else if (message.kind === "end") location.reload();
+		else if (message.kind === "end") over();
 	};
 	const tell = (message) => {
 		last = message;
