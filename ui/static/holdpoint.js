@@ -309,13 +309,21 @@ function afterChange() {
 // Whoever has to sign in again comes back to the call that is on the screen.
 const place = () => new URL(call()?.dataset.url ?? location.href, location.href).href;
 
+// What was sent and had no answer may have arrived, or not: nothing is worse than a button that does nothing.
+const setUnsent = (unsent) => { find("#unsent").hidden = !unsent; };
+
 document.addEventListener("htmx:config:request", ({ detail }) => { detail.ctx.request.headers["HX-Current-URL"] = place(); });
+document.addEventListener("htmx:error", ({ detail }) => {
+	if (detail.ctx?.request.method === "POST") setUnsent(true);
+});
 document.addEventListener("htmx:before:swap", ({ detail }) => {
 	for (const task of detail.tasks) if (task.target?.id === "queue") hold(task.fragment, letGo);
 });
 document.addEventListener("htmx:after:swap", ({ detail }) => {
 	afterChange();
-	if (detail.ctx.request.method === "POST") refresh();
+	if (detail.ctx.request.method !== "POST") return;
+	setUnsent(false);
+	refresh();
 });
 document.addEventListener("click", onClick, true);
 document.addEventListener("keydown", onKey);
