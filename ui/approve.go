@@ -19,6 +19,10 @@ func (u *UI) approve(w http.ResponseWriter, r *http.Request) {
 	access, _ := login.Access(r.Context())
 	note, complaint := reason(r, reasonField)
 	how := shown{draft: note, err: complaint}
+	if !subject.current {
+		u.toolChanged(w, r, how)
+		return
+	}
 	if text := r.PostFormValue(editedField); text != "" {
 		edited, problems := u.checked(r.Context(), subject, []byte(text))
 		if len(problems) > 0 {
@@ -54,4 +58,13 @@ func (u *UI) approve(w http.ResponseWriter, r *http.Request) {
 	default:
 		u.decide(w, r, call.Decision{Approve: true, Arguments: how.edited})
 	}
+}
+
+// toolChanged says that the tool is not what it was when the call was made. To approve would only have it denied at dispatch.
+func (u *UI) toolChanged(w http.ResponseWriter, r *http.Request, how shown) {
+	how.notice = &view.Notice{
+		Level: view.Danger, Title: "Nothing was decided: the tool changed.", Draft: clean(r.PostFormValue(editedField)),
+		Text: "Its server does not offer it any more as it was when this call was made, so the call would not be sent. Below is what it offers now.",
+	}
+	u.answerWithCall(w, r, http.StatusConflict, how)
 }

@@ -41,6 +41,9 @@ func presentCall(s *subject, who identity.Access, f format, how shown) view.Call
 			if s.accepted != nil {
 				v.Accepted = presentTool(*s.accepted)
 			}
+			if s.offered != nil {
+				v.Offered = presentTool(*s.offered)
+			}
 		}
 	}
 	v.Actions = actions(s, who, v.Arguments, how)
@@ -108,7 +111,7 @@ func warnings(s *subject, arguments view.Arguments) []view.Notice {
 	}
 	if !s.current {
 		add(view.Warn, "Changed since.", "The server does not offer the tool as it was when this call was made. "+
-			"Approved or not, it will not be sent.")
+			"While that is so the call cannot be approved: it would not be sent.")
 	}
 	if found := arguments.Findings; found.Hidden > 0 || found.Suspect > 0 {
 		add(view.Danger, "Look closely.", findingWords(found))

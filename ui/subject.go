@@ -23,6 +23,7 @@ type subject struct {
 	definition *tool.Definition   // nil: not stored
 	accepted   *tool.Definition   // what was accepted before; nil: the same, or none
 	current    bool               // the server still offers the tool as it was called
+	offered    *tool.Definition   // how it offers it since; nil: the same, or not at all
 	changed    time.Time          // when the server began to offer the tool as it does now
 	risk       risk
 	names      map[uuid.UUID]string // of people
@@ -122,7 +123,7 @@ func (u *UI) describe(ctx context.Context, s *subject) error {
 		return err
 	}
 	s.current, s.changed = status.Known && status.Current == s.call.Pin, status.Changed
-	definitions, err := u.cfg.Discovery.Definitions(ctx, []tool.Pin{s.call.Pin, status.Accepted})
+	definitions, err := u.cfg.Discovery.Definitions(ctx, []tool.Pin{s.call.Pin, status.Accepted, status.Current})
 	if err != nil {
 		return err
 	}
@@ -131,6 +132,9 @@ func (u *UI) describe(ctx context.Context, s *subject) error {
 	}
 	if d, ok := definitions[status.Accepted]; ok && status.Accepted != s.call.Pin {
 		s.accepted = &d
+	}
+	if d, ok := definitions[status.Current]; ok && status.Known && !s.current {
+		s.offered = &d
 	}
 	s.risk, err = u.risk(ctx, &s.call, definitions[s.call.Pin])
 	return err

@@ -83,6 +83,7 @@ type Call struct {
 	Arguments Arguments
 	Tool      *Tool
 	Accepted  *Tool // the definition that was accepted before; nil: no other
+	Offered   *Tool // how its server offers it since the call was made; nil: the same, or not at all
 	Risk      Badge
 	Actions   Actions
 	Facts     []Fact
