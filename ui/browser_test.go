@@ -14,7 +14,11 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
-const armed = `document.documentElement.hasAttribute("data-armed")`
+// armed is true when keys and buttons act on what is on the screen.
+const armed = `(() => {
+	const call = document.querySelector("#call");
+	return document.documentElement.dataset.armed === [call?.dataset.call, call?.dataset.digest, call?.dataset.step, call?.dataset.edited].join();
+})()`
 
 // signInWith opens the dashboard by a one-time link.
 func (w *world) signInWith(o browsertest.Options) *browsertest.Page {
@@ -156,12 +160,13 @@ func TestKeysActOnlyOnWhatIsShown(t *testing.T) {
 	p := w.signInWith(browsertest.Options{})
 	p.Wait("row")
 	p.Press("a") // nothing is selected
-	browsertest.Eval[bool](p, `(document.addEventListener("htmx:after:swap", () => {
-		// Only once: later swaps renew the queue, while the call may be decided.
-		if (window.pressed || !document.querySelector("[data-testid=call]")) return;
+	p.WaitFor("the page to be long there", armed)
+	browsertest.Eval[bool](p, `(new MutationObserver((_, observer) => {
+		if (!document.querySelector("[data-testid=call]")) return;
+		observer.disconnect();
 		window.pressed = true; // the call has just come
 		document.dispatchEvent(new KeyboardEvent("keydown", {key: "a", bubbles: true}));
-	}), true)`)
+	}).observe(document, {childList: true, subtree: true}), true)`)
 	p.Press("j")
 	p.WaitText("call", "first")
 	p.WaitFor("the key to be pressed", "window.pressed")

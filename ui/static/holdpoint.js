@@ -117,7 +117,7 @@ let shownAs, changedAt = 0, arming;
 
 function noteChange() {
 	const shown = call();
-	const as = shown ? [shown.dataset.call, shown.dataset.digest, shown.dataset.step, shown.dataset.edited].join() : "";
+	const as = shown ? [shown.dataset.call, shown.dataset.digest, shown.dataset.step, shown.dataset.edited].join() : ",,,";
 	if (as === shownAs) return;
 	shownAs = as;
 	look();
@@ -125,10 +125,14 @@ function noteChange() {
 	changedAt = performance.now();
 	page.removeAttribute("data-armed");
 	clearTimeout(arming);
-	arming = setTimeout(() => page.setAttribute("data-armed", ""), settling);
+	arming = setTimeout(() => page.setAttribute("data-armed", as), settling);
 }
 
-const settled = () => performance.now() - changedAt >= settling;
+// A change is noticed at the latest by whoever wants to act: htmx tells of it only a moment after it was made.
+function settled() {
+	noteChange();
+	return performance.now() - changedAt >= settling;
+}
 
 function armed() {
 	const shown = call();
