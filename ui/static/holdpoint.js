@@ -92,9 +92,12 @@ function select(row) {
 
 let loading, missed; // the newest load, while it is under way; whether a renewal was left out for it
 
+// load shows another call, or this one otherwise. Into the pane: #call may be replaced meanwhile, by the answer to what was
+// sent about the call before, and what was asked for on its behalf would be dropped.
 async function load(url) {
 	const mine = loading = {};
-	await htmx.ajax("GET", url, { source: "#main", target: "#call", swap: "outerHTML" }).catch(() => {});
+	const to = find("#pane") ? { target: "#pane", swap: "innerHTML" } : { target: "#call", swap: "outerHTML" };
+	await htmx.ajax("GET", url, { source: "#main", ...to }).catch(() => {});
 	if (loading !== mine) return;
 	loading = undefined;
 	if (missed) renewCall();
