@@ -1,7 +1,6 @@
 package e2e_test
 
 import (
-	"fmt"
 	"net/http"
 	"testing"
 
@@ -84,9 +83,15 @@ func TestDeadlinePassesWhileNobodyRuns(t *testing.T) {
 // moveClock moves the clock that deadlines go by.
 func (w *world) moveClock(by string) {
 	w.t.Helper()
+	w.exec(`UPDATE clock_offset SET value = $1::text::interval`, by)
+}
+
+// exec does to the database what no surface of the program does.
+func (w *world) exec(sql string, args ...any) {
+	w.t.Helper()
 	conn, err := pgx.Connect(w.t.Context(), w.databaseURL)
 	if err == nil {
-		_, err = conn.Exec(w.t.Context(), fmt.Sprintf("UPDATE clock_offset SET value = '%s'", by))
+		_, err = conn.Exec(w.t.Context(), sql, args...)
 	}
 	if err == nil {
 		err = conn.Close(w.t.Context())

@@ -240,11 +240,11 @@ func TestHighRiskTakesANewProof(t *testing.T) {
 	page.Go(w.p.URL + "/calls/" + parked.CallID)
 	page.Wait("decide")
 	page.Type("reason", "as agreed with Olga")
-	page.WaitFor("buttons to work", `document.documentElement.hasAttribute("data-armed")`)
+	page.WaitFor("buttons to work", armed)
 	page.Click("approve")
 	page.WaitFor("the next step", `document.querySelector("[data-testid=confirm], [data-testid=sign-in-again]") !== null`)
 	if page.Count("confirm") > 0 {
-		page.WaitFor("buttons to work", `document.documentElement.hasAttribute("data-armed")`)
+		page.WaitFor("buttons to work", armed)
 		page.Click("approve")
 	}
 	page.WaitText("sign-in-again", "Ada")
@@ -259,11 +259,11 @@ func TestHighRiskTakesANewProof(t *testing.T) {
 	w.signIn(page, "Company", "ada")
 	page.Wait("decide")
 	page.WaitFor("the draft", `document.querySelector("#reason").value === "as agreed with Olga"`)
-	page.WaitFor("buttons to work", `document.documentElement.hasAttribute("data-armed")`)
+	page.WaitFor("buttons to work", armed)
 	page.Click("approve")
 	page.WaitFor("the next step", `document.querySelector("[data-testid=confirm], [data-testid=outcome]") !== null`)
 	if page.Count("confirm") > 0 {
-		page.WaitFor("buttons to work", `document.documentElement.hasAttribute("data-armed")`)
+		page.WaitFor("buttons to work", armed)
 		page.Click("approve")
 	}
 	page.Wait("outcome")

@@ -98,6 +98,23 @@ func (p *Page) ClickOn(selector string) {
 	}
 }
 
+// Tap touches what has this data-testid, as a finger does.
+func (p *Page) Tap(testID string) {
+	p.t.Helper()
+	p.TapOn(byTestID(testID))
+}
+
+// TapOn touches the first element of a CSS selector.
+func (p *Page) TapOn(selector string) {
+	p.t.Helper()
+	p.WaitFor("see "+selector, visible(selector))
+	ctx, cancel := context.WithTimeout(p.ctx, waitLimit)
+	defer cancel()
+	if err := chromedp.Do(ctx, chromedp.Tap(chromedp.CSS(selector))); err != nil {
+		p.t.Fatalf("tap %s: %v", selector, err)
+	}
+}
+
 // Type writes into what has this data-testid.
 func (p *Page) Type(testID, text string) {
 	p.t.Helper()

@@ -1,0 +1,131 @@
+package e2e_test
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/holdpoint/holdpoint/e2e/internal/skill"
+)
+
+// door stands between browsers and the server. It can be shut, and keep decisions until several have come.
+type door struct {
+	*httptest.Server
+
+	mu     sync.Mutex
+	shut   func(*http.Request) bool // nil: for nobody
+	inside map[*http.Request]context.CancelFunc
+	awaits int           // decisions that are kept until so many more have come
+	came   chan struct{} // closed when they have
+}
+
+// What a door may be shut for.
+func allRequests(*http.Request) bool { return true }
+func streams(r *http.Request) bool   { return r.URL.Path == "/events" }
+
+func isDecision(r *http.Request) bool {
+	return r.Method == http.MethodPost && (strings.HasSuffix(r.URL.Path, "/approve") || strings.HasSuffix(r.URL.Path, "/reject"))
+}
+
+// door opens one; it ends with the test.
+func (w *journey) door(t *testing.T) *door {
+	t.Helper()
+	target, err := url.Parse(w.p.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	transport := &http.Transport{}
+	proxy := &httputil.ReverseProxy{
+		Transport: transport, FlushInterval: -1,
+		Rewrite: func(r *httputil.ProxyRequest) {
+			r.SetURL(target)
+			r.Out.Host = r.In.Host // the browser's, against which the server holds the origin
+		},
+		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, _ error) { skill.CloseConnection(w) },
+	}
+	d := &door{inside: map[*http.Request]context.CancelFunc{}}
+	d.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		ctx, ok := d.enter(r)
+		if !ok {
+			skill.CloseConnection(w)
+			return
+		}
+		defer d.leave(r)
+		d.keep(ctx, r)
+		proxy.ServeHTTP(w, r.WithContext(ctx))
+	}))
+	t.Cleanup(func() {
+		d.cut(allRequests)
+		d.CloseClientConnections()
+		d.Close()
+		transport.CloseIdleConnections()
+	})
+	return d
+}
+
+func (d *door) enter(r *http.Request) (context.Context, bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.shut != nil && d.shut(r) {
+		return nil, false
+	}
+	ctx, cancel := context.WithCancel(r.Context())
+	d.inside[r] = cancel
+	return ctx, true
+}
+
+func (d *door) leave(r *http.Request) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.inside[r]()
+	delete(d.inside, r)
+}
+
+// keep holds a decision back until all that are awaited have come.
+func (d *door) keep(ctx context.Context, r *http.Request) {
+	d.mu.Lock()
+	if d.awaits == 0 || !isDecision(r) {
+		d.mu.Unlock()
+		return
+	}
+	came := d.came
+	if d.awaits--; d.awaits == 0 {
+		close(came)
+	}
+	d.mu.Unlock()
+	select {
+	case <-came:
+	case <-ctx.Done():
+	}
+}
+
+// together makes the next n decisions arrive at the server at once.
+func (d *door) together(n int) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.awaits, d.came = n, make(chan struct{})
+}
+
+// cut breaks off what the door is shut for, from now on.
+func (d *door) cut(what func(*http.Request) bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.shut = what
+	for r, cancel := range d.inside {
+		if what(r) {
+			cancel()
+		}
+	}
+}
+
+// mend opens it again for all.
+func (d *door) mend() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.shut = nil
+}

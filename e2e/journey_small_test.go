@@ -1,0 +1,134 @@
+package e2e_test
+
+import (
+	"net/http"
+	"testing"
+
+	"github.com/holdpoint/holdpoint/e2e/internal/holdpoint"
+	"github.com/holdpoint/holdpoint/internal/browsertest"
+)
+
+// wantBar checks that the page fits a phone: the buttons are at the bottom of the window, as large as fingers, and nothing
+// is wider than it.
+func (d *desk) wantBar() {
+	d.t.Helper()
+	d.WaitFor("a bar of large buttons in view", `(() => {
+		const buttons = [...document.querySelectorAll("#call .actions .buttons > :is(button, a)")].map((b) => b.getBoundingClientRect());
+		return buttons.length > 1 && buttons.every((b) => b.height >= 48 && b.width >= 48 && b.top > innerHeight / 2 && b.bottom <= innerHeight && b.right <= innerWidth);
+	})()`)
+	if browsertest.Eval[bool](d.Page, "document.documentElement.scrollWidth > document.documentElement.clientWidth") {
+		d.t.Error("the page is wider than its window")
+	}
+}
+
+// tapRow opens a call from the list, which is a page of its own.
+func (d *desk) tapRow(a holdpoint.Approval) {
+	d.t.Helper()
+	d.TapOn("#row-" + a.CallID + " a")
+	d.ready(a)
+	if path := d.Path(); path != "/calls/"+a.CallID {
+		d.t.Errorf("the call is at %s", path)
+	}
+	if d.Count("queue") != 0 {
+		d.t.Error("the list is on the call's page")
+	}
+	d.wantBar()
+}
+
+// TestReviewOnAPhone: the list, then a page with a bar of buttons, and fingers only.
+func TestReviewOnAPhone(t *testing.T) {
+	t.Parallel()
+	w := newJourney(t, "approval_timeout: 1h\n")
+	good, bad, grave := w.park("record", 1, "good"), w.park("record", 2, "bad"), w.park("remove", 3, "grave")
+	ada := w.reviewer(t, "ada", browsertest.Phone())
+	ada.Wait("queue")
+	ada.tapRow(good)
+	ada.Tap("approve")
+	ada.WaitText("outcome", "recorded 1")
+	ada.TapOn(".crumbs a")
+	ada.tapRow(bad)
+	ada.Tap("reason")
+	ada.Press("not like this")
+	ada.Tap("reject")
+	ada.WaitText("decision", "not like this")
+	ada.TapOn(".crumbs a")
+	ada.tapRow(grave)
+	ada.Tap("approve")
+	ada.step("confirm")
+	ada.wantBar()
+	w.wantSent(3, "")
+	ada.Tap("approve")
+	ada.WaitText("outcome", "recorded 3")
+	ada.TapOn(".crumbs a")
+	ada.Wait("empty")
+	w.decided(good.CallID, "approved")
+	w.decided(bad.CallID, "rejected")
+	w.decided(grave.CallID, "approved")
+	w.wantSent(1, callArguments(1, "good"))
+	w.wantSent(2, "")
+	w.wantSent(3, callArguments(3, "grave"))
+}
+
+// openPlain follows the link of a row.
+func (d *desk) openPlain(a holdpoint.Approval) {
+	d.t.Helper()
+	d.Go(d.address)
+	d.ClickOn("#row-" + a.CallID + " a")
+	d.Wait("decide")
+}
+
+// TestReviewWithoutJavaScript: the list renews itself, and every kind of decision can be made.
+func TestReviewWithoutJavaScript(t *testing.T) {
+	t.Parallel()
+	w := newJourney(t, "approval_timeout: 1h\n")
+	ada := w.reviewer(t, "ada", browsertest.Options{NoScript: true})
+	ada.expectStatus(http.StatusUnprocessableEntity)
+	ada.Wait("empty")
+	good, told := w.begin("record", 1, "good")
+	ada.WaitText("row", "good") // by itself
+	bad, edited, grave := w.park("record", 2, "bad"), w.park("record", 3, "wrong"), w.park("remove", 4, "grave")
+	ada.openPlain(good)
+	ada.Type("reason", "well done")
+	ada.Click("extend")
+	ada.WaitFor("what was written", `document.querySelector("#reason").value === "well done"`)
+	ada.Click("approve")
+	ada.WaitText("outcome", "recorded 1")
+	wantTold(t, told, "recorded 1")
+
+	ada.openPlain(bad)
+	ada.Type("reason", "not like this")
+	ada.Click("reject")
+	ada.WaitText("decision", "not like this")
+
+	ada.openPlain(edited)
+	ada.Click("edit-open")
+	ada.Wait("editor")
+	ada.fill(`[data-testid=edit-form] input[value=wrong]`, "right")
+	ada.Click("edit-preview")
+	ada.WaitText("diff", "right")
+	ada.Click("approve")
+	ada.WaitText("sent-edited", "right")
+	ada.WaitText("outcome", "recorded 3")
+
+	ada.openPlain(grave)
+	ada.Type("reason", "if it must be")
+	ada.Click("approve")
+	ada.Wait("confirm")
+	ada.Click("back")
+	ada.Wait("decide")
+	w.wantSent(4, "")
+	if kept := ada.value("#reason"); kept != "if it must be" {
+		t.Errorf("kept %q", kept)
+	}
+	ada.Click("approve")
+	ada.Wait("confirm")
+	ada.Click("approve")
+	ada.WaitText("outcome", "recorded 4")
+	w.decided(good.CallID, "approved")
+	w.decided(bad.CallID, "rejected")
+	w.decided(edited.CallID, "approved")
+	w.decided(grave.CallID, "approved")
+	w.wantSent(2, "")
+	w.wantSent(3, callArguments(3, "right"))
+	w.wantSent(4, callArguments(4, "grave"))
+}

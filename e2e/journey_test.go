@@ -1,0 +1,322 @@
+package e2e_test
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/holdpoint/holdpoint/e2e/internal/eventually"
+	"github.com/holdpoint/holdpoint/e2e/internal/holdpoint"
+	"github.com/holdpoint/holdpoint/e2e/internal/skill"
+	"github.com/holdpoint/holdpoint/internal/browsertest"
+)
+
+// armed is true when keys and buttons act on what is on the screen.
+const armed = `(() => {
+	const call = document.querySelector("#call");
+	return document.documentElement.dataset.armed === [call?.dataset.call, call?.dataset.digest, call?.dataset.step, call?.dataset.edited].join();
+})()`
+
+// removeTool takes the same arguments as the tool "record"; its server says that it destroys.
+var removeTool = strings.NewReplacer(
+	`"name":"record"`, `"name":"remove"`, "Records a number.", "Removes a number for good.",
+	`"inputSchema"`, `"annotations":{"destructiveHint":true},"inputSchema"`,
+).Replace(skill.RecordTool)
+
+// journey is a world whose people work in real browsers, with a skill server that keeps what it was sent.
+type journey struct {
+	*world
+	p      *holdpoint.Process
+	server *skill.Raw
+	worker holdpoint.Agent
+
+	describes atomic.Pointer[string] // what the server says of its tool "record"
+}
+
+// newJourney begins one, with more settings of the skill. What its server lists holds for a millisecond.
+func newJourney(t *testing.T, settings string) *journey {
+	t.Helper()
+	w := &journey{world: newWorld(t)}
+	w.describe("Records a number.")
+	w.server = (&skill.Raw{List: func(answer http.ResponseWriter, r *skill.Request) {
+		record := strings.Replace(skill.RecordTool, "Records a number.", *w.describes.Load(), 1)
+		r.Answer(answer, `{"ttlMs":1,"tools":[`+record+`,`+removeTool+`]}`)
+	}}).Serve(t)
+	w.p = w.serve()
+	w.apply(w.p, oneSkill(w.server.URL, settings))
+	w.worker = w.agent(w.p, "worker")
+	return w
+}
+
+func (w *journey) describe(as string) { w.describes.Store(&as) }
+
+// begin has the agent make a call and stay until it knows how it ended. It returns what waits for a decision.
+func (w *journey) begin(tool string, n int, note string) (holdpoint.Approval, <-chan outcome) {
+	w.t.Helper()
+	done := newStubborn(w.worker, w.p).begin(w.t.Context(), "counting__"+tool, callArguments(n, note))
+	return w.parked(n), done
+}
+
+// park has the agent make a call and leave.
+func (w *journey) park(tool string, n int, note string) holdpoint.Approval {
+	w.t.Helper()
+	if err := w.worker.CallAndLeave(w.t.Context(), "counting__"+tool, callArguments(n, note)); err != nil {
+		w.t.Fatal(err)
+	}
+	return w.parked(n)
+}
+
+func (w *journey) parked(n int) holdpoint.Approval {
+	w.t.Helper()
+	a, err := pendingFor(w.t.Context(), fmt.Sprint(n), w.p)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return a
+}
+
+func callArguments(n int, note string) string { return fmt.Sprintf(`{"n":%d,"note":%q}`, n, note) }
+
+// wantSent checks which arguments of a call its server got. Empty: none.
+func (w *journey) wantSent(n int, arguments string) {
+	w.t.Helper()
+	times := 1
+	if arguments == "" {
+		times = 0
+	}
+	key := fmt.Sprint(n)
+	if got := w.server.Arguments(key); got != arguments || w.server.Count(key) != times {
+		w.t.Errorf("call %d was sent %d times, with %s; want %d times, with %s", n, w.server.Count(key), got, times, arguments)
+	}
+}
+
+// wantTold waits for what the agent is told of its call, and checks that all of this is in it.
+func wantTold(t *testing.T, done <-chan outcome, parts ...string) {
+	t.Helper()
+	got := <-done
+	for _, part := range parts {
+		if got.err != nil || !strings.Contains(string(got.answer.Raw), part) {
+			t.Errorf("the agent was told %s, %v; want %q in it", got.answer.Raw, got.err, part)
+		}
+	}
+}
+
+// decided checks what became of an approval, and that it is all that ever did.
+func (w *journey) decided(id, status string) {
+	w.t.Helper()
+	a, err := operator(w.p).Approval(w.t.Context(), id)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	if a.Status != status {
+		w.t.Errorf("approval %s is %s, want %s", id, a.Status, status)
+	}
+	events, err := holdpoint.List[holdpoint.Event](w.t.Context(), operator(w.p), "audit", "subject="+id)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	var endings []string
+	for _, e := range events {
+		if slices.Contains([]string{"approval.approved", "approval.rejected", "approval.expired", "approval.cancelled"}, e.Action) {
+			endings = append(endings, e.Action)
+		}
+	}
+	if !slices.Equal(endings, []string{"approval." + status}) {
+		w.t.Errorf("the audit of %s has the endings %v, want one: %s", id, endings, status)
+	}
+}
+
+// desk is a person at a browser. In the end its pages must have had no script error and no violation of their policy.
+type desk struct {
+	*browsertest.Page
+	t       *testing.T
+	name    string
+	token   string
+	address string   // of the dashboard
+	expects []string // what may be in complaints
+}
+
+// reviewer opens a browser and signs a reviewer in there.
+func (w *journey) reviewer(t *testing.T, name string, o browsertest.Options) *desk {
+	t.Helper()
+	d := w.desk(t, name, "reviewer", o, w.p.URL)
+	d.signIn("/")
+	return d
+}
+
+// desk opens a browser, in which nobody is signed in yet.
+func (w *journey) desk(t *testing.T, name, role string, o browsertest.Options, address string) *desk {
+	t.Helper()
+	d := &desk{Page: browsertest.New(t, o), t: t, name: name, token: w.person(w.p, name, role), address: address}
+	t.Cleanup(d.wantNoComplaints)
+	return d
+}
+
+// signIn opens a page for which one has to sign in, and does so.
+func (d *desk) signIn(path string) {
+	d.t.Helper()
+	d.Go(d.address + path)
+	d.giveToken()
+}
+
+// giveToken signs in at the page that asks for it.
+func (d *desk) giveToken() {
+	d.t.Helper()
+	d.Type("token", d.token+"\r")
+	d.WaitText("person", d.name)
+}
+
+// expectStatus says that answers will be refused so, which browsers write to the console.
+func (d *desk) expectStatus(status int) {
+	d.expects = append(d.expects, fmt.Sprintf("Failed to load resource: the server responded with a status of %d", status))
+}
+
+// expectOutage says that the server will be out of reach.
+func (d *desk) expectOutage() {
+	d.expects = append(d.expects, "Failed to load resource: net::ERR", "htmx: htmx:error: Failed to fetch")
+}
+
+func (d *desk) wantNoComplaints() {
+	for _, complaint := range d.Complaints() {
+		if !slices.ContainsFunc(d.expects, func(what string) bool { return strings.HasPrefix(complaint, what) }) {
+			d.t.Errorf("%s's page complained: %s", d.name, complaint)
+		}
+	}
+}
+
+// open selects a call in the queue.
+func (d *desk) open(a holdpoint.Approval) {
+	d.t.Helper()
+	d.ClickOn("#row-" + a.CallID + " a")
+	d.ready(a)
+}
+
+// ready waits until a call is on the screen, and keys and buttons act on it.
+func (d *desk) ready(a holdpoint.Approval) {
+	d.t.Helper()
+	d.WaitFor("the call, and buttons to work", fmt.Sprintf(`document.querySelector("#call")?.dataset.call === %q && %s`, a.CallID, armed))
+}
+
+// step waits until a further step of the call is on the screen, and keys and buttons act on it.
+func (d *desk) step(testID string) {
+	d.t.Helper()
+	d.Wait(testID)
+	d.WaitFor("buttons to work", armed)
+}
+
+// fill writes into a field in place of what is there.
+func (d *desk) fill(selector, text string) {
+	d.t.Helper()
+	d.ClickOn(selector)
+	browsertest.Eval[bool](d.Page, fmt.Sprintf(`(document.querySelector(%q).select(), true)`, selector))
+	d.Press(text)
+	d.WaitFor("what was typed", fmt.Sprintf(`document.querySelector(%q).value === %q`, selector, text))
+}
+
+// value is what stands in a field.
+func (d *desk) value(selector string) string {
+	d.t.Helper()
+	return browsertest.Eval[string](d.Page, fmt.Sprintf(`document.querySelector(%q)?.value ?? ""`, selector))
+}
+
+// TestApproveAndRejectInTheBrowser: what comes appears by itself; the agent gets the result, or the reason.
+func TestApproveAndRejectInTheBrowser(t *testing.T) {
+	t.Parallel()
+	w := newJourney(t, "approval_timeout: 1h\n")
+	ada := w.reviewer(t, "ada", browsertest.Options{})
+	ada.Wait("empty")
+	first, one := w.begin("record", 1, "the first")
+	ada.WaitText("row", "the first")
+	second, two := w.begin("record", 2, "the second")
+	ada.open(first)
+	ada.Click("approve")
+	ada.WaitText("outcome", "recorded 1")
+	wantTold(t, one, "recorded 1")
+	ada.open(second)
+	ada.Type("reason", "not on a Friday")
+	ada.Click("reject")
+	ada.WaitText("decision", "not on a Friday")
+	wantTold(t, two, "not on a Friday")
+	w.wantSent(1, callArguments(1, "the first"))
+	w.wantSent(2, "")
+	w.decided(first.CallID, "approved")
+	w.decided(second.CallID, "rejected")
+	ada.WaitFor("the title to count nothing", `!document.title.startsWith("(")`)
+}
+
+// TestExpiresUnderTheReviewersEyes: the row turns grey, nothing can be decided any more, and what was typed is kept.
+func TestExpiresUnderTheReviewersEyes(t *testing.T) {
+	t.Parallel()
+	w := newJourney(t, "approval_timeout: 5m\n")
+	shown, done := w.begin("record", 1, "a slow one")
+	ada := w.reviewer(t, "ada", browsertest.Options{})
+	ada.open(shown)
+	ada.Type("reason", "a long thought")
+	w.moveClock("4 minutes 52 seconds") // eight seconds are left
+	ada.WaitText("decision", "Expired")
+	ada.WaitGone("decide")
+	ada.WaitFor("the row to be grey", `document.querySelector("#rows > li.gone") !== null`)
+	if kept := ada.value("[data-testid=draft]"); kept != "a long thought" {
+		t.Errorf("kept %q", kept)
+	}
+	wantTold(t, done, `"expired"`)
+	w.wantSent(1, "")
+	w.decided(shown.CallID, "expired")
+}
+
+// TestSomebodyElseDecides: who has the call on the screen sees who decided, and keeps what was typed.
+func TestSomebodyElseDecides(t *testing.T) {
+	t.Parallel()
+	w := newJourney(t, "approval_timeout: 1h\n")
+	shown := w.park("record", 1, "for two")
+	ada, ben := w.reviewer(t, "ada", browsertest.Options{}), w.reviewer(t, "ben", browsertest.Options{})
+	ada.open(shown)
+	ada.Type("reason", "looks good to me")
+	ben.open(shown)
+	ben.Type("reason", "it does not")
+	ben.Click("reject")
+	ben.WaitText("decision", "it does not")
+	ada.WaitText("decision", "Rejected by ben")
+	ada.WaitGone("decide")
+	if kept := ada.value("[data-testid=draft]"); kept != "looks good to me" {
+		t.Errorf("kept %q", kept)
+	}
+	ada.WaitFor("the title to count nothing", `!document.title.startsWith("(")`)
+	w.wantSent(1, "")
+	w.decided(shown.CallID, "rejected")
+}
+
+// signOut ends all sessions of a person, as an operator does.
+func (w *journey) signOut(name string) {
+	w.t.Helper()
+	var people struct {
+		Items []struct{ ID, Name string }
+	}
+	if err := operator(w.p).Do(w.t.Context(), http.MethodGet, "people?limit=200", nil, &people); err != nil {
+		w.t.Fatal(err)
+	}
+	for _, person := range people.Items {
+		if person.Name == name {
+			if err := operator(w.p).Do(w.t.Context(), http.MethodPost, "people/"+person.ID+"/sign-out", struct{}{}, nil); err != nil {
+				w.t.Fatal(err)
+			}
+			return
+		}
+	}
+	w.t.Fatalf("nobody is called %s", name)
+}
+
+// awaitEnd waits until a call has ended so.
+func (w *journey) awaitEnd(a holdpoint.Approval, status string) {
+	w.t.Helper()
+	eventually.Succeeds(w.t, patience, "call "+a.CallID, func() error {
+		c, err := operator(w.p).Call(w.t.Context(), a.CallID)
+		if err == nil {
+			err = hasStatus(status)(c)
+		}
+		return err
+	})
+}
