@@ -1,8 +1,10 @@
 package ui
 
 import (
+	"context"
 	"errors"
 	"net/http"
+	"time"
 
 	"github.com/holdpoint/holdpoint/oauthclient"
 	"github.com/holdpoint/holdpoint/runtime/agent"
@@ -10,6 +12,9 @@ import (
 	"github.com/holdpoint/holdpoint/ui/login"
 	"github.com/holdpoint/holdpoint/ui/view"
 )
+
+// listLimit is how long a person who connected a skill waits for its tools to be listed.
+const listLimit = 5 * time.Second
 
 // callback takes a person back from an authorization server. The session's cookie is there: SameSite=Lax lets it go with
 // a navigation of the whole window, which is all that this answers to. The address has a code in it: no page is
@@ -34,6 +39,12 @@ func (u *UI) callback(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		u.fail(w, r, err)
 		return
+	}
+	// What the skill offers could not be asked before. If that fails, its page says so.
+	ctx, cancel := context.WithTimeout(r.Context(), listLimit)
+	defer cancel()
+	if _, err := u.cfg.Agents.ListAnew(ctx, key.SkillID, access.Person.ID); err != nil {
+		u.log.Info("listing the tools of a skill that was connected", "skill_id", key.SkillID, "error", err)
 	}
 	http.Redirect(w, r, connectionURL(connected.ID)+"?done=connected", http.StatusSeeOther)
 }
