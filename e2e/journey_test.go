@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -71,7 +72,7 @@ func (w *journey) park(tool string, n int, note string) holdpoint.Approval {
 
 func (w *journey) parked(n int) holdpoint.Approval {
 	w.t.Helper()
-	a, err := pendingFor(w.t.Context(), fmt.Sprint(n), w.p)
+	a, err := pendingFor(w.t.Context(), strconv.Itoa(n), w.p)
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -87,7 +88,7 @@ func (w *journey) wantSent(n int, arguments string) {
 	if arguments == "" {
 		times = 0
 	}
-	key := fmt.Sprint(n)
+	key := strconv.Itoa(n)
 	if got := w.server.Arguments(key); got != arguments || w.server.Count(key) != times {
 		w.t.Errorf("call %d was sent %d times, with %s; want %d times, with %s", n, w.server.Count(key), got, times, arguments)
 	}
