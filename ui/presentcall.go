@@ -47,6 +47,7 @@ func presentCall(s *subject, who identity.Access, f format, how shown) view.Call
 		}
 	}
 	v.Actions = actions(s, who, v.Arguments, how)
+	v.MayCancel = s.mayCancel(who)
 	v.Resolve = c.Status == call.Unknown && c.Resolution == nil && who.Has(identity.Operator)
 	return v
 }

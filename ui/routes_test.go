@@ -30,6 +30,7 @@ var may = map[string]string{
 	"POST /calls/{id}/confirm":  "r",
 	"POST /calls/{id}/reject":   "r",
 	"POST /calls/{id}/resolve":  "o",
+	"POST /calls/{id}/cancel":   "o",
 	"POST /calls/{id}/edit":     "r",
 	"POST /calls/{id}/extend":   "r",
 	"POST /calls/{id}/seen":     "or",

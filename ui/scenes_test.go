@@ -80,6 +80,10 @@ func (h *house) scenes() []scene {
 		{name: "call-raw", route: showCall, path: at("suspicious") + "?view=raw", ready: "decide"},
 		{name: "call-long-full", route: showCall, path: at("long") + "?full=1", ready: "decide"},
 		{name: "call-for-operator", route: showCall, path: at("parked"), who: "olga", ready: "no-actions"},
+		{name: "call-cancel", route: showCall, path: at("parked"), who: "olga", ready: "cancel", do: func(p *browsertest.Page) {
+			p.Click("cancel")
+			p.Wait("really-cancel")
+		}},
 		{name: "call-resolve", route: showCall, path: at("unknown"), ready: "resolve"},
 		{name: "calls", route: "GET /calls", path: "/calls", ready: "log"},
 		{name: "calls-filtered", route: "GET /calls", path: "/calls?status=cancelled", ready: "log"},

@@ -80,6 +80,7 @@ type Call struct {
 	Decision  *Decision
 	Outcome   *Outcome
 	Resolve   bool // an operator is asked what became of it
+	MayCancel bool // an operator may end it
 	Arguments Arguments
 	Tool      *Tool
 	Accepted  *Tool // the definition that was accepted before; nil: no other
