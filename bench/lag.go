@@ -19,16 +19,34 @@ const (
 	pace = 300 * time.Millisecond
 )
 
-// history is when calls came into the queue and left it, as those knew who brought it about.
-type history struct {
+// changes are those of the queue: calls come into it, and others leave it. It knows when.
+type changes struct {
+	stage    *stage
+	sessions []string
+	queue    chan *pendingCall // those that wait, the oldest first
+	made     int
+
 	mu         sync.Mutex
 	came, left map[string]time.Time
 }
 
-func (h *history) note(in map[string]time.Time, id string) {
+func (s *stage) newChanges(ctx context.Context, calls []held) (*changes, error) {
+	targets, err := s.examine(ctx, calls, 0)
+	if err != nil {
+		return nil, err
+	}
+	c := &changes{stage: s, made: len(calls), queue: make(chan *pendingCall, 10_000), came: map[string]time.Time{}, left: map[string]time.Time{}}
+	for i, target := range targets {
+		c.sessions = append(c.sessions, calls[i].wire.session)
+		c.queue <- target
+	}
+	return c, nil
+}
+
+func (c *changes) note(in map[string]time.Time, id string) {
 	at := time.Now()
-	h.mu.Lock()
-	defer h.mu.Unlock()
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	in[id] = at
 }
 
@@ -84,18 +102,26 @@ func lag(ctx context.Context, b *bench) error {
 			return fmt.Errorf("of %d dashboards %d did not open", len(boards), len(boards)-len(ready))
 		}
 	}
-	h := &history{came: map[string]time.Time{}, left: map[string]time.Time{}}
-	before, began := s.meter(ctx), time.Now()
-	err = s.change(ctx, h, calls, pairs)
-	took := time.Since(began)
-	serve, database := s.meter(ctx).since(before)
-	time.Sleep(4 * pace) // the last changes are shown, too
-	stop()
-	work.Wait()
+	c, err := s.newChanges(ctx, calls)
 	if err != nil {
 		return err
 	}
-	return s.tellLag(h, boards, took, serve, database)
+	before, began := s.meter(ctx), time.Now()
+	if err := c.make(ctx, pairs); err != nil {
+		return err
+	}
+	took := time.Since(began)
+	serve, database := s.meter(ctx).since(before)
+	err = s.profile(ctx, "dashboard", func(ctx context.Context, d time.Duration) error {
+		return c.make(ctx, int(d.Seconds()+1)*changesPerSecond/2)
+	})
+	if err != nil {
+		return err
+	}
+	time.Sleep(4 * pace) // the last changes are shown, too
+	stop()
+	work.Wait()
+	return s.tellLag(c, boards, took, serve, database)
 }
 
 // openBoards signs in n times, as 20 people.
@@ -181,61 +207,54 @@ func idsOf(html []byte) []string {
 	}
 }
 
-// change parks a call and rejects the oldest, that many times at a steady rate.
-func (s *stage) change(ctx context.Context, h *history, calls []held, pairs int) error {
-	targets, err := s.examine(ctx, calls, 0)
-	if err != nil {
-		return err
-	}
-	queue := make(chan *pendingCall, len(targets)+pairs)
-	for _, target := range targets {
-		queue <- target
-	}
+// make parks a call and rejects the oldest, that many times at a steady rate.
+func (c *changes) make(ctx context.Context, pairs int) error {
 	const pause = 2 * time.Second / changesPerSecond
 	work, ctx := errgroup.WithContext(ctx)
 	began := time.Now()
 	for i := range pairs {
-		at, session := began.Add(time.Duration(i)*pause), calls[i%len(calls)].wire.session
-		work.Go(func() error { return s.parkAt(ctx, h, at, session, len(calls)+i, queue) })
-		work.Go(func() error { return s.rejectAt(ctx, h, at.Add(pause/2), queue) })
+		at, number := began.Add(time.Duration(i)*pause), c.made+i
+		work.Go(func() error { return c.park(ctx, at, number) })
+		work.Go(func() error { return c.reject(ctx, at.Add(pause/2)) })
 	}
+	c.made += pairs
 	return work.Wait()
 }
 
-func (s *stage) parkAt(ctx context.Context, h *history, at time.Time, session string, number int, queue chan<- *pendingCall) error {
+func (c *changes) park(ctx context.Context, at time.Time, number int) error {
 	if err := until(ctx, at); err != nil {
 		return err
 	}
-	w, err := dial(ctx, s.gated())
+	w, err := dial(ctx, c.stage.gated())
 	if err != nil {
 		return err
 	}
 	defer w.close()
-	w.session = session
+	w.session = c.sessions[number%len(c.sessions)]
 	call, err := w.park(parkedText(number))
 	if err != nil {
 		return fmt.Errorf("park call %d: %w", number, err)
 	}
-	h.note(h.came, call.id)
-	targets, err := s.examine(ctx, []held{call}, 0)
+	c.note(c.came, call.id)
+	targets, err := c.stage.examine(ctx, []held{call}, 0)
 	if err != nil {
 		return err
 	}
-	queue <- targets[0]
+	c.queue <- targets[0]
 	return nil
 }
 
-// rejectAt rejects the oldest call that waits.
-func (s *stage) rejectAt(ctx context.Context, h *history, at time.Time, queue <-chan *pendingCall) error {
+// reject rejects the oldest call that waits.
+func (c *changes) reject(ctx context.Context, at time.Time) error {
 	if err := until(ctx, at); err != nil {
 		return err
 	}
 	select {
 	case <-ctx.Done():
 		return context.Cause(ctx)
-	case oldest := <-queue:
-		err := s.reject(ctx, oldest)
-		h.note(h.left, oldest.id)
+	case oldest := <-c.queue:
+		err := c.stage.reject(ctx, oldest)
+		c.note(c.left, oldest.id)
 		return err
 	}
 }
@@ -257,7 +276,7 @@ func until(ctx context.Context, at time.Time) error {
 
 // lags are how long after each change the board showed it. A call that came and left between two renewals was
 // never shown.
-func (b *board) lags(h *history) []time.Duration {
+func (b *board) lags(h *changes) []time.Duration {
 	var lags []time.Duration
 	shown := map[string]bool{}
 	for n, l := range b.lists {
@@ -278,7 +297,7 @@ func (b *board) lags(h *history) []time.Duration {
 	return lags
 }
 
-func (s *stage) tellLag(h *history, boards []*board, took time.Duration, serve, database float64) error {
+func (s *stage) tellLag(h *changes, boards []*board, took time.Duration, serve, database float64) error {
 	var all []time.Duration
 	renewals := 0
 	for _, b := range boards {

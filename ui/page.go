@@ -4,6 +4,8 @@ import (
 	"compress/gzip"
 	"context"
 	"errors"
+	"fmt"
+	"io"
 	"net/http"
 	"strings"
 
@@ -53,8 +55,7 @@ func (u *UI) render(w http.ResponseWriter, r *http.Request, status int, page tem
 		// its compressed length betrays nothing.
 		h.Set("Content-Encoding", "gzip")
 		w.WriteHeader(status)
-		zipped := gzip.NewWriter(w)
-		err = errors.Join(page.Render(r.Context(), zipped), zipped.Close())
+		err = u.renderZipped(r.Context(), w, page)
 	} else {
 		w.WriteHeader(status)
 		err = page.Render(r.Context(), w)
@@ -62,6 +63,21 @@ func (u *UI) render(w http.ResponseWriter, r *http.Request, status int, page tem
 	if err != nil && r.Context().Err() == nil {
 		u.log.Warn("writing a page", "path", r.URL.Path, "error", err)
 	}
+}
+
+// renderZipped compresses as fast as can be: pages are small, and many dashboards ask for them at the same moment.
+func (u *UI) renderZipped(ctx context.Context, w io.Writer, page templ.Component) error {
+	zipped, _ := u.zippers.Get().(*gzip.Writer)
+	if zipped == nil {
+		var err error
+		if zipped, err = gzip.NewWriterLevel(w, gzip.BestSpeed); err != nil {
+			return fmt.Errorf("compress: %w", err)
+		}
+	} else {
+		zipped.Reset(w)
+	}
+	defer u.zippers.Put(zipped)
+	return errors.Join(page.Render(ctx, zipped), zipped.Close())
 }
 
 // fail answers with what went wrong, in words for people; the log has the rest.

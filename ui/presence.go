@@ -6,7 +6,6 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/holdpoint/holdpoint/internal/identity"
 	"github.com/holdpoint/holdpoint/ui/login"
 )
 
@@ -25,9 +24,15 @@ func (u *UI) seen(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusNoContent)
 }
 
-// viewers are the names of those who have calls on the screen, but for the reader's own.
-func (u *UI) viewers(ctx context.Context, access identity.Access, ids ...uuid.UUID) (map[uuid.UUID][]string, error) {
-	found, err := u.presence.Viewers(ctx, access.Person.ID, ids...)
+// viewer has a call on the screen.
+type viewer struct {
+	person uuid.UUID
+	name   string
+}
+
+// viewers are those who have calls on the screen.
+func (u *UI) viewers(ctx context.Context, ids ...uuid.UUID) (map[uuid.UUID][]viewer, error) {
+	found, err := u.presence.Viewers(ctx, ids...)
 	if err != nil {
 		return nil, err
 	}
@@ -39,13 +44,24 @@ func (u *UI) viewers(ctx context.Context, access identity.Access, ids ...uuid.UU
 	if err != nil {
 		return nil, err
 	}
-	words := make(map[uuid.UUID][]string, len(found))
+	known := make(map[uuid.UUID][]viewer, len(found))
 	for id, viewers := range found {
 		for _, person := range viewers {
-			words[id] = append(words[id], personName(person, names))
+			known[id] = append(known[id], viewer{person, personName(person, names)})
 		}
 	}
-	return words, nil
+	return known, nil
+}
+
+// others are the names of viewers but for the reader's own.
+func others(viewers []viewer, reader uuid.UUID) []string {
+	var names []string
+	for _, v := range viewers {
+		if v.person != reader {
+			names = append(names, v.name)
+		}
+	}
+	return names
 }
 
 // around differs when something does that dashboards show beside the queue.

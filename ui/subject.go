@@ -59,11 +59,11 @@ func (u *UI) subject(ctx context.Context, access identity.Access, id uuid.UUID) 
 	if s.pulse, err = u.cfg.Calls.Pulse(ctx); err != nil {
 		return nil, err
 	}
-	viewers, err := u.viewers(ctx, access, id)
+	viewers, err := u.viewers(ctx, id)
 	if err != nil {
 		return nil, err
 	}
-	s.viewers = viewers[id]
+	s.viewers = others(viewers[id], access.Person.ID)
 	if err := u.describe(ctx, s); err != nil {
 		return nil, err
 	}

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/url"
+	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -59,6 +60,8 @@ type UI struct {
 	login      *login.Login
 	feed       *live.Feed
 	presence   live.Presence
+	queues     live.Shared[*queue]
+	zippers    sync.Pool // of *gzip.Writer
 	protection *http.CrossOriginProtection
 }
 

@@ -35,15 +35,15 @@ func (p Presence) Seen(ctx context.Context, callID, person uuid.UUID) error {
 	return nil
 }
 
-// Viewers are the people who look at calls, but for one person.
-func (p Presence) Viewers(ctx context.Context, except uuid.UUID, callIDs ...uuid.UUID) (map[uuid.UUID][]uuid.UUID, error) {
+// Viewers are the people who look at calls.
+func (p Presence) Viewers(ctx context.Context, callIDs ...uuid.UUID) (map[uuid.UUID][]uuid.UUID, error) {
 	viewers := map[uuid.UUID][]uuid.UUID{}
 	if len(callIDs) == 0 {
 		return viewers, nil
 	}
 	rows, err := p.Pool.Query(ctx, `SELECT call_id, person_id FROM call_viewers
-		WHERE call_id = ANY($1) AND person_id <> $2 AND seen_at > holdpoint_now() - $3 * interval '1 second'
-		ORDER BY call_id, person_id`, callIDs, except, SeenFor.Seconds())
+		WHERE call_id = ANY($1) AND seen_at > holdpoint_now() - $2 * interval '1 second'
+		ORDER BY call_id, person_id`, callIDs, SeenFor.Seconds())
 	if err != nil {
 		return nil, fmt.Errorf("read who looks at calls: %w", err)
 	}

@@ -56,4 +56,5 @@ type Row struct {
 	Team      string
 	Viewers   []string // who else has it on the screen
 	Like      int      // how many calls of the list differ in their arguments only; said on the first of them
+	Drawn     string   // the row as [RowOf] drew it; empty: it is to be drawn
 }
