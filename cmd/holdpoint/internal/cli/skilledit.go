@@ -56,7 +56,7 @@ func newSkillSetCmd(e *Env) *cobra.Command {
 		Use: "set SKILL TOOL", Short: "Change what operators say of one tool",
 		Long: `Change what operators say of one tool of a skill: whether its risk is high, so that every call of it
 is looked at; whether it is idempotent, so that a call that may not have arrived is sent again; whether
-it is enabled. What no flag names stays.`,
+it is enabled. What no flag names stays. For the skill itself, see "holdpoint skill edit".`,
 		Example: `  holdpoint skill set files move_file --risk high
   holdpoint skill set files read_file --idempotent --risk none
   holdpoint skill set files delete_file --enabled=false`,

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -88,22 +87,13 @@ file, sent once, kept encrypted and not shown again.`,
 
 // webhookURL reads the URL from where flags say.
 func (e *Env) webhookURL(variable, file string) (string, error) {
-	var text string
 	switch {
 	case (variable == "") == (file == ""):
 		return "", misuse("say with one of --to-env and --to-file where the webhook's URL is")
 	case variable != "":
-		if text = e.Getenv(variable); text == "" {
-			return "", fmt.Errorf("variable %s is not set", variable)
-		}
-	default:
-		given, err := e.readFile(file)
-		if err != nil {
-			return "", err
-		}
-		text = string(given)
+		return e.variable(variable)
 	}
-	return strings.TrimSpace(text), nil
+	return e.fileText(file)
 }
 
 func newWebhooksDeleteCmd(e *Env) *cobra.Command {

@@ -1,0 +1,62 @@
+package cli_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+)
+
+func TestSkillCreateAndEdit(t *testing.T) {
+	t.Parallel()
+	f := newFake(t).answer("POST /api/v1/skills", `{"name":"ledger"}`).answer("PATCH /api/v1/skills/ledger", `{"name":"ledger"}`).
+		answer("GET /api/v1/skills/ledger", `{"name":"ledger","revision":7,"oauth":{"grant":"client_credentials","issuer":"https://as.test",
+			"client_id":"c","auth_method":null,"scopes":["a"],"idp":null,"secrets":["client_secret"]}}`)
+	secret := writeFile(t, "secret", "h\"ush\n")
+	for _, c := range []struct{ args, sent string }{
+		{"create ledger --transport http --url http://h/ --header-env X-Team=TEAM --header-file X-B=" + secret,
+			`{"headers":{"X-B":"h\"ush","X-Team":"t0p"},"name":"ledger","transport":"http","url":"http://h/"}`},
+		{"create ledger --transport stdio --command npx --command -y --command a,b --env-env TOKEN=TEAM",
+			`{"command":["npx","-y","a,b"],"env":{"TOKEN":"t0p"},"name":"ledger","transport":"stdio"}`},
+		{"edit ledger --approval-timeout 10m --auto-approve=false --team=", `{"approval_timeout":"10m","auto_approve":false,"team":""}`},
+		{"edit ledger --remove-header X.A --header-env X-Team=TEAM", `{"headers":{"X-Team":"t0p","X.A":null}}`},
+		{"edit ledger --oauth-client-secret-file " + secret + " --oauth-scopes b,c",
+			`{"oauth":{"client_id":"c","client_secret":"h\"ush","grant":"client_credentials","issuer":"https://as.test","scopes":["b","c"]},"revision":7}`},
+		{"edit ledger --no-oauth", `{"oauth":null}`},
+	} {
+		env := f.env()
+		env["TEAM"] = "t0p"
+		got := run(t, env, "", slices.Concat([]string{"skill"}, strings.Fields(c.args))...).want(t, 0)
+		if f.sent() != c.sent {
+			t.Errorf("%s\nsent %s\nwant %s", c.args, f.sent(), c.sent)
+		}
+		if strings.Contains(got.stdout+got.stderr, "t0p") || strings.Contains(got.stdout+got.stderr, "ush") {
+			t.Errorf("%s echoes a secret: %s%s", c.args, got.stdout, got.stderr)
+		}
+	}
+	for args, want := range map[string]string{
+		"edit ledger": "say with flags what to change", "edit ledger --header-env X-Team=NOPE": "variable NOPE is not set",
+		"edit ledger --header-env X-Team": "NAME", "edit ledger --no-oauth --oauth-issuer x": "--no-oauth",
+		"create ledger --oauth-client-secret-env A --oauth-client-secret-file B": "oauth-client-secret",
+	} {
+		contains(t, args, f.run(append([]string{"skill"}, strings.Fields(args)...)...).want(t, 1).stderr, want)
+	}
+}
+
+func TestAgentCreateAndEdit(t *testing.T) {
+	t.Parallel()
+	f := newFake(t).answer("POST /api/v1/agents", `{"name":"billing"}`).answer("PATCH /api/v1/agents/billing", `{"name":"billing"}`).
+		answer("GET /api/v1/agents/billing", `{"name":"billing","revision":3,"model":{"provider":"openai","name":"m1","base_url":"http://h/"}}`)
+	told := writeFile(t, "told", "Be brief.\nBe kind.\n")
+	contains(t, "stdout", f.run("agent", "create", "billing", "--instructions-file", told, "--wait-budget", "2m").want(t, 0).stdout, "holdpoint agent key create billing")
+	if want := `{"instructions":"Be brief.\nBe kind.","name":"billing","wait_budget":"2m"}`; f.sent() != want {
+		t.Errorf("sent %s, want %s", f.sent(), want)
+	}
+	f.run("agent", "edit", "billing", "--team", "ops").want(t, 0)
+	if want := `{"team":"ops"}`; f.sent() != want {
+		t.Errorf("sent %s, want %s", f.sent(), want)
+	}
+	f.run("agent", "edit", "billing", "--model-name", "m2").want(t, 0)
+	if want := `{"model":{"base_url":"http://h/","name":"m2","provider":"openai"},"revision":3}`; f.sent() != want {
+		t.Errorf("sent %s, want %s", f.sent(), want)
+	}
+}
