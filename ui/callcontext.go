@@ -26,10 +26,7 @@ func (u *UI) context(ctx context.Context, access identity.Access, s *subject, v 
 		v.ConversationURL = "/conversations/" + s.call.ConversationID.String()
 	}
 	if s.call.Submitted != nil {
-		limits := hostile.Folded()
-		limits.Secrets = s.secrets()
-		diff, err := hostile.ReadDiff(s.call.Submitted, s.call.Arguments, limits)
-		if err == nil {
+		if diff, err := s.compare(s.call.Submitted, s.call.Arguments); err == nil {
 			v.Sent = &diff
 		}
 	}
@@ -78,12 +75,21 @@ func (u *UI) since(ctx context.Context, s *subject, v *view.Call) error {
 		URL: callURL(last.Call.ID), Decision: *presentDecision(last.Approval, names), Agent: last.Call.Agent,
 		SameAgent: last.Call.AgentID == s.call.AgentID, SameTool: last.Call.Pin == s.call.Pin,
 	}
-	limits := hostile.Folded()
-	limits.Secrets = s.secrets()
-	if since.Diff, err = hostile.ReadDiff(last.Call.Arguments, s.call.Arguments, limits); err == nil {
+	if since.Diff, err = s.compare(last.Call.Arguments, s.call.Arguments); err == nil {
 		v.Since = &since
 	}
 	return nil
+}
+
+// compare says what differs between arguments of the call's tool, or that they are too many to say it.
+func (s *subject) compare(before, after []byte) (hostile.Diff, error) {
+	limits := hostile.Folded()
+	limits.Secrets = s.secrets()
+	diff, err := hostile.ReadDiff(before, after, limits)
+	if diff.Unwieldy {
+		err = nil
+	}
+	return diff, err
 }
 
 func sentence(c *call.Call, names map[uuid.UUID]string) view.Sentence {

@@ -200,9 +200,7 @@ func presentForm(f argform.Form) *view.Editing {
 
 // preview makes the subject what the edit would make of it, and says what that changes.
 func (s *subject) preview(edited json.RawMessage) (*view.Edited, error) {
-	limits := hostile.Folded()
-	limits.Secrets = s.secrets()
-	diff, err := hostile.ReadDiff(s.call.Arguments, edited, limits)
+	diff, err := s.compare(s.call.Arguments, edited)
 	if err != nil {
 		return nil, fmt.Errorf("compare edited arguments of call %s: %w", s.call.ID, err)
 	}

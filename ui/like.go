@@ -67,14 +67,17 @@ func (u *UI) presentLike(r *http.Request, access identity.Access, s *subject, wa
 	for i := range waiting {
 		documents[i] = waiting[i].Call.Arguments
 	}
-	common, own := apart(documents)
+	common, own := []byte("{}"), documents
+	if !slices.ContainsFunc(waiting, func(w call.Waiting) bool { return w.Call.Pin != s.call.Pin }) {
+		common, own = apart(documents) // else what is a secret in one may be none in another
+	}
 	limits := hostile.Folded()
 	limits.Secrets = s.secrets()
 	if fields, err := hostile.ReadFields(common, limits); err == nil && len(waiting) > 1 && len(common) > len("{}") {
 		l.Common = &fields
 	}
 	for i := range waiting {
-		one, err := u.presentAlike(r, access, s, &waiting[i], own[i], limits)
+		one, err := u.presentAlike(r, access, s, &waiting[i], own[i])
 		if err != nil {
 			return l, err
 		}
@@ -84,7 +87,7 @@ func (u *UI) presentLike(r *http.Request, access identity.Access, s *subject, wa
 }
 
 // presentAlike is one of several calls: what of it differs from the others, and which verdicts there are.
-func (u *UI) presentAlike(r *http.Request, access identity.Access, first *subject, w *call.Waiting, own []byte, limits hostile.Limits) (view.Alike, error) {
+func (u *UI) presentAlike(r *http.Request, access identity.Access, first *subject, w *call.Waiting, own []byte) (view.Alike, error) {
 	s, err := u.subject(r.Context(), access, w.Call.ID)
 	if err != nil {
 		return view.Alike{}, err
@@ -93,6 +96,8 @@ func (u *UI) presentAlike(r *http.Request, access identity.Access, first *subjec
 		ID: w.Call.ID.String(), URL: callURL(w.Call.ID), Digest: w.Approval.Digest.String(),
 		Countdown: countdown(w.Approval.Deadline, first.pulse.Now), Viewers: s.viewers,
 	}
+	limits := hostile.Folded()
+	limits.Secrets = s.secrets() // its own: the tool may have been defined differently since
 	fields, err := hostile.ReadFields(own, limits)
 	if err == nil {
 		one.Own = &fields
@@ -115,6 +120,7 @@ func (u *UI) presentAlike(r *http.Request, access identity.Access, first *subjec
 func apart(documents [][]byte) (common []byte, own [][]byte) {
 	own = make([][]byte, len(documents))
 	all := make([][]member, len(documents))
+	in := make(map[string]int) // how many documents have a member; none has two of one name
 	for i, document := range documents {
 		members, err := membersOf(document)
 		if err != nil || documents[i] == nil {
@@ -122,11 +128,14 @@ func apart(documents [][]byte) (common []byte, own [][]byte) {
 			return []byte("{}"), own
 		}
 		all[i] = members
+		for _, m := range members {
+			in[m.text()]++
+		}
 	}
 	for i, members := range all {
 		var rest, same []member
 		for _, m := range members {
-			if inAll(m, all) {
+			if in[m.text()] == len(documents) {
 				same = append(same, m)
 			} else {
 				rest = append(rest, m)
@@ -140,16 +149,12 @@ func apart(documents [][]byte) (common []byte, own [][]byte) {
 	return common, own
 }
 
-// inAll reports whether every object has a member with the same bytes.
-func inAll(m member, all [][]member) bool {
-	same := func(other member) bool { return bytes.Equal(m.name, other.name) && bytes.Equal(m.value, other.value) }
-	return !slices.ContainsFunc(all, func(members []member) bool { return !slices.ContainsFunc(members, same) })
-}
-
 // member is a member of an object, as it is written.
 type member struct {
 	name, value []byte
 }
+
+func (m member) text() string { return string(m.name) + ":" + string(m.value) }
 
 func membersOf(document []byte) ([]member, error) {
 	decoder := jsontext.NewDecoder(bytes.NewReader(document))
@@ -179,7 +184,7 @@ func object(members []member) []byte {
 		if i > 0 {
 			text = append(text, ',')
 		}
-		text = append(append(append(text, m.name...), ':'), m.value...)
+		text = append(text, m.text()...)
 	}
 	return append(text, '}')
 }
@@ -195,7 +200,12 @@ func (u *UI) decideLike(w http.ResponseWriter, r *http.Request) {
 	access, _ := login.Access(r.Context())
 	var approved, rejected int
 	var problems []string
-	for _, text := range r.PostForm["call"] {
+	sent := r.PostForm["call"]
+	if len(sent) > likeWindow { // no page of ours has so many
+		problems = append(problems, fmt.Sprintf("At most %d calls are decided at once.", likeWindow))
+		sent = sent[:likeWindow]
+	}
+	for _, text := range sent {
 		id, err := uuid.Parse(text)
 		verdict := r.PostFormValue("verdict." + text)
 		if err != nil || verdict != verdictApprove && verdict != verdictReject {

@@ -56,12 +56,12 @@ func presentArguments(s *subject, f format, reveal bool) view.Arguments {
 // bytes counts as well.
 func findings(arguments []byte) hostile.Findings {
 	limits := hostile.Folded()
-	limits.Fields, limits.JSONLines = 0, 0
+	limits.Fields = 0
 	if fields, err := hostile.ReadFields(arguments, limits); err == nil {
 		return fields.Findings
 	}
-	if pretty, err := hostile.ReadPretty(arguments, limits); err == nil {
-		return pretty.Findings
+	if found, err := hostile.Find(arguments); err == nil {
+		return found
 	}
 	return hostile.Fold(string(arguments), limits).Findings()
 }

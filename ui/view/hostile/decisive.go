@@ -22,13 +22,20 @@ func private() []string {
 	return []string{"password", "passwd", "secret", "token", "api_key", "apikey", "authorization", "credential", "private_key"}
 }
 
+// considered is how many fields of a document Decisive looks at.
+const considered = 100
+
 // Decisive picks up to n fields that tell most of what a call will do, read with the given
-// limits from at most the first hundred of the document; the findings are those of all that were read.
+// limits from at most the first hundred of the document; the findings are those of all that were read. Nothing is read
+// after them: where there are more fields, More is how many there are at least.
 func Decisive(document []byte, n int, l Limits) Fields {
-	if l.Fields = 100; l.Secrets == nil {
+	if l.Fields = considered; l.Secrets == nil {
 		l.Secrets = &Secrets{}
 	}
-	fields, _ := ReadFields(document, l) // what was read before an error is shown
+	r := newFieldReader(document, l)
+	r.stop, r.secrets = true, l.Secrets.byEnd(document, considered)
+	_ = r.value(path{}) // what was read before an error is shown
+	fields := r.fields
 	all := len(fields.List) + fields.More
 	if all == 1 && fields.List[0].Depth == 0 {
 		return Fields{Findings: fields.Findings} // no arguments

@@ -1,6 +1,8 @@
 package hostile
 
 import (
+	"bytes"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -33,24 +35,30 @@ type Diff struct {
 	Removed int
 	More    int  // lines of the difference that are left out
 	Folded  bool // something that differs is not shown whole
+
+	Unwieldy bool // the documents have too many lines to be compared: see [ErrUnwieldy]
 }
 
 // Equal reports whether nothing differs, but for white space between values.
-func (d Diff) Equal() bool { return d.Added+d.Removed == 0 }
+func (d Diff) Equal() bool { return !d.Unwieldy && d.Added+d.Removed == 0 }
 
 // around is how many lines that are the same stand around one that differs.
 const around = 3
 
 // ReadDiff compares two documents as they are pretty-printed. Lines are compared whole, whatever
-// the limits leave out of what is shown; a string of several lines is compared line by line.
+// the limits leave out of what is shown; a string of several lines is compared line by line. Documents of very many
+// lines are [ErrUnwieldy], as the difference then says, unless they are the same.
 func ReadDiff(before, after []byte, l Limits) (Diff, error) {
+	if bytes.Equal(before, after) && IsJSON(after) {
+		return Diff{}, nil
+	}
 	old, err := diffable(before, l)
 	if err != nil {
-		return Diff{}, fmt.Errorf("read what was before: %w", err)
+		return Diff{Unwieldy: errors.Is(err, ErrUnwieldy)}, fmt.Errorf("read what was before: %w", err)
 	}
 	present, err := diffable(after, l)
 	if err != nil {
-		return Diff{}, fmt.Errorf("read what is now: %w", err)
+		return Diff{Unwieldy: errors.Is(err, ErrUnwieldy)}, fmt.Errorf("read what is now: %w", err)
 	}
 	from, to := joined(old), joined(present)
 	unified, err := udiff.ToUnifiedDiff("", "", from, udiff.Lines(from, to), around)
@@ -68,10 +76,14 @@ func ReadDiff(before, after []byte, l Limits) (Diff, error) {
 	return d.diff, nil
 }
 
+// maxCompared is how many lines of a document are compared: an agent chooses how many there are, and everybody who
+// looks at its call compares them.
+const maxCompared = 20_000
+
 func diffable(document []byte, l Limits) ([]Line, error) {
 	l.JSONLines = 0
 	r := newPrettyReader(document, l)
-	r.split = true
+	r.split, r.most = true, maxCompared
 	err := r.value(0, nil)
 	return r.pretty.Lines, err
 }

@@ -1,6 +1,7 @@
 package hostile_test
 
 import (
+	"errors"
 	"strconv"
 	"strings"
 	"testing"
@@ -81,5 +82,31 @@ func TestDiffIsBounded(t *testing.T) {
 	}
 	if _, err := hostile.ReadDiff([]byte(`{`), []byte(`{}`), hostile.Folded()); err == nil {
 		t.Error("what is no document was compared")
+	}
+}
+
+// Documents of very many lines are not compared: an agent chooses how many there are.
+func TestDiffOfVeryManyLines(t *testing.T) {
+	t.Parallel()
+	array := func(n int, one string) string { return "[" + strings.Repeat(one+",", n) + "0]" }
+	for _, tt := range []struct {
+		name, before, after string
+		unwieldy            bool
+	}{
+		{"an array", array(30_000, "1"), array(3, "2"), true},
+		{"the other", array(3, "1"), array(30_000, "2"), true},
+		{"one text", `["` + strings.Repeat(`a\n`, 30_000) + `"]`, `["b"]`, true},
+		{"nested", array(30_000, "[]"), "[]", true},
+		{"the same", array(30_000, "1"), array(30_000, "1"), false},
+		{"not so many", array(5000, "1"), array(5000, "2"), false},
+		{"one long line", `["` + strings.Repeat("a", 300_000) + `"]`, `["b"]`, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			d, err := hostile.ReadDiff([]byte(tt.before), []byte(tt.after), hostile.Folded())
+			if d.Unwieldy != tt.unwieldy || errors.Is(err, hostile.ErrUnwieldy) != tt.unwieldy || tt.unwieldy && (d.Equal() || len(d.Lines) > 0) {
+				t.Errorf("unwieldy %v, %v, %d lines", d.Unwieldy, err, len(d.Lines))
+			}
+		})
 	}
 }

@@ -51,11 +51,18 @@ type Fields struct {
 
 // ReadFields reads a document's values. Numbers are as they are written.
 func ReadFields(document []byte, l Limits) (Fields, error) {
-	r := fieldReader{decoder: newDecoder(document), limits: l, budget: 1<<16 + 8*len(document)}
-	r.document, r.secrets = document, l.Secrets.byEnd(document)
+	r := newFieldReader(document, l)
+	r.secrets = l.Secrets.byEnd(document, 0)
 	err := r.value(path{})
 	return r.fields, err
 }
+
+func newFieldReader(document []byte, l Limits) *fieldReader {
+	return &fieldReader{decoder: newDecoder(document), limits: l, budget: 1<<16 + 8*len(document), document: document}
+}
+
+// errEnough ends the reading of a document of which no more is wanted.
+var errEnough = errors.New("enough was read")
 
 func newDecoder(document []byte) *jsontext.Decoder {
 	return jsontext.NewDecoder(bytes.NewReader(document),
@@ -97,15 +104,17 @@ func isIdentifier(name string) bool {
 	return name != ""
 }
 
-func quote(text string) string {
-	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(text) + `"`
-}
+func quote(text string) string { return `"` + escaped.Replace(text) + `"` }
+
+// escaped writes what would end a string.
+var escaped = strings.NewReplacer(`\`, `\\`, `"`, `\"`) //nolint:gochecknoglobals // made once: every value of a document is written with it
 
 type fieldReader struct {
 	decoder *jsontext.Decoder
 	limits  Limits
 	budget  int // of path bytes
 	fields  Fields
+	stop    bool // at the limit, instead of counting what is left out
 
 	document []byte
 	secrets  map[int64]secretAt // by their end
@@ -177,6 +186,9 @@ func (r *fieldReader) add(p path, t Type, text string) error {
 	if r.limits.Fields > 0 && len(r.fields.List) >= r.limits.Fields {
 		r.fields.More++
 		r.fields.Folded = true
+		if r.stop {
+			return errEnough
+		}
 		return nil
 	}
 	if r.budget -= len(p.text); r.budget < 0 || len(r.fields.List) >= maxFields {
@@ -198,9 +210,12 @@ func (r *fieldReader) add(p path, t Type, text string) error {
 	return nil
 }
 
+// shortValue is how many bytes a number has that needs no folding.
+const shortValue = 64
+
 // shown folds a value. Short ones that are not text cannot hold anything to be found.
 func (r *fieldReader) shown(t Type, text string) Value {
-	if t != Text && len(text) < 64 {
+	if t != Text && len(text) < shortValue {
 		return Value{Head: []Piece{{Kind: Plain, Text: text, Count: 1}}}
 	}
 	return Fold(text, r.limits)

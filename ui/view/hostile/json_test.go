@@ -239,3 +239,33 @@ func TestDecisive(t *testing.T) {
 		}
 	}
 }
+
+// What a list needs of a document is read from its beginning, however much comes after it.
+func TestDecisiveReadsNoMoreThanItSays(t *testing.T) {
+	t.Parallel()
+	many := strings.Repeat(`"a":[{"b":"\u202e"},[],{}],`, 5000)
+	limits := hostile.Brief()
+	limits.Secrets = hostile.SecretsOf([]byte(`{"properties":{"first":{"writeOnly":true}}}`))
+	fields := hostile.Decisive([]byte(`{"path":"p","first":"s",`+many+`"z":1}`), 2, limits)
+	if len(fields.List) != 2 || fields.List[0].Name != "path" || fields.More != 101-2 || fields.Hidden != 33 {
+		t.Errorf("%d shown, %d more, %d hidden characters: %s", len(fields.List), fields.More, fields.Hidden, drawnFields(fields))
+	}
+	// The last secret that is looked at is hidden too.
+	secret := hostile.Decisive([]byte(`{`+strings.Repeat(`"n":1,`, 99)+`"token":"s","token":"t"}`), 100, hostile.Brief())
+	for _, f := range secret.List {
+		if f.Name == "token" {
+			t.Error("a token is in the list")
+		}
+	}
+}
+
+func TestFind(t *testing.T) {
+	t.Parallel()
+	found, err := hostile.Find([]byte(`{"\u200b":[` + strings.Repeat(`"\u202e",1,`, 3000) + `"p\u0430y"]}`))
+	if err != nil || found.Hidden != 3001 || found.Suspect != 1 {
+		t.Errorf("%+v, %v", found, err)
+	}
+	if _, err := hostile.Find([]byte(`{`)); err == nil {
+		t.Error("what is no document was read")
+	}
+}

@@ -41,10 +41,22 @@ func ReadPretty(document []byte, l Limits) (Pretty, error) {
 	return r.pretty, err
 }
 
+// Find counts what is to be found in a document, without keeping it.
+func Find(document []byte) (Findings, error) {
+	l := Folded()
+	l.JSONLines = 1
+	r := newPrettyReader(document, l)
+	r.all = true
+	err := r.value(0, nil)
+	return r.pretty.Findings, err
+}
+
 type prettyReader struct {
 	decoder *jsontext.Decoder
 	limits  Limits
 	split   bool   // strings of several lines are several lines
+	most    int    // lines; more are ErrUnwieldy. Zero: any number
+	all     bool   // findings are those of all lines, not only of the ones that are shown
 	name    string // of the member whose value comes next
 	pretty  Pretty
 
@@ -53,7 +65,7 @@ type prettyReader struct {
 }
 
 func newPrettyReader(document []byte, l Limits) *prettyReader {
-	return &prettyReader{decoder: newDecoder(document), limits: l, document: document, secrets: l.Secrets.byEnd(document)}
+	return &prettyReader{decoder: newDecoder(document), limits: l, document: document, secrets: l.Secrets.byEnd(document, 0)}
 }
 
 func (r *prettyReader) value(depth int, name *Value) error {
@@ -68,12 +80,18 @@ func (r *prettyReader) value(depth int, name *Value) error {
 	if err != nil {
 		return err
 	}
+	if r.most > 0 && len(r.pretty.Lines) >= r.most {
+		return ErrUnwieldy
+	}
 	if secret, ok := r.secrets[r.decoder.InputOffset()]; ok {
 		r.line(Line{Depth: depth, Name: name, Value: &Value{Head: []Piece{secret.piece(r.document)}}, whole: string(raw)})
 		return nil
 	}
 	if raw.Kind() == '"' {
-		r.text(depth, name, unquote(raw))
+		return r.text(depth, name, unquote(raw))
+	}
+	if r.full() && (!r.all || len(raw) < shortValue) { // no trick fits into a short number
+		r.leaveOut()
 		return nil
 	}
 	value := Fold(string(raw), r.limits)
@@ -82,7 +100,14 @@ func (r *prettyReader) value(depth int, name *Value) error {
 }
 
 // text is a string, on one line or on as many as it has.
-func (r *prettyReader) text(depth int, name *Value, text string) {
+func (r *prettyReader) text(depth int, name *Value, text string) error {
+	if r.full() && !r.all {
+		r.leaveOut()
+		return nil
+	}
+	if r.split && r.most > 0 && len(r.pretty.Lines)+strings.Count(text, "\n") >= r.most {
+		return ErrUnwieldy
+	}
 	parts := []string{text}
 	if r.split {
 		parts = strings.SplitAfter(strings.TrimSuffix(text, "\n"), "\n")
@@ -91,7 +116,7 @@ func (r *prettyReader) text(depth int, name *Value, text string) {
 	if len(parts) == 1 {
 		value := foldQuoted(text, r.limits)
 		r.line(Line{Depth: depth, Name: name, Value: &value, whole: quote(text)})
-		return
+		return nil
 	}
 	r.line(Line{Depth: depth, Name: name, Open: `"`, whole: `"`})
 	for _, part := range parts {
@@ -101,11 +126,15 @@ func (r *prettyReader) text(depth int, name *Value, text string) {
 		r.line(Line{Depth: depth + 1, Value: &value, whole: part})
 	}
 	r.line(Line{Depth: depth, Close: `"`, whole: `"`})
+	return nil
 }
 
 func (r *prettyReader) nested(depth int, name *Value, open, end string, element func(int) error) error {
 	if _, err := r.decoder.ReadToken(); err != nil {
 		return err
+	}
+	if r.most > 0 && len(r.pretty.Lines) >= r.most {
+		return ErrUnwieldy
 	}
 	if closes(r.decoder.PeekKind()) {
 		r.line(Line{Depth: depth, Name: name, Open: open + end})
@@ -133,8 +162,11 @@ func (r *prettyReader) member(depth int) error {
 	if err != nil {
 		return err
 	}
-	name := foldQuoted(unquote(raw), r.limits)
 	r.name = unquote(raw)
+	if r.full() && !r.all {
+		return r.value(depth, nil)
+	}
+	name := foldQuoted(r.name, r.limits)
 	return r.value(depth, &name)
 }
 
@@ -142,12 +174,28 @@ func (r *prettyReader) line(l Line) {
 	if l.Name != nil {
 		l.whole = quote(r.name) + ": " + l.whole
 	}
-	if r.limits.JSONLines > 0 && len(r.pretty.Lines) >= r.limits.JSONLines {
-		r.pretty.More++
-		r.pretty.Folded = true
+	if r.full() {
+		r.leaveOut()
+		if r.all {
+			r.find(l)
+		}
 		return
 	}
 	r.pretty.Lines = append(r.pretty.Lines, l)
+	r.find(l)
+}
+
+// full reports whether no more lines are shown.
+func (r *prettyReader) full() bool {
+	return r.limits.JSONLines > 0 && len(r.pretty.Lines) >= r.limits.JSONLines
+}
+
+func (r *prettyReader) leaveOut() {
+	r.pretty.More++
+	r.pretty.Folded = true
+}
+
+func (r *prettyReader) find(l Line) {
 	for _, v := range []*Value{l.Name, l.Value} {
 		if v != nil {
 			r.pretty.add(*v)
@@ -177,7 +225,7 @@ func foldQuoted(text string, l Limits) Value {
 func escape(pieces []Piece) {
 	for i := range pieces {
 		if pieces[i].Kind == Plain {
-			pieces[i].Text = strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(pieces[i].Text)
+			pieces[i].Text = escaped.Replace(pieces[i].Text)
 		}
 	}
 }

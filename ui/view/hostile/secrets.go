@@ -2,6 +2,7 @@ package hostile
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"regexp"
 	"strings"
@@ -104,18 +105,21 @@ func (s secretAt) piece(document []byte) Piece {
 }
 
 // find returns the secret values of a document, in its order, as far as it can be read.
-func (s *Secrets) find(document []byte) []secretAt {
+func (s *Secrets) find(document []byte) []secretAt { return s.findAmong(document, 0) }
+
+// findAmong is find among at most so many fields; zero: all.
+func (s *Secrets) findAmong(document []byte, most int) []secretAt {
 	if s == nil {
 		return nil
 	}
-	f := secretFinder{decoder: newDecoder(document), root: s.schema, matches: make(map[string]*regexp.Regexp)}
+	f := secretFinder{decoder: newDecoder(document), root: s.schema, matches: make(map[string]*regexp.Regexp), most: most}
 	_ = f.value(f.start()) // what was found before an error is hidden
 	return f.found
 }
 
-// byEnd are the secrets of a document by where they end.
-func (s *Secrets) byEnd(document []byte) map[int64]secretAt {
-	found := s.find(document)
+// byEnd are the secrets of a document, among at most so many fields, by where they end.
+func (s *Secrets) byEnd(document []byte, most int) map[int64]secretAt {
+	found := s.findAmong(document, most)
 	if len(found) == 0 {
 		return nil
 	}
@@ -132,6 +136,16 @@ type secretFinder struct {
 	root    any
 	matches map[string]*regexp.Regexp // by pattern; nil: none that can be read
 	found   []secretAt
+	most    int // fields; zero: any number
+	fields  int
+}
+
+// field counts one that was read, as a fieldReader does.
+func (f *secretFinder) field() error {
+	if f.fields++; f.most > 0 && f.fields >= f.most {
+		return errEnough
+	}
+	return nil
 }
 
 func (f *secretFinder) value(p place) error {
@@ -151,12 +165,16 @@ func (f *secretFinder) value(p place) error {
 		end := int(f.decoder.InputOffset())
 		f.found = append(f.found, secretAt{from: end - len(raw), to: end, marked: p.marked && !p.named, below: p.below})
 	}
-	return nil
+	return f.field()
 }
 
 func (f *secretFinder) object(p place) error {
 	if _, err := f.decoder.ReadToken(); err != nil {
 		return err
+	}
+	if f.decoder.PeekKind() == '}' {
+		_, err := f.decoder.ReadToken()
+		return errors.Join(err, f.field())
 	}
 	for !closes(f.decoder.PeekKind()) {
 		raw, err := f.decoder.ReadValue()
@@ -174,6 +192,10 @@ func (f *secretFinder) object(p place) error {
 func (f *secretFinder) array(p place) error {
 	if _, err := f.decoder.ReadToken(); err != nil {
 		return err
+	}
+	if f.decoder.PeekKind() == ']' {
+		_, err := f.decoder.ReadToken()
+		return errors.Join(err, f.field())
 	}
 	for i := 0; !closes(f.decoder.PeekKind()); i++ {
 		if err := f.value(f.element(p, i)); err != nil {

@@ -1,0 +1,105 @@
+package ui_test
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/google/uuid"
+
+	"github.com/holdpoint/holdpoint/approval"
+	"github.com/holdpoint/holdpoint/internal/identity"
+)
+
+// What calls have in common is what all of them have with the same bytes, wherever in the arguments it stands.
+func TestSideBySideSharesOnlyWhatAllHave(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	v := w.signedIn("ana", identity.Reviewer)
+	first := w.submit(uuid.Nil, "files__save_csv", `{"filename":"a","all":1,"two":2,"swap":"x","paws":"y"}`)
+	w.submit(uuid.Nil, "files__save_csv", `{"all":1,"filename":"b","two":2,"swap":"y","paws":"x"}`)
+	w.submit(uuid.Nil, "files__save_csv", `{"filename":"c","swap":"x","paws":"y","all":1}`)
+	page := v.get(callPath(first) + "/like")
+	names := func(within string) string {
+		return strings.Join(strings.Fields(page.doc.Find(within+" dt bdi").Text()), " ")
+	}
+	if got := names(".part:not(form)"); got != "all" {
+		t.Errorf("all have %q", got)
+	}
+	if got := names("[data-testid=alike-row]"); got != "filenametwoswappawsfilenametwoswappawsfilenameswappaws" {
+		t.Errorf("what differs: %q", got)
+	}
+}
+
+// However many calls a form names, no more are decided than a page shows.
+func TestSideBySideDecidesNoMoreThanAPageShows(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	v := w.signedIn("ana", identity.Reviewer)
+	var ids []uuid.UUID
+	for i := range 52 {
+		ids = append(ids, w.submit(uuid.Nil, "files__save_csv", fmt.Sprintf(`{"filename":"%d"}`, i)))
+	}
+	page := v.get(callPath(ids[0]) + "/like")
+	form := page.form("like-form")
+	form["call"] = nil
+	for _, id := range ids {
+		form.Add("call", id.String())
+		form.Set("verdict."+id.String(), "reject")
+		form.Set("digest."+id.String(), w.approval(id).Digest.String())
+	}
+	a := v.post(callPath(ids[51])+"/like", form)
+	if a.status != http.StatusConflict || !strings.Contains(a.text(), "At most 50 calls") || !strings.Contains(a.text(), "0 approved, 50 rejected") {
+		t.Errorf("%d: %s", a.status, a.find("notice").Text())
+	}
+	if w.approval(ids[51]).Status != approval.Pending {
+		t.Error("the last one was decided")
+	}
+}
+
+// Each call's secrets are those of the definition that it was made with.
+func TestSideBySideHidesByEachCallsDefinition(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.offer(`{"name":"note","inputSchema":{"type":"object","properties":{"text":{"type":"string"},"word":{"type":"string"}}}}`)
+	v := w.signedIn("ana", identity.Reviewer)
+	before := w.submit(uuid.Nil, "gallery__note", `{"text":"first","word":"quetzal"}`)
+	w.source.mu.Lock()
+	w.source.tools[0] = `{"name":"note","inputSchema":{"type":"object","properties":{"text":{"type":"string"},"word":{"type":"string","writeOnly":true}}}}`
+	w.source.mu.Unlock()
+	w.discovery.ListChanged(w.skillOf(before))
+	after := w.submit(uuid.Nil, "gallery__note", `{"text":"second","word":"quetzal"}`)
+	other := w.submit(uuid.Nil, "gallery__note", `{"text":"third","word":"yggdrasil"}`)
+	for _, id := range []uuid.UUID{before, after, other} {
+		page := v.get(callPath(id) + "/like")
+		if n := page.find("alike-row").Length(); n != 3 {
+			t.Fatalf("%d side by side: %s", n, page.text())
+		}
+		if text := page.text(); strings.Contains(text, "yggdrasil") || strings.Count(text, "quetzal") != 1 || page.find("hidden").Length() != 2 {
+			t.Errorf("seen from %s: %s", id, text)
+		}
+	}
+}
+
+func (w *world) skillOf(id uuid.UUID) uuid.UUID {
+	w.t.Helper()
+	waiting, err := w.calls.Approval(w.t.Context(), id)
+	check(w.t, err)
+	return waiting.Call.SkillID
+}
+
+// A call of very many values is not compared with the last one, line by line, whenever somebody looks at it.
+func TestVeryManyValuesAreNotCompared(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	v := w.signedIn("ana", identity.Reviewer)
+	many := func(n string) string { return `{"filename":"a","rows":[` + strings.Repeat(n+",", 100_000) + `0]}` }
+	first := w.submit(uuid.Nil, "files__save_csv", many("1"))
+	v.post(callPath(first)+"/approve", v.get(callPath(first)+"?full=1&view=raw").form("decide"))
+	w.outcome(first)
+	page := v.get(callPath(w.submit(uuid.Nil, "files__save_csv", many("2"))))
+	if since := page.find("since"); since.Find(`[data-testid="unwieldy"]`).Length() != 1 || since.Find(`[data-testid="diff"]`).Length() != 0 {
+		t.Errorf("%d: %s", page.status, since.Text())
+	}
+}
