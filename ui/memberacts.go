@@ -3,6 +3,7 @@ package ui
 import (
 	"errors"
 	"net/http"
+	"net/url"
 	"strings"
 
 	"github.com/google/uuid"
@@ -30,10 +31,10 @@ func commas(text string) []string {
 	return list
 }
 
-// checkedRoles are the roles whose boxes are checked in a form.
-func checkedRoles(r *http.Request) []identity.Role {
+// rolesIn are the roles whose boxes are checked in a form.
+func rolesIn(form url.Values) []identity.Role {
 	roles := []identity.Role{}
-	for _, role := range r.PostForm["role"] {
+	for _, role := range form["role"] {
 		roles = append(roles, identity.Role(role))
 	}
 	return roles
@@ -76,7 +77,7 @@ func (u *UI) grantMember(w http.ResponseWriter, r *http.Request) {
 		u.fail(w, r, err)
 		return
 	}
-	roles, text := checkedRoles(r), r.PostForm.Get("teams")
+	roles, text := rolesIn(r.PostForm), r.PostForm.Get("teams")
 	teams := commas(text)
 	u.changeMember(w, r, m, identity.MemberChange{Roles: &roles, Teams: &teams}, "grant", func(v *view.Member, complaint string) {
 		v.Grant.Teams, v.Grant.Error = text, complaint

@@ -37,7 +37,7 @@ const maxSearch = 200
 
 // showMembers lists people, newest first.
 func (u *UI) showMembers(w http.ResponseWriter, r *http.Request) {
-	u.answerWithMembers(w, r, http.StatusOK, view.NewToken{Reviewer: true})
+	u.answerWithMembers(w, r, http.StatusOK, unsentToken(r, view.NewToken{Reviewer: true}))
 }
 
 func (u *UI) answerWithMembers(w http.ResponseWriter, r *http.Request, status int, form view.NewToken) {
@@ -89,7 +89,7 @@ func (u *UI) showMember(w http.ResponseWriter, r *http.Request) {
 		u.fail(w, r, err)
 		return
 	}
-	u.answerWithMember(w, r, http.StatusOK, m, nil)
+	u.answerWithMember(w, r, http.StatusOK, m, func(v *view.Member) { v.New = unsentToken(r, v.New) })
 }
 
 // answerWithMember shows a person; change, when set, says what is otherwise than at first sight.

@@ -173,6 +173,53 @@ func TestOperatorsMakeAndRevokeTokens(t *testing.T) {
 	}
 }
 
+// A token would be a way round the proof that calls of high risk take: whoever signed in long ago proves who they are
+// before they make one, and finds what they had typed.
+func TestTokensTakeAProof(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	olga := w.signedIn("olga", identity.Operator, identity.Reviewer)
+	w.signedIn("vera", identity.Reviewer)
+	w.exec(`UPDATE person_sessions SET authenticated_at = authenticated_at - interval '1 hour'`)
+	for path, page := range map[string]string{"/members": "/members", w.memberPage("olga") + "/tokens": w.memberPage("olga")} {
+		typed := url.Values{"role": {"reviewer", "operator"}, "agents": {"billing, clerk"}}
+		if path == "/members" {
+			typed.Set("person", "tom & <b>")
+		}
+		a := olga.post(path, typed)
+		again, err := url.Parse(a.header.Get("Location"))
+		check(t, err)
+		if again.Path != "/sign-in/again" || a.find("secret").Length() != 0 {
+			t.Fatalf("%s: %d to %q %s", path, a.status, again, a.text())
+		}
+		next := again.Query().Get("next")
+		back := olga.get(next)
+		if to, err := url.Parse(next); err != nil || to.Path != page || back.find("unsent-token").Length() != 1 {
+			t.Errorf("%s: comes back to %q: %s", path, next, back.text())
+		}
+		form := back.find("new-token")
+		for name, want := range typed {
+			if name != "role" && form.Find("[name="+name+"]").AttrOr("value", "") != want[0] || form.Find("[name=role][checked]").Length() != 2 {
+				t.Errorf("%s: %s is lost", path, name)
+			}
+		}
+		if action := form.AttrOr("action", ""); !strings.HasPrefix(action, path) {
+			t.Errorf("%s: the form leads to %q", path, action)
+		}
+	}
+	var made int
+	check(t, w.db.Pool().QueryRow(t.Context(), `SELECT count(*) FROM person_tokens`).Scan(&made))
+	if made != 0 {
+		t.Fatalf("%d tokens were made", made)
+	}
+	if a := olga.post("/sign-in", olga.get(w.link("olga", identity.Operator)).form("sign-in")); a.status != http.StatusSeeOther {
+		t.Fatalf("a new link: %d", a.status)
+	}
+	if a := olga.post("/members", url.Values{"person": {"tom"}, "role": {"reviewer"}}); a.status != http.StatusOK || a.find("secret").Length() != 1 {
+		t.Errorf("proved: %d %s", a.status, a.text())
+	}
+}
+
 func TestOperatorsLinkPeople(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

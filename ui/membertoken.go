@@ -3,6 +3,7 @@ package ui
 import (
 	"errors"
 	"net/http"
+	"net/url"
 
 	"github.com/google/uuid"
 
@@ -12,12 +13,39 @@ import (
 )
 
 // tokenForm is what a form asks of a new token.
-func tokenForm(r *http.Request) view.NewToken {
-	roles := checkedRoles(r)
+func tokenForm(form url.Values) view.NewToken {
+	roles := rolesIn(form)
 	return view.NewToken{
-		Person: r.PostForm.Get("person"), Agents: r.PostForm.Get("agents"),
+		Person: form.Get("person"), Agents: form.Get("agents"),
 		Reviewer: checked(roles, identity.Reviewer), Operator: checked(roles, identity.Operator),
 	}
+}
+
+// unsentToken is a form that was typed before its person had to prove who they are; else what is asked at first.
+func unsentToken(r *http.Request, otherwise view.NewToken) view.NewToken {
+	query := r.URL.Query()
+	if !query.Has("unsent") {
+		return otherwise
+	}
+	form := tokenForm(query)
+	form.Unsent, form.Action = true, otherwise.Action
+	return form
+}
+
+// proved lets only somebody through who proved a short while ago who they are: a token is a way round every other such
+// question. Whoever has to prove it comes back to the form, filled in.
+func (u *UI) proved(w http.ResponseWriter, r *http.Request, page string) bool {
+	if u.login.Fresh(r, u.cfg.ProofAge) {
+		return true
+	}
+	typed := url.Values{"unsent": {"1"}}
+	for _, name := range []string{"person", "role", "agents"} {
+		if values := r.PostForm[name]; len(values) > 0 {
+			typed[name] = values
+		}
+	}
+	u.login.Reauthenticate(w, r, page+"?"+typed.Encode())
+	return false
 }
 
 // addMember makes a token for somebody new, whom only this server vouches for.
@@ -26,8 +54,11 @@ func (u *UI) addMember(w http.ResponseWriter, r *http.Request) {
 		u.fail(w, r, err)
 		return
 	}
-	form := tokenForm(r)
-	id, secret, err := u.cfg.Identity.CreateToken(r.Context(), actor(r).ID, form.Person, checkedRoles(r), commas(form.Agents))
+	if !u.proved(w, r, "/members") {
+		return
+	}
+	form := tokenForm(r.PostForm)
+	id, secret, err := u.cfg.Identity.CreateToken(r.Context(), actor(r).ID, form.Person, rolesIn(r.PostForm), commas(form.Agents))
 	if invalid, ok := errors.AsType[*identity.InvalidError](err); ok {
 		form.Error = invalid.Error()
 		u.answerWithMembers(w, r, http.StatusUnprocessableEntity, form)
@@ -47,8 +78,11 @@ func (u *UI) makeMemberToken(w http.ResponseWriter, r *http.Request) {
 		u.fail(w, r, err)
 		return
 	}
-	form := tokenForm(r)
-	id, secret, err := u.cfg.Identity.CreateTokenFor(r.Context(), actor(r).ID, m.ID, checkedRoles(r), commas(form.Agents))
+	if !u.proved(w, r, memberURL(m.ID)) {
+		return
+	}
+	form := tokenForm(r.PostForm)
+	id, secret, err := u.cfg.Identity.CreateTokenFor(r.Context(), actor(r).ID, m.ID, rolesIn(r.PostForm), commas(form.Agents))
 	if invalid, ok := errors.AsType[*identity.InvalidError](err); ok {
 		u.answerWithMember(w, r, http.StatusUnprocessableEntity, m, func(v *view.Member) {
 			form.Action, form.Error = v.New.Action, invalid.Error()

@@ -2,7 +2,6 @@ package ui
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/holdpoint/holdpoint/runtime/agent"
@@ -20,20 +19,20 @@ type risk struct {
 }
 
 func (u *UI) risk(ctx context.Context, c *call.Call, d tool.Definition) (risk, error) {
-	skill, _, err := u.cfg.Agents.Skill(ctx, c.SkillID)
-	switch {
-	case errors.Is(err, agent.ErrNotFound): // deleted: the decision will find that out
-	case err != nil:
+	of, err := u.cfg.Agents.RiskOf(ctx, c.SkillID, c.Tool, d)
+	if err != nil {
 		return risk{}, fmt.Errorf("read risk of call %s: %w", c.ID, err)
-	case skill.Tools[c.Tool].Risk != "":
+	}
+	switch of {
+	case agent.RiskMarked:
 		return risk{twice: true, proof: true, badge: view.Badge{
 			Word: "High risk", Icon: "high", Level: view.Danger, Note: "An operator marked this tool.",
 		}}, nil
-	}
-	if hints := d.Hints(); isTrue(hints.DestructiveHint) {
+	case agent.RiskDestructive:
 		return risk{twice: true, badge: view.Badge{
 			Word: "Destructive", Icon: "destructive", Level: view.Warn, Note: "The server says so.",
 		}}, nil
+	case agent.RiskStandard:
 	}
 	return risk{badge: view.Badge{Word: "Standard", Icon: "standard", Level: view.Quiet}}, nil
 }

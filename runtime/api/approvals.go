@@ -13,7 +13,9 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/holdpoint/holdpoint/approval"
+	"github.com/holdpoint/holdpoint/runtime/agent"
 	"github.com/holdpoint/holdpoint/runtime/call"
+	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
 // maxNote bounds what a reviewer writes, in characters.
@@ -40,6 +42,7 @@ type Approval struct {
 	EscalatedAt     *time.Time      `json:"escalated_at"`
 	Edited          bool            `json:"edited" doc:"Approved with other arguments than the call was made with; those are the call's submitted_arguments."`
 	Reviewers       *bool           `json:"reviewers" doc:"Of one pending approval, got by its id: whether there is anybody who may decide about it. Else null."`
+	Risk            *agent.Risk     `json:"risk" enum:"standard,destructive,high" doc:"Of one pending approval, got by its id: high, which an operator said of the tool, or destructive, which its server claims. Else null."`
 	Rule            string          `json:"rule" enum:"gated,high_risk,definition_changed,new_tool" doc:"Why the call was parked."`
 	Partial         bool            `json:"partial,omitempty" doc:"In lists: the arguments are larger than 64 KiB and were left out; get the approval by its id."`
 }
@@ -112,7 +115,15 @@ func (a *API) getApproval(ctx context.Context, input *ByID) (*bodyOutput[Approva
 		return answer, err
 	}
 	someone, err := a.calls.Reviewed(ctx, &waiting.Call)
-	answer.Body.Reviewers = &someone
+	if err != nil {
+		return nil, err
+	}
+	definitions, err := a.discovery.Definitions(ctx, []tool.Pin{waiting.Call.Pin})
+	if err != nil {
+		return nil, err
+	}
+	risk, err := a.agents.RiskOf(ctx, waiting.Call.SkillID, waiting.Call.Tool, definitions[waiting.Call.Pin])
+	answer.Body.Reviewers, answer.Body.Risk = &someone, &risk
 	return answer, err
 }
 

@@ -61,6 +61,40 @@ func TestApprovalShape(t *testing.T) {
 	}
 }
 
+// An operator's word stands before the server's claim, as in the dashboard.
+func TestApprovalSaysTheRisk(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	risk := func(id uuid.UUID) any {
+		t.Helper()
+		return w.get("approvals/"+id.String(), w.reviewer).want(t, 200)["risk"]
+	}
+	first := w.park(`{"n":1}`)
+	if got := risk(first); got != "standard" {
+		t.Errorf("as it comes: %v", got)
+	}
+	w.send("PATCH", "/api/v1/skills/files/tools/write", w.operator, `{"risk":"high"}`).want(t, 200)
+	if got := risk(first); got != "high" {
+		t.Errorf("marked: %v", got)
+	}
+	w.send("PATCH", "/api/v1/skills/files/tools/write", w.operator, `{"risk":""}`).want(t, 200)
+	w.source.offer(strings.Replace(writeTool, `{"name"`, `{"annotations":{"destructiveHint":true},"name"`, 1))
+	w.get("skills/files/tools?refresh=true", w.operator).want(t, 200)
+	second := w.park(`{"n":2}`)
+	if got := risk(second); got != "destructive" {
+		t.Errorf("as its server says: %v", got)
+	}
+	w.post("approvals/"+second.String()+"/approve", w.reviewer, fmt.Sprintf(`{"digest":%q}`, w.digest(second))).want(t, 200)
+	if got := risk(second); got != nil {
+		t.Errorf("decided: %v", got)
+	}
+	for _, one := range items(t, w.get("approvals", w.reviewer).want(t, 200)) {
+		if listed, _ := one.(map[string]any); listed["risk"] != nil || listed["rule"] == nil {
+			t.Errorf("in a list: %v", one)
+		}
+	}
+}
+
 func TestApprove(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -66,6 +66,7 @@ type NewToken struct {
 	Named              bool   // it asks for the name
 	Reviewer, Operator bool
 	Agents             string // with commas
+	Unsent             bool   // typed before, and still to be sent
 	Error              string
 }
 

@@ -32,6 +32,7 @@ type approvalView struct {
 	Team      *string         `json:"team"`
 	Edited    bool            `json:"edited"`
 	Reviewers *bool           `json:"reviewers"`
+	Risk      string          `json:"risk"`
 	Decision  *struct {
 		By      *string   `json:"by"`
 		At      time.Time `json:"at"`
@@ -106,7 +107,7 @@ func (e *Env) showApproval(a approvalView) error {
 	if err := write(e.Stdout, cell(sentence)+"\n\n"+Visible(prettyJSON(a.Arguments))+"\n\n"); err != nil {
 		return err
 	}
-	pairs := []string{"Approval", a.ID, "Status", a.Status, "Parked because", a.Rule, "Asked", moment(&a.CreatedAt), "Team", value(a.Team)}
+	pairs := []string{"Approval", a.ID, "Status", a.Status, "Risk", riskWords(a.Risk), "Parked because", a.Rule, "Asked", moment(&a.CreatedAt), "Team", value(a.Team)}
 	if a.Reviewers != nil && !*a.Reviewers {
 		pairs = append(pairs, "Reviewers", "nobody is known who may decide about this call")
 	}
@@ -126,6 +127,26 @@ func (e *Env) showApproval(a approvalView) error {
 	return e.fields(append(pairs, "Digest", a.Digest, "Tool's pin", a.ToolPin)...)
 }
 
+func riskWords(risk string) string {
+	switch risk {
+	case "high":
+		return "high: an operator marked this tool"
+	case "destructive":
+		return "destructive: the server says so"
+	}
+	return risk
+}
+
+// mayApprove refuses to approve in one go with looking, where that wants a second thought. What the server does not
+// call ordinary does.
+func mayApprove(a approvalView) error {
+	if a.Status != "pending" || a.Risk == "standard" { // what is decided is the server's to refuse
+		return nil
+	}
+	return misuse("nothing was approved: this call's risk is not ordinary (%s). Look at what it is about, then say that you mean it, with\n  --digest %s",
+		riskWords(a.Risk), a.Digest)
+}
+
 func newApproveCmd(e *Env) *cobra.Command {
 	var digest, note, arguments string
 	cmd := &cobra.Command{
@@ -133,10 +154,14 @@ func newApproveCmd(e *Env) *cobra.Command {
 		Long: `Approve a call. Without --digest the approval is fetched and shown, and what was shown is
 approved: if anything about it changes in between, the server refuses.
 
+A call of a tool that an operator marked as of high risk, or that its server calls destructive, is only shown then.
+To approve it, pass the digest that stands there.
+
 With --args the call is sent with these arguments instead. They are checked against the tool's schema, what
 differs is recorded, and the agent is told.`,
 		Example: `  holdpoint approvals approve 0198c1de-9f6b-7c4e-8f0a-7f3f9f2f6f11 --note "checked with Rita"
-  holdpoint approvals approve 0198c1de-9f6b-7c4e-8f0a-7f3f9f2f6f11 --args '{"path":"/srv/shared/test.txt"}'`,
+  holdpoint approvals approve 0198c1de-9f6b-7c4e-8f0a-7f3f9f2f6f11 --args '{"path":"/srv/shared/test.txt"}'
+  holdpoint approvals approve 0198c1de-9f6b-7c4e-8f0a-7f3f9f2f6f11 --digest 5f0c…`,
 		Args: usage(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			body := map[string]any{}
@@ -149,7 +174,7 @@ differs is recorded, and the agent is told.`,
 				}
 				body["arguments"] = json.RawMessage(arguments)
 			}
-			return e.decide(cmd, args[0], "approve", digest, body)
+			return e.decide(cmd, args[0], "approve", digest, mayApprove, body)
 		},
 	}
 	cmd.Flags().StringVar(&digest, "digest", "", "of the approval as it was shown to you")
@@ -192,7 +217,7 @@ func newRejectCmd(e *Env) *cobra.Command {
 			if strings.TrimSpace(reason) == "" {
 				return misuse("give the agent a --reason")
 			}
-			return e.decide(cmd, args[0], "reject", digest, map[string]any{"reason": reason})
+			return e.decide(cmd, args[0], "reject", digest, func(approvalView) error { return nil }, map[string]any{"reason": reason})
 		},
 	}
 	cmd.Flags().StringVar(&digest, "digest", "", "of the approval as it was shown to you")
@@ -200,7 +225,8 @@ func newRejectCmd(e *Env) *cobra.Command {
 	return cmd
 }
 
-func (e *Env) decide(cmd *cobra.Command, id, action, digest string, body map[string]any) error {
+// decide sends a decision. One without a digest is about what is shown now, if may allows it.
+func (e *Env) decide(cmd *cobra.Command, id, action, digest string, may func(approvalView) error, body map[string]any) error {
 	if !cmd.Flags().Changed("digest") {
 		_, shown, err := e.fetchApproval(cmd, id)
 		if err != nil {
@@ -210,6 +236,9 @@ func (e *Env) decide(cmd *cobra.Command, id, action, digest string, body map[str
 			if err := e.showApproval(shown); err != nil {
 				return err
 			}
+		}
+		if err := may(shown); err != nil {
+			return err
 		}
 		digest = shown.Digest
 	}

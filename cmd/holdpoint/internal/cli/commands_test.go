@@ -7,7 +7,7 @@ import (
 
 const approvalText = `{"id":"a1","call_id":"a1","status":"pending","agent":"billing","skill":"files","tool":"write\u202e",` +
 	`"arguments":{"n":1e400},"digest":"d1","arguments_digest":"x","tool_pin":"p1","principal":"paula",` +
-	`"created_at":"2026-01-02T03:04:00Z","deadline":"2026-01-02T03:05:05Z","decision":null,"rule":"gated"}`
+	`"created_at":"2026-01-02T03:04:00Z","deadline":"2026-01-02T03:05:05Z","decision":null,"rule":"gated","risk":"standard"}`
 
 func TestApprove(t *testing.T) {
 	t.Parallel()
@@ -26,6 +26,32 @@ func TestApprove(t *testing.T) {
 	if got.stdout != strings.Replace(approvalText, "pending", "approved", 1)+"\n" {
 		t.Errorf("stdout %s", got.stdout)
 	}
+}
+
+// What wants a second thought is not approved in the moment in which it is shown.
+func TestApproveTakesTheDigestOfWhatIsRisky(t *testing.T) {
+	t.Parallel()
+	for risk, said := range map[string]string{`"high"`: "an operator marked this tool", `"destructive"`: "the server says so", `null`: "not ordinary"} {
+		text := strings.Replace(approvalText, `"standard"`, risk, 1)
+		f := newFake(t).answer("GET /api/v1/approvals/a1", text).answer("POST /api/v1/approvals/a1/approve", strings.Replace(text, "pending", "approved", 1))
+		got := f.run("approvals", "approve", "a1").want(t, 1)
+		contains(t, "stdout", got.stdout, "billing wants files", `"n": 1e400`, "d1")
+		contains(t, "stderr", got.stderr, said, "nothing was approved", "--digest d1")
+		f.run("approvals", "approve", "a1", "--json").want(t, 1)
+		f.run("approvals", "approve", "a1", "--args", "{}").want(t, 1)
+		for _, asked := range f.asked {
+			if asked != "GET /api/v1/approvals/a1" {
+				t.Errorf("%s: asked %s", risk, asked)
+			}
+		}
+		f.run("approvals", "approve", "a1", "--digest", "d1").want(t, 0)
+		if f.sent() != `{"digest":"d1"}` {
+			t.Errorf("%s: sent %s", risk, f.sent())
+		}
+	}
+	f := newFake(t).answer("GET /api/v1/approvals/a1", strings.Replace(approvalText, `"standard"`, `"high"`, 1)).
+		answer("POST /api/v1/approvals/a1/reject", strings.Replace(approvalText, "pending", "rejected", 1))
+	f.run("approvals", "reject", "a1", "--reason", "no").want(t, 0)
 }
 
 func TestReject(t *testing.T) {
