@@ -15,7 +15,7 @@ func (rt *Runtime) makeNotify() error {
 	var err error
 	rt.Notify, err = notify.New(notify.Config{
 		Pool: rt.DB.Pool(), Box: rt.Box, Identity: rt.Identity, Logger: rt.Logger, Now: rt.Now, PublicURL: rt.PublicURL,
-		TrustedHosts: rt.TrustedHosts, AllowSelfApproval: rt.AllowSelfApproval, Waiting: rt.waiting,
+		AllowSelfApproval: rt.AllowSelfApproval, Waiting: rt.waiting,
 	})
 	return err
 }

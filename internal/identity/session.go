@@ -310,43 +310,64 @@ func (s *Service) EndSessions(ctx context.Context, by audit.Actor, person, excep
 }
 
 func (s *Service) endSessions(ctx context.Context, by audit.Actor, person uuid.UUID, which string, id uuid.UUID) (int, error) {
-	var ended []uuid.UUID
-	err := postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {
-		rows, err := tx.Query(ctx, `UPDATE person_sessions SET revoked_at = holdpoint_now()
-			WHERE person_id = $1 AND revoked_at IS NULL AND expires_at > holdpoint_now() AND `+which+` RETURNING id`, person, id)
-		if err != nil {
+	ended := 0
+	err := postgres.InTx(ctx, s.pool, func(tx pgx.Tx) (err error) {
+		if ended, err = s.endIn(ctx, tx, by, person, which, id); err != nil || ended == 0 {
 			return err
-		}
-		if ended, err = pgx.CollectRows(rows, pgx.RowTo[uuid.UUID]); err != nil || len(ended) == 0 {
-			return err
-		}
-		events := make([]audit.Event, len(ended))
-		for i, id := range ended {
-			events[i] = audit.Event{Actor: by, Action: "session.ended", Subject: person, Data: map[string]any{"session": id}}
-		}
-		if err := audit.Write(ctx, tx, events...); err != nil {
-			return err
-		}
-		if s.ended != nil {
-			if err := s.ended(ctx, tx, ended); err != nil {
-				return err
-			}
 		}
 		return registry.Notify(ctx, tx)
 	})
-	if err == nil && len(ended) > 0 {
+	if err == nil && ended > 0 {
 		s.Invalidate()
 	}
-	return len(ended), err
+	return ended, err
+}
+
+// endIn ends sessions of a person, and what goes with them. Which of them says a condition about $2.
+func (s *Service) endIn(ctx context.Context, tx pgx.Tx, by audit.Actor, person uuid.UUID, which string, id uuid.UUID) (int, error) {
+	rows, err := tx.Query(ctx, `UPDATE person_sessions SET revoked_at = holdpoint_now()
+		WHERE person_id = $1 AND revoked_at IS NULL AND expires_at > holdpoint_now() AND `+which+` RETURNING id`, person, id)
+	if err != nil {
+		return 0, err
+	}
+	ended, err := pgx.CollectRows(rows, pgx.RowTo[uuid.UUID])
+	if err != nil || len(ended) == 0 {
+		return 0, err
+	}
+	events := make([]audit.Event, len(ended))
+	for i, id := range ended {
+		events[i] = audit.Event{Actor: by, Action: "session.ended", Subject: person, Data: map[string]any{"session": id}}
+	}
+	if err := audit.Write(ctx, tx, events...); err != nil {
+		return 0, err
+	}
+	return len(ended), s.tellEnded(ctx, tx, ended)
+}
+
+func (s *Service) tellEnded(ctx context.Context, tx pgx.Tx, sessions []uuid.UUID) error {
+	if s.ended == nil || len(sessions) == 0 {
+		return nil
+	}
+	return s.ended(ctx, tx, sessions)
 }
 
 // sessionsKept is how long the row of a session stays that is over: by then no browser asks for it.
 const sessionsKept = 24 * time.Hour
 
-// SweepSessions removes what is left of sessions that are over.
+// SweepSessions removes what is left of sessions that are over, also of those that nobody ended but time.
 func (s *Service) SweepSessions(ctx context.Context) error {
-	_, err := s.pool.Exec(ctx, `DELETE FROM person_sessions
-		WHERE least(revoked_at, expires_at) < holdpoint_now() - $1 * interval '1 microsecond'`, sessionsKept.Microseconds())
+	err := postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {
+		rows, err := tx.Query(ctx, `DELETE FROM person_sessions
+			WHERE least(revoked_at, expires_at) < holdpoint_now() - $1 * interval '1 microsecond' RETURNING id`, sessionsKept.Microseconds())
+		if err != nil {
+			return err
+		}
+		swept, err := pgx.CollectRows(rows, pgx.RowTo[uuid.UUID])
+		if err != nil {
+			return err
+		}
+		return s.tellEnded(ctx, tx, swept)
+	})
 	if err != nil {
 		return fmt.Errorf("remove sessions that are over: %w", err)
 	}

@@ -3,12 +3,14 @@ package identity_test
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 
 	"github.com/holdpoint/holdpoint/internal/audit"
 	"github.com/holdpoint/holdpoint/internal/identity"
@@ -156,6 +158,37 @@ func TestEndOfSessionReachesOtherProcesses(t *testing.T) {
 	<-changed
 	if !over(t, there, session.ID) {
 		t.Error("it goes on in the other process")
+	}
+}
+
+// Whatever ends a session says so: an operator, the end of its token, or the sweep of what ended by its time.
+func TestEndsOfSessionsAreTold(t *testing.T) {
+	t.Parallel()
+	db := postgrestest.New(t)
+	var told []uuid.UUID
+	s, err := identity.New(identity.Config{
+		Pool: db.Pool(), Logger: slog.New(slog.DiscardHandler), Now: time.Now,
+		SessionsEnded: func(_ context.Context, _ pgx.Tx, sessions []uuid.UUID) error {
+			told = append(told, sessions...)
+			return nil
+		},
+	})
+	check(t, err)
+	t.Cleanup(s.Close)
+	first, token := byToken(t, s, "vera", identity.Reviewer)
+	other, _ := byToken(t, s, "vera", identity.Reviewer)
+	check(t, s.RevokeToken(t.Context(), uuid.Nil, token))
+	if !slices.Contains(told, first.ID) || !over(t, s, first.ID) || over(t, s, other.ID) {
+		t.Errorf("told of %v, not of %s", told, first.ID)
+	}
+	if ended := auditOf(t, db, first.Person); !slices.Contains(ended, "session.ended") {
+		t.Errorf("audit %v", ended)
+	}
+	told = nil
+	forward(t, db, "49 hours")
+	check(t, s.SweepSessions(t.Context()))
+	if !slices.Contains(told, other.ID) {
+		t.Errorf("told of %v, not of %s", told, other.ID)
 	}
 }
 

@@ -93,8 +93,8 @@ func (s *Service) createToken(ctx context.Context, by uuid.UUID, name string, ro
 	return id, c.Secret, nil
 }
 
-// RevokeToken ends a token, in every process at once. ErrNotFound when there is none with this
-// id that is still valid.
+// RevokeToken ends a token and the sessions that it began, in every process at once. ErrNotFound when there is none with
+// this id that is still valid.
 func (s *Service) RevokeToken(ctx context.Context, by, id uuid.UUID) error {
 	err := postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {
 		rows, err := tx.Query(ctx, `UPDATE person_tokens SET revoked_at = holdpoint_now()
@@ -108,6 +108,9 @@ func (s *Service) RevokeToken(ctx context.Context, by, id uuid.UUID) error {
 		}
 		if len(people) == 0 {
 			return ErrNotFound
+		}
+		if _, err := s.endIn(ctx, tx, actor(by), people[0], `token_id = $2`, id); err != nil {
+			return err
 		}
 		if err := registry.Notify(ctx, tx); err != nil {
 			return err

@@ -182,8 +182,8 @@ func (s *Service) readTarget(ctx context.Context, tx pgx.Tx, args deliverArgs) (
 	var seconds float64
 	if args.Table == pushTable {
 		t.browser = &browserRow{id: args.Target}
-		err := tx.QueryRow(ctx, `SELECT person_id, sealed, `+wait+` FROM push_subscriptions WHERE id = $1 FOR NO KEY UPDATE`, args.Target).
-			Scan(&t.browser.person, &t.browser.sealed, &seconds)
+		err := tx.QueryRow(ctx, `SELECT coalesce(session_id, '00000000-0000-0000-0000-000000000000'), sealed, `+wait+` FROM push_subscriptions WHERE id = $1 FOR NO KEY UPDATE`, args.Target).
+			Scan(&t.browser.session, &t.browser.sealed, &seconds)
 		return t, seconds, err
 	}
 	t.webhook = &webhookRow{id: args.Target}

@@ -118,6 +118,8 @@ type world struct {
 	notify  *notify.Service
 	river   *river.Client[pgx.Tx]
 	by      audit.Actor
+
+	sessions map[uuid.UUID]uuid.UUID // of people
 }
 
 // gap is the least time between two messages in tests.
@@ -125,13 +127,18 @@ const gap = 300 * time.Millisecond
 
 func newWorld(t testing.TB, configure ...func(*notify.Config)) *world {
 	t.Helper()
-	w := &world{t: t, db: postgrestest.New(t), queue: &queue{}, logs: &logs{}, by: audit.System()}
+	w := &world{t: t, db: postgrestest.New(t), queue: &queue{}, logs: &logs{}, by: audit.System(), sessions: map[uuid.UUID]uuid.UUID{}}
 	w.keyFile = filepath.Join(t.TempDir(), "key.json")
 	var err error
 	w.box, err = secret.Open(secret.Config{File: w.keyFile})
 	check(t, err)
 	log := slog.New(slog.NewTextHandler(w.logs, &slog.HandlerOptions{Level: slog.LevelDebug}))
-	w.people, err = identity.New(identity.Config{Pool: w.db.Pool(), Logger: log, Now: time.Now})
+	w.people, err = identity.New(identity.Config{
+		Pool: w.db.Pool(), Logger: log, Now: time.Now,
+		SessionsEnded: func(ctx context.Context, tx pgx.Tx, sessions []uuid.UUID) error {
+			return w.notify.SessionsEnded(ctx, tx, sessions)
+		},
+	})
 	check(t, err)
 	t.Cleanup(w.people.Close)
 	w.notify = w.service(configure...)

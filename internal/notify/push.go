@@ -7,6 +7,7 @@ import (
 	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/url"
 	"time"
@@ -16,7 +17,6 @@ import (
 
 	"github.com/holdpoint/holdpoint/internal/audit"
 	"github.com/holdpoint/holdpoint/internal/plain"
-	"github.com/holdpoint/holdpoint/internal/postgres"
 	"github.com/holdpoint/holdpoint/internal/secret"
 )
 
@@ -41,7 +41,7 @@ type Subscription struct {
 	Auth     string `json:"auth"`     // and a secret that it shares with this server
 	// Client is the browser, as it calls itself.
 	Client string `json:"-"`
-	// Session is the one in which the person subscribes. When they end it, the subscription ends. uuid.Nil: none.
+	// Session is the one in which the person subscribes. Messages are sent while it goes on; with it the subscription ends.
 	Session uuid.UUID `json:"-"`
 }
 
@@ -51,6 +51,9 @@ const (
 )
 
 func (n Subscription) validate() error {
+	if n.Session == uuid.Nil {
+		return errors.New("a subscription belongs to a session")
+	}
 	u, err := url.Parse(n.Endpoint)
 	if err != nil || len(n.Endpoint) > maxURL || u.Scheme != "https" || u.Hostname() == "" || u.User != nil || u.Fragment != "" {
 		return &InvalidError{"endpoint", fmt.Sprintf("must be an https URL of at most %d bytes", maxURL)}
@@ -111,7 +114,7 @@ func (s *Service) Subscribe(ctx context.Context, person uuid.UUID, n Subscriptio
 			return &InvalidError{"endpoint", fmt.Sprintf("%d browsers of yours have subscribed already; remove one first", count)}
 		}
 		_, err := tx.Exec(ctx, `INSERT INTO push_subscriptions (id, person_id, endpoint_hash, sealed, client, session_id)
-			VALUES ($1, $2, $3, $4, $5, $6)`, id, person, hash[:], sealed, client, postgres.OrNull(n.Session))
+			VALUES ($1, $2, $3, $4, $5, $6)`, id, person, hash[:], sealed, client, n.Session)
 		if err != nil {
 			return err
 		}
@@ -154,8 +157,8 @@ func (s *Service) unsubscribe(ctx context.Context, person uuid.UUID, where strin
 	return nil
 }
 
-// SessionsEnded ends, in the transaction in which sessions are ended, what their people subscribed to in them: a browser that
-// somebody signed out of is told nothing more.
+// SessionsEnded ends, in the transaction in which sessions are ended or removed, what their people subscribed to in them: a
+// browser that somebody signed out of is told nothing more.
 func (*Service) SessionsEnded(ctx context.Context, tx pgx.Tx, sessions []uuid.UUID) error {
 	if err := forgetBrowsers(ctx, tx, audit.System(), `session_id = ANY($1)`, sessions); err != nil {
 		return fmt.Errorf("end push subscriptions of sessions: %w", err)

@@ -126,7 +126,7 @@ func (p pushService) trusted(c *notify.Config) {
 	pool := x509.NewCertPool()
 	pool.AddCert(p.Certificate())
 	c.TLS = &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}
-	c.TrustedHosts = []string{p.host()}
+	c.PushHosts = []string{p.host()}
 }
 
 // to returns what was sent to one endpoint.
@@ -147,9 +147,21 @@ func (w *world) person(name string, roles []identity.Role, teams ...string) uuid
 	check(w.t, err)
 	access, err := w.people.Authenticate(w.t.Context(), credential)
 	check(w.t, err)
+	session, err := w.people.BeginSession(w.t.Context(), access, identity.NewSession{Client: "Firefox", Lifetime: 24 * time.Hour})
+	check(w.t, err)
+	w.sessions[access.Person.ID] = session.ID
 	_, err = w.db.Pool().Exec(w.t.Context(), `UPDATE people SET granted_teams = coalesce($2, '{}'::text[]) WHERE id = $1`, access.Person.ID, teams)
 	check(w.t, err)
 	return access.Person.ID
+}
+
+// subscribe has somebody's browser be told, in the session that they have, unless the subscription names another.
+func (w *world) subscribe(person uuid.UUID, s notify.Subscription) error {
+	w.t.Helper()
+	if s.Session == uuid.Nil {
+		s.Session = w.sessions[person]
+	}
+	return w.notify.Subscribe(w.t.Context(), person, s)
 }
 
 var reviewer = []identity.Role{identity.Reviewer}
@@ -159,7 +171,7 @@ func TestPush(t *testing.T) {
 	service := newPushService(t, status(http.StatusCreated))
 	w := newWorld(t, service.trusted)
 	ana, b := w.person("ana", reviewer), newBrowser(t)
-	check(t, w.notify.Subscribe(t.Context(), ana, b.at(service.URL+"/hushhush")))
+	check(t, w.subscribe(ana, b.at(service.URL+"/hushhush")))
 	e := w.park(1, func(e *notify.Event) { e.Tool = "write\u202e_file" })[0]
 	w.tell(e)
 	got := service.await(t, 1)[0]
@@ -221,7 +233,7 @@ func TestWhoIsPushed(t *testing.T) {
 	browsers := map[string]browser{}
 	for name, id := range people {
 		browsers[name] = newBrowser(t)
-		check(t, w.notify.Subscribe(t.Context(), id, browsers[name].at(service.URL+"/"+name)))
+		check(t, w.subscribe(id, browsers[name].at(service.URL+"/"+name)))
 	}
 	seen := map[string]int{}
 	for _, tc := range []struct {
@@ -260,7 +272,7 @@ func TestWhoMayDecideTheirOwnIsPushed(t *testing.T) {
 	service := newPushService(t)
 	w := newWorld(t, service.trusted, func(c *notify.Config) { c.AllowSelfApproval = true })
 	ana := w.person("ana", reviewer)
-	check(t, w.notify.Subscribe(t.Context(), ana, newBrowser(t).at(service.URL)))
+	check(t, w.subscribe(ana, newBrowser(t).at(service.URL)))
 	w.tell(w.park(1, func(e *notify.Event) { e.PrincipalID = ana })...)
 	service.await(t, 1)
 }
@@ -270,7 +282,7 @@ func TestWhoIsNoReviewerAnyMoreIsNotPushed(t *testing.T) {
 	service := newPushService(t, status(500))
 	w := newWorld(t, service.trusted)
 	ana := w.person("ana", reviewer)
-	check(t, w.notify.Subscribe(t.Context(), ana, newBrowser(t).at(service.URL)))
+	check(t, w.subscribe(ana, newBrowser(t).at(service.URL)))
 	w.tell(w.park(1)...)
 	service.await(t, 1)
 	tokens, _, err := w.people.Tokens(t.Context(), uuid.Nil, 0)
@@ -284,14 +296,72 @@ func TestWhoIsNoReviewerAnyMoreIsNotPushed(t *testing.T) {
 	}
 }
 
+// A subscription ends with its session, also when that ends with the token that began it, or only by its time.
+func TestSubscriptionsEndWithTheirSession(t *testing.T) {
+	t.Parallel()
+	service := newPushService(t)
+	w := newWorld(t, service.trusted)
+	ana, bob := w.person("ana", reviewer), w.person("bob", reviewer)
+	browsers := func(person uuid.UUID) int {
+		t.Helper()
+		list, err := w.notify.Browsers(t.Context(), person)
+		check(t, err)
+		return len(list)
+	}
+	check(t, w.subscribe(ana, newBrowser(t).at(service.URL+"/ana")))
+	check(t, w.subscribe(bob, newBrowser(t).at(service.URL+"/bob")))
+	if err := w.notify.Subscribe(t.Context(), ana, newBrowser(t).at(service.URL+"/nowhere")); err == nil {
+		t.Error("somebody subscribed who is not signed in")
+	}
+	tokens, err := w.people.TokensOf(t.Context(), ana)
+	check(t, err)
+	check(t, w.people.RevokeToken(t.Context(), uuid.Nil, tokens[0].ID))
+	if browsers(ana) != 0 || browsers(bob) != 1 {
+		t.Errorf("after the token's end: %d of ana, %d of bob", browsers(ana), browsers(bob))
+	}
+	_, err = w.db.Pool().Exec(t.Context(), `UPDATE person_sessions SET expires_at = holdpoint_now() - interval '1 second' WHERE id = $1`, w.sessions[bob])
+	check(t, err)
+	w.people.Invalidate()
+	w.tell(w.park(1)...)
+	w.idle()
+	if n := len(service.all()); n != 0 || browsers(bob) != 1 {
+		t.Errorf("%d messages to a session that is over, %d browsers", n, browsers(bob))
+	}
+	_, err = w.db.Pool().Exec(t.Context(), `UPDATE clock_offset SET value = '25 hours'`)
+	check(t, err)
+	check(t, w.people.SweepSessions(t.Context()))
+	if browsers(bob) != 0 {
+		t.Error("the subscription outlived the last of its session")
+	}
+}
+
+// Somebody may have signed in twice: what counts is who they are in the browser that is told.
+func TestSubscriptionsHaveTheRolesOfTheirSession(t *testing.T) {
+	t.Parallel()
+	service := newPushService(t)
+	w := newWorld(t, service.trusted)
+	ana := w.person("ana", reviewer)
+	asReviewer := newBrowser(t).at(service.URL + "/reviewer")
+	asReviewer.Session = w.sessions[ana]
+	check(t, w.subscribe(ana, asReviewer))
+	w.person("ana", []identity.Role{identity.Operator}) // in another browser
+	check(t, w.subscribe(ana, newBrowser(t).at(service.URL+"/operator")))
+	w.tell(w.park(1)...)
+	service.awaitTo(t, "/reviewer", 1)
+	w.idle()
+	if n := len(service.to("/operator")); n != 0 {
+		t.Errorf("%d messages to an operator", n)
+	}
+}
+
 func TestWhatWasShownIsTakenBack(t *testing.T) {
 	t.Parallel()
 	service := newPushService(t)
 	w := newWorld(t, service.trusted)
 	ana, b := w.person("ana", reviewer, "blue"), newBrowser(t)
-	check(t, w.notify.Subscribe(t.Context(), ana, b.at(service.URL+"/ana")))
+	check(t, w.subscribe(ana, b.at(service.URL+"/ana")))
 	bob := w.person("bob", reviewer)
-	check(t, w.notify.Subscribe(t.Context(), bob, newBrowser(t).at(service.URL+"/bob")))
+	check(t, w.subscribe(bob, newBrowser(t).at(service.URL+"/bob")))
 	parked := w.park(6, func(e *notify.Event) { e.Team = "blue" })
 	w.tell(parked...)
 	p := b.read(t, service.awaitTo(t, "/ana", 1)[0])
@@ -343,7 +413,7 @@ func TestLargestPush(t *testing.T) {
 	service := newPushService(t)
 	w := newWorld(t, service.trusted)
 	ana, b := w.person("ana", reviewer), newBrowser(t)
-	check(t, w.notify.Subscribe(t.Context(), ana, b.at(service.URL)))
+	check(t, w.subscribe(ana, b.at(service.URL)))
 	long := func(e *notify.Event) {
 		e.Team = strings.Repeat("\u202e", 500)
 		e.Kind, e.Agent, e.Skill, e.Tool = notify.Escalated, strings.Repeat("\u202e", 500), strings.Repeat("\x00", 500), strings.Repeat("<", 500)
@@ -384,7 +454,7 @@ func TestGoneBrowsersAreForgotten(t *testing.T) {
 		service := newPushService(t, status(code))
 		w := newWorld(t, service.trusted)
 		ana := w.person("ana", reviewer)
-		check(t, w.notify.Subscribe(t.Context(), ana, newBrowser(t).at(service.URL)))
+		check(t, w.subscribe(ana, newBrowser(t).at(service.URL)))
 		w.tell(w.park(1)...)
 		service.await(t, 1)
 		w.idle()
@@ -407,7 +477,7 @@ func TestRefusedPushShows(t *testing.T) {
 	service := newPushService(t, status(http.StatusForbidden))
 	w := newWorld(t, service.trusted)
 	ana := w.person("ana", reviewer)
-	check(t, w.notify.Subscribe(t.Context(), ana, newBrowser(t).at(service.URL)))
+	check(t, w.subscribe(ana, newBrowser(t).at(service.URL)))
 	w.tell(w.park(1)...)
 	w.idle()
 	if list, err := w.notify.Browsers(t.Context(), ana); err != nil || len(list) != 1 || list[0].Error != "answered HTTP 403" {
@@ -419,9 +489,9 @@ func TestRefusedPushShows(t *testing.T) {
 func TestPushServicesOnPrivateAddresses(t *testing.T) {
 	t.Parallel()
 	service := newPushService(t)
-	w := newWorld(t, service.trusted, func(c *notify.Config) { c.TrustedHosts = nil })
+	w := newWorld(t, service.trusted, func(c *notify.Config) { c.PushHosts = nil })
 	ana := w.person("ana", reviewer)
-	check(t, w.notify.Subscribe(t.Context(), ana, newBrowser(t).at(service.URL)))
+	check(t, w.subscribe(ana, newBrowser(t).at(service.URL)))
 	w.tell(w.park(1)...)
 	w.idle()
 	if list, err := w.notify.Browsers(t.Context(), ana); err != nil || len(list) != 1 || !strings.Contains(list[0].Error, "private addresses are not allowed") {
@@ -457,7 +527,7 @@ func TestSubscriptionsThatCannotBe(t *testing.T) {
 	} {
 		bad := good
 		tc.change(&bad)
-		err := w.notify.Subscribe(t.Context(), ana, bad)
+		err := w.subscribe(ana, bad)
 		if invalid, ok := errors.AsType[*notify.InvalidError](err); !ok || invalid.Field != tc.field {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -470,14 +540,14 @@ func TestSubscriptionsOfPeople(t *testing.T) {
 	ctx := t.Context()
 	ana, bob := w.person("ana", reviewer), w.person("bob", reviewer)
 	for i := range 10 {
-		check(t, w.notify.Subscribe(ctx, ana, newBrowser(t).at(fmt.Sprintf("https://push.example/%d", i))))
+		check(t, w.subscribe(ana, newBrowser(t).at(fmt.Sprintf("https://push.example/%d", i))))
 	}
-	err := w.notify.Subscribe(ctx, ana, newBrowser(t).at("https://push.example/10"))
+	err := w.subscribe(ana, newBrowser(t).at("https://push.example/10"))
 	if invalid, ok := errors.AsType[*notify.InvalidError](err); !ok || invalid.Field != "endpoint" {
 		t.Errorf("the eleventh: %v", err)
 	}
-	check(t, w.notify.Subscribe(ctx, ana, newBrowser(t).at("https://push.example/3"))) // again, with another key
-	check(t, w.notify.Subscribe(ctx, bob, newBrowser(t).at("https://push.example/4"))) // somebody else, at the same browser
+	check(t, w.subscribe(ana, newBrowser(t).at("https://push.example/3"))) // again, with another key
+	check(t, w.subscribe(bob, newBrowser(t).at("https://push.example/4"))) // somebody else, at the same browser
 	list, err := w.notify.Browsers(ctx, ana)
 	check(t, err)
 	if len(list) != 9 || list[0].Mark != notify.MarkOf("https://push.example/3") {
@@ -539,7 +609,7 @@ func TestReseal(t *testing.T) {
 	service := newPushService(t)
 	w := newWorld(t, service.trusted)
 	ana, b := w.person("ana", reviewer), newBrowser(t)
-	check(t, w.notify.Subscribe(t.Context(), ana, b.at(service.URL)))
+	check(t, w.subscribe(ana, b.at(service.URL)))
 	chat := newReceiver(t)
 	w.webhook(chat.URL, "")
 	before, err := w.notify.PushKey(t.Context())

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"slices"
 	"time"
 
 	"github.com/SherClockHolmes/webpush-go"
@@ -20,9 +19,9 @@ import (
 
 // browserRow is what is needed to send to a browser.
 type browserRow struct {
-	id     uuid.UUID
-	person uuid.UUID
-	sealed []byte
+	id      uuid.UUID
+	session uuid.UUID // in which it was subscribed
+	sealed  []byte
 }
 
 // pushMessage is what the service worker is sent (ui/static/sw.js).
@@ -53,7 +52,7 @@ func (s *Service) sendPush(ctx context.Context, t *turn) outcome {
 	if err != nil {
 		return outcome{state: later, err: err}
 	}
-	reviews, err := s.reviews(ctx, t.browser.person)
+	reviews, err := s.reviews(ctx, t.browser.session)
 	if err != nil {
 		return outcome{state: later, err: err}
 	}
@@ -67,13 +66,14 @@ func (s *Service) sendPush(ctx context.Context, t *turn) outcome {
 	return out
 }
 
-// reviews reports whether a person is still a reviewer.
-func (s *Service) reviews(ctx context.Context, person uuid.UUID) (bool, error) {
-	reviewers, err := s.Identity.Reviewers(ctx)
-	if err != nil {
-		return false, err
+// reviews reports whether a session goes on, and its person is still a reviewer in it. A session that is over only by
+// its time still has its subscriptions.
+func (s *Service) reviews(ctx context.Context, session uuid.UUID) (bool, error) {
+	access, err := s.Identity.SessionAccess(ctx, session)
+	if errors.Is(err, identity.ErrUnauthenticated) {
+		return false, nil
 	}
-	return slices.ContainsFunc(reviewers, func(r identity.Eligible) bool { return r.Person == person }), nil
+	return access.Has(identity.Reviewer), err
 }
 
 func (s *Service) pushMessage(ctx context.Context, t *turn) (pushMessage, error) {

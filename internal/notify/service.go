@@ -42,8 +42,9 @@ type Config struct {
 
 	// PublicURL is where people reach the dashboard: messages link there.
 	PublicURL string
-	// TrustedHosts may be push services although they are on private addresses: "host" or "host:port".
-	TrustedHosts []string
+	// PushHosts may be push services although they are on private addresses: "host" or "host:port". A browser says where
+	// its messages go, so these are not the hosts that skills' servers may name. Tests have some.
+	PushHosts []string
 	// AllowSelfApproval: whoever a call is made for may decide it, and so hears of it.
 	AllowSelfApproval bool
 
@@ -85,7 +86,7 @@ func New(cfg Config) (*Service, error) {
 	s.wants = registry.NewMemory[struct{}](registry.Config[wants]{Now: cfg.Now, TTL: registry.SafetyNet})
 	s.vapid = registry.NewMemory[struct{}](registry.Config[vapid]{Now: cfg.Now, TTL: vapidTTL})
 	s.webhooks = cfg.client(outbound.Policy{AllowPrivate: true})
-	s.pushes = cfg.client(outbound.Policy{TrustedHosts: cfg.TrustedHosts})
+	s.pushes = cfg.client(outbound.Policy{TrustedHosts: cfg.PushHosts})
 	return s, nil
 }
 
