@@ -25,3 +25,14 @@ func (s *Service) May(ctx context.Context, access identity.Access, key Key) (con
 	}
 	return person == owner, person == owner || operator, nil
 }
+
+// KeyFor names the connection that a skill has for a person: the one that all share, or that of the person whom they are the
+// same as.
+func (s *Service) KeyFor(ctx context.Context, skillID uuid.UUID, perUser bool, person uuid.UUID) (Key, error) {
+	key := Key{SkillID: skillID}
+	var err error
+	if perUser {
+		key.Principal, err = s.Identity.SameAs(ctx, person)
+	}
+	return key, err
+}

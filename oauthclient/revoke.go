@@ -248,7 +248,10 @@ func (s *Service) forgetSkill(ctx context.Context, tx pgx.Tx, skillID uuid.UUID)
 
 // Filter selects connections. Zero fields select all.
 type Filter struct {
-	SkillID   uuid.UUID
+	SkillID uuid.UUID
+	// VisibleTo: only the connections of this person, and of whom they are the same as, and those that all share.
+	VisibleTo uuid.UUID
+	// Principal: only the connections of this person, who is whom [identity.Service.SameAs] says.
 	Principal uuid.UUID
 	Before    uuid.UUID // only older ones: the cursor
 	Limit     int       // at most 200; zero: 50
@@ -261,9 +264,18 @@ func (s *Service) List(ctx context.Context, f Filter) ([]Connection, uuid.UUID, 
 		limit = 50
 	}
 	limit = min(limit, 200)
+	var visible []uuid.UUID
+	if f.VisibleTo != uuid.Nil {
+		same, err := s.Identity.SameAs(ctx, f.VisibleTo)
+		if err != nil {
+			return nil, uuid.Nil, err
+		}
+		visible = []uuid.UUID{f.VisibleTo, same}
+	}
 	rows, err := s.Pool.Query(ctx, `SELECT `+connectionColumns+` FROM oauth_connections
 		WHERE ($1::uuid IS NULL OR skill_id = $1) AND ($2::uuid IS NULL OR principal_id = $2) AND ($3::uuid IS NULL OR id < $3)
-		ORDER BY id DESC LIMIT $4`, postgres.OrNull(f.SkillID), postgres.OrNull(f.Principal), postgres.OrNull(f.Before), limit+1)
+			AND ($5::uuid[] IS NULL OR principal_id IS NULL OR principal_id = ANY($5))
+		ORDER BY id DESC LIMIT $4`, postgres.OrNull(f.SkillID), postgres.OrNull(f.Principal), postgres.OrNull(f.Before), limit+1, visible)
 	if err != nil {
 		return nil, uuid.Nil, err
 	}

@@ -39,6 +39,32 @@ type Connection struct {
 	ErrorAt       *time.Time
 }
 
+// State says how a connection does.
+type State string
+
+// The states of connections.
+const (
+	StateConnected State = "connected"
+	StateNeeds     State = "needs_connection" // somebody has to do something first
+	StateExpired   State = "expired"          // its token ran out, and nothing renews it
+	StateFailing   State = "failing"          // the last attempt to get a token failed
+)
+
+// State is how the connection does. What somebody has to do comes first: nothing else will help.
+func (c *Connection) State(now time.Time) State {
+	switch {
+	case c.Need != NeedNothing:
+		return StateNeeds
+	case c.Error != "":
+		return StateFailing
+	case c.ConnectedAt == nil:
+		return StateNeeds
+	case c.Expired(now):
+		return StateExpired
+	}
+	return StateConnected
+}
+
 // connection is a row, opened.
 type connection struct {
 	Connection

@@ -132,7 +132,7 @@ func kindOf(noun string) string {
 		return "call"
 	case "skill", "tool":
 		return "skill"
-	case "agent", "assignment", "key":
+	case "agent", "assignment", "agent_key":
 		return "agent"
 	case "person", "token", "session", "sign_in_link", "calls", "audit":
 		return "person"
@@ -143,7 +143,6 @@ func kindOf(noun string) string {
 // parties are what is known of those whom events are by and about.
 type parties struct {
 	names map[uuid.UUID]string
-	pages map[string]string // by kind: where its pages are
 }
 
 func (u *UI) parties(ctx context.Context, events []audit.Event) (parties, error) {
@@ -151,7 +150,7 @@ func (u *UI) parties(ctx context.Context, events []audit.Event) (parties, error)
 	for i := range events {
 		ids = append(ids, events[i].Subject, events[i].Actor.ID)
 	}
-	known := parties{names: map[uuid.UUID]string{}, pages: map[string]string{}}
+	known := parties{names: map[uuid.UUID]string{}}
 	for _, look := range []func(context.Context, []uuid.UUID) (map[uuid.UUID]string, error){
 		u.cfg.Calls.Titles, u.cfg.Agents.Names,
 		func(ctx context.Context, ids []uuid.UUID) (map[uuid.UUID]string, error) { return u.names(ctx, ids...) },
@@ -162,17 +161,26 @@ func (u *UI) parties(ctx context.Context, events []audit.Event) (parties, error)
 		}
 		maps.Copy(known.names, names)
 	}
-	for _, route := range u.Routes() {
-		for kind, path := range map[string]string{
-			"call": "/calls/", "skill": "/skills/", "agent": "/agents/", "person": "/members/",
-			"conversation": "/conversations/", "connection": "/connections/",
-		} {
-			if route.Pattern == "GET "+path+"{id}" {
-				known.pages[kind] = path
-			}
-		}
-	}
 	return known, nil
+}
+
+// pageOf is where the pages of a kind are; empty: it has none.
+func pageOf(kind string) string {
+	switch kind {
+	case "call":
+		return "/calls/"
+	case "skill":
+		return "/skills/"
+	case "agent":
+		return "/agents/"
+	case "person":
+		return "/members/"
+	case "conversation":
+		return "/conversations/"
+	case "connection":
+		return "/connections/"
+	}
+	return ""
 }
 
 func (p parties) party(kind string, id uuid.UUID) view.Party {
@@ -180,7 +188,7 @@ func (p parties) party(kind string, id uuid.UUID) view.Party {
 		return view.Party{Kind: kind}
 	}
 	party := view.Party{Kind: kind, Name: p.names[id], ID: id.String(), Short: shortID(id)}
-	if page := p.pages[kind]; page != "" {
+	if page := pageOf(kind); page != "" {
 		party.URL = page + id.String()
 	}
 	return party

@@ -68,7 +68,7 @@ func (u *UI) linkOfSkill(r *http.Request) (*link, error) {
 		return nil, err
 	}
 	access, _ := login.Access(r.Context())
-	return u.link(r.Context(), access, skill, keyFor(skill, access.Person.ID))
+	return u.linkFor(r.Context(), access, skill, access.Person.ID)
 }
 
 // letChoose offers the authorization servers that the skill's server names.

@@ -58,6 +58,15 @@ func (u *UI) link(ctx context.Context, access identity.Access, skill *agent.Skil
 	return l, nil
 }
 
+// linkFor is the link that a skill has for a person: the shared one, or their own.
+func (u *UI) linkFor(ctx context.Context, access identity.Access, skill *agent.Skill, person uuid.UUID) (*link, error) {
+	key, err := u.cfg.OAuth.KeyFor(ctx, skill.ID, skill.PerUser, person)
+	if err != nil {
+		return nil, err
+	}
+	return u.link(ctx, access, skill, key)
+}
+
 // linkOf is the link of a connection that was listed.
 func (u *UI) linkOf(ctx context.Context, access identity.Access, c oauthclient.Connection) (*link, error) {
 	skill, _, err := u.cfg.Agents.Skill(ctx, c.SkillID)
@@ -72,15 +81,6 @@ func (u *UI) linkOf(ctx context.Context, access identity.Access, c oauthclient.C
 		l.there, l.key, l.stray, l.connect, l.disconnect = &c, c.Key, true, false, false
 	}
 	return l, nil
-}
-
-// keyFor is the connection that a skill has for a person: the shared one, or their own.
-func keyFor(skill *agent.Skill, person uuid.UUID) oauthclient.Key {
-	key := oauthclient.Key{SkillID: skill.ID}
-	if skill.PerUser {
-		key.Principal = person
-	}
-	return key
 }
 
 // visible reports whether the person may know of the connection: their own and the shared ones, and

@@ -59,6 +59,9 @@ func (u *UI) showConnections(w http.ResponseWriter, r *http.Request) {
 
 // links are the connections of a filter that the person may know of.
 func (u *UI) links(ctx context.Context, access identity.Access, f oauthclient.Filter) ([]*link, uuid.UUID, error) {
+	if !access.Has(identity.Operator) {
+		f.VisibleTo = access.Person.ID
+	}
 	found, next, err := u.cfg.OAuth.List(ctx, f)
 	if err != nil {
 		return nil, uuid.Nil, err
@@ -72,9 +75,7 @@ func (u *UI) links(ctx context.Context, access identity.Access, f oauthclient.Fi
 		if err != nil {
 			return nil, uuid.Nil, err
 		}
-		if l.visible() {
-			links = append(links, l)
-		}
+		links = append(links, l)
 	}
 	return links, next, nil
 }
@@ -92,7 +93,7 @@ func (u *UI) unmade(ctx context.Context, access identity.Access) ([]*link, error
 		if !connectable(skill) || !skill.PerUser && skill.OAuth == nil {
 			continue
 		}
-		l, err := u.link(ctx, access, skill, keyFor(skill, access.Person.ID))
+		l, err := u.linkFor(ctx, access, skill, access.Person.ID)
 		if err != nil {
 			return nil, err
 		}
@@ -129,12 +130,15 @@ func (u *UI) cards(ctx context.Context, links []*link, skillID uuid.UUID, now ti
 		}
 	}
 	for i := range waiting {
-		key := oauthclient.Key{SkillID: waiting[i].Call.SkillID}
-		skill, _, err := u.cfg.Agents.Skill(ctx, key.SkillID)
-		if err == nil && skill.PerUser {
-			key.Principal, err = u.cfg.Identity.SameAs(ctx, waiting[i].Call.PrincipalID)
+		skill, _, err := u.cfg.Agents.Skill(ctx, waiting[i].Call.SkillID)
+		if errors.Is(err, agent.ErrNotFound) {
+			continue // deleted in this moment
 		}
-		if err != nil && !errors.Is(err, agent.ErrNotFound) {
+		if err != nil {
+			return nil, err
+		}
+		key, err := u.cfg.OAuth.KeyFor(ctx, skill.ID, skill.PerUser, waiting[i].Call.PrincipalID)
+		if err != nil {
 			return nil, err
 		}
 		if n, ok := at[key]; ok {

@@ -53,9 +53,11 @@ func presentState(v *view.Connection, l *link, now time.Time) {
 		v.Words = "The skill, or who is who, was changed since: calls no longer use this one."
 	case c.Need != oauthclient.NeedNothing:
 		v.Status, v.Words = needState(c.Need)
-	case c.ConnectedAt == nil:
+	case c.State(now) == oauthclient.StateFailing:
+		v.Status, v.Words = view.Badge{Word: "Failing", Icon: "failed", Level: view.Danger}, "The last attempt to get a token failed."
+	case c.State(now) == oauthclient.StateNeeds:
 		v.Status, v.Words = absentState(l)
-	case c.Expired(now):
+	case c.State(now) == oauthclient.StateExpired:
 		v.Status = view.Badge{Word: "Ran out", Icon: "expired", Level: view.Warn}
 		v.Words, v.Until, v.After = "It was good until ", c.ExpiresAt, " and does not renew by itself: somebody has to connect again."
 	case c.ExpiresAt == nil:
@@ -80,7 +82,7 @@ func absentState(l *link) (badge view.Badge, words string) {
 	badge = view.Badge{Word: "Not connected", Icon: "stale", Level: view.Quiet}
 	switch {
 	case !connectable(l.skill):
-		return view.Badge{Word: "Not needed", Icon: "standard", Level: view.Quiet}, "How this skill is set up, no connection is made for it."
+		return view.Badge{Word: "Not needed", Icon: "standard", Level: view.Quiet}, "As this skill is set up, no connection is made for it."
 	case l.needless():
 		return view.Badge{Word: "Not needed", Icon: "standard", Level: view.Quiet}, "Its server lets Holdpoint in without a connection."
 	case !l.asksPeople():

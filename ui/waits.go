@@ -75,7 +75,7 @@ func (u *UI) resolver(ctx context.Context, access identity.Access, c *call.Call,
 	if err != nil {
 		return view.Resolver{}, err
 	}
-	l, err := u.link(ctx, access, skill, keyFor(skill, c.PrincipalID))
+	l, err := u.linkFor(ctx, access, skill, c.PrincipalID)
 	if err != nil {
 		return view.Resolver{}, err
 	}

@@ -1,7 +1,6 @@
 package agent
 
 import (
-	"fmt"
 	"strings"
 	"time"
 
@@ -18,11 +17,16 @@ func (d Duration) MarshalText() ([]byte, error) { return []byte(d.String()), nil
 func (d *Duration) UnmarshalText(text []byte) error {
 	parsed, err := time.ParseDuration(string(text))
 	if err != nil {
-		return fmt.Errorf("duration %q: want a form such as 90s, 5m or 1h30m", text)
+		return &ExpectedError{"a duration such as 90s, 5m or 1h30m"}
 	}
 	*d = Duration(parsed)
 	return nil
 }
+
+// ExpectedError is that a text cannot be read. It says what was expected, and nothing of the text, which may be secret.
+type ExpectedError struct{ Expected string }
+
+func (e *ExpectedError) Error() string { return "expected " + e.Expected }
 
 // String is the duration as a person would write it: 5m, not 5m0s.
 func (d Duration) String() string {

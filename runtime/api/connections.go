@@ -55,25 +55,10 @@ const anOperator = "an operator"
 // maxWaiting bounds how many waiting calls are looked at.
 const maxWaiting = 200
 
-// connectionState says how a connection does. What somebody has to do comes first: nothing else will help.
-func connectionState(c *oauthclient.Connection, now time.Time) string {
-	switch {
-	case c.Need != oauthclient.NeedNothing:
-		return "needs_connection"
-	case c.Error != "":
-		return "failing"
-	case c.ConnectedAt == nil:
-		return "needs_connection"
-	case c.Expired(now):
-		return "expired"
-	}
-	return "connected"
-}
-
 // resolver says who can do what a connection needs. What is wrong with its settings is an operator's.
-func resolver(c *oauthclient.Connection, state, owner string) string {
+func resolver(c *oauthclient.Connection, state oauthclient.State, owner string) string {
 	switch {
-	case state == "connected":
+	case state == oauthclient.StateConnected:
 		return ""
 	case c.Principal == uuid.Nil || c.Need == oauthclient.NeedClient || c.Need == oauthclient.NeedSettings:
 		return anOperator
@@ -89,9 +74,9 @@ type about struct {
 }
 
 func (b *about) view(c oauthclient.Connection) Connection {
-	state := connectionState(&c, b.now)
+	state := c.State(b.now)
 	view := Connection{
-		ID: c.ID, Skill: b.skills[c.SkillID], State: state, Need: orNull(c.Need), Reason: orNull(c.Reason),
+		ID: c.ID, Skill: b.skills[c.SkillID], State: string(state), Need: orNull(c.Need), Reason: orNull(c.Reason),
 		WhoCanResolve: orNull(resolver(&c, state, b.people[c.Principal])),
 		Grant:         c.Grant, Issuer: orNull(c.Issuer), Resource: orNull(c.Resource), ClientID: orNull(c.ClientID),
 		ScopesAsked: orEmpty(c.ScopesAsked), ScopesGranted: orEmpty(c.ScopesGranted), ScopesNeeded: orEmpty(c.NeedScopes),
@@ -146,7 +131,7 @@ func (a *API) waitingFor(ctx context.Context, skills []uuid.UUID) (map[oauthclie
 		if err != nil {
 			return nil, err
 		}
-		key, err := a.keyFor(ctx, skill, waiting.Call.PrincipalID)
+		key, err := a.oauth.KeyFor(ctx, skill.ID, skill.PerUser, waiting.Call.PrincipalID)
 		if err != nil {
 			return nil, err
 		}
@@ -161,16 +146,6 @@ func oneOf(ids []uuid.UUID) uuid.UUID {
 		return ids[0]
 	}
 	return uuid.Nil
-}
-
-// keyFor names the connection that a skill has for a person: the one that all share, or their own.
-func (a *API) keyFor(ctx context.Context, skill *agent.Skill, person uuid.UUID) (oauthclient.Key, error) {
-	key := oauthclient.Key{SkillID: skill.ID}
-	var err error
-	if skill.PerUser {
-		key.Principal, err = a.identity.SameAs(ctx, person)
-	}
-	return key, err
 }
 
 type listConnectionsInput struct {
@@ -191,7 +166,11 @@ func (a *API) listConnections(ctx context.Context, input *listConnectionsInput) 
 		}
 		filter.SkillID = skill.ID
 	}
-	if who := callerOf(ctx); !who.has(identity.Operator) {
+	switch who := callerOf(ctx); {
+	case who.has(identity.Operator):
+	case who.has(identity.Reviewer):
+		filter.VisibleTo = who.personID()
+	default:
 		if filter.Principal, err = a.identity.SameAs(ctx, who.personID()); err != nil {
 			return nil, err
 		}
@@ -232,8 +211,8 @@ func (a *API) connectionView(ctx context.Context, c oauthclient.Connection) (*bo
 	return output(b.view(c)), nil
 }
 
-// visibleConnection returns a connection that the caller may see: an operator any, others their own. To
-// everybody else it does not exist.
+// visibleConnection returns a connection that the caller may see: an operator any, others their own, reviewers also those that
+// all share. To everybody else it does not exist.
 func (a *API) visibleConnection(ctx context.Context, text string) (oauthclient.Connection, error) {
 	id, err := idOf("connection", text)
 	if err != nil {
@@ -243,8 +222,9 @@ func (a *API) visibleConnection(ctx context.Context, text string) (oauthclient.C
 	if err != nil {
 		return oauthclient.Connection{}, named(err, "connection", text)
 	}
-	_, may, err := a.oauth.May(ctx, *callerOf(ctx).person, found.Key)
-	if err == nil && !may {
+	who := callerOf(ctx)
+	_, may, err := a.oauth.May(ctx, *who.person, found.Key)
+	if err == nil && !may && (found.Principal != uuid.Nil || !who.has(identity.Reviewer)) {
 		err = notFound("connection", text)
 	}
 	return found, err
@@ -255,12 +235,17 @@ func (a *API) disconnect(ctx context.Context, input *ByID) (*bodyOutput[Connecti
 	if err != nil {
 		return nil, err
 	}
+	if _, may, err := a.oauth.May(ctx, *callerOf(ctx).person, found.Key); err != nil {
+		return nil, err
+	} else if !may {
+		return nil, problem(http.StatusForbidden, CodeForbidden, "all share this connection: an operator ends it")
+	}
 	skill, _, err := a.agents.FreshSkill(ctx, found.SkillID)
 	if err != nil {
 		return nil, named(err, "connection", input.ID)
 	}
 	// A key may stand for another connection than when this one was made, which is not the caller's to end.
-	if key, err := a.keyFor(ctx, skill, found.Principal); err != nil || key != found.Key {
+	if key, err := a.oauth.KeyFor(ctx, skill.ID, skill.PerUser, found.Principal); err != nil || key != found.Key {
 		if err != nil {
 			return nil, err
 		}
@@ -300,7 +285,7 @@ func (a *API) connectSkill(ctx context.Context, input *connectSkillInput) (*body
 	if err := storable("body.issuer", issuer); err != nil {
 		return nil, err
 	}
-	key, err := a.keyFor(ctx, skill, who.personID())
+	key, err := a.oauth.KeyFor(ctx, skill.ID, skill.PerUser, who.personID())
 	if err != nil {
 		return nil, err
 	}

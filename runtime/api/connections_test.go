@@ -147,11 +147,11 @@ func TestSharedConnection(t *testing.T) {
 		t.Errorf("of another skill: %v", got)
 	}
 	w.get("connections?skill=nothing", w.operator).problem(t, 404, "not_found")
-	if got := w.connections(w.reviewer, ""); len(got) != 0 {
-		t.Errorf("a reviewer sees %v", got)
+	if got := w.connections(w.reviewer, ""); len(got) != 1 {
+		t.Errorf("of what all share a reviewer sees %v", got)
 	}
-	w.get("connections/"+id, w.reviewer).problem(t, 404, "not_found")
-	w.post("connections/"+id+"/disconnect", w.reviewer, "").problem(t, 404, "not_found")
+	w.get("connections/"+id, w.reviewer).want(t, 200)
+	w.post("connections/"+id+"/disconnect", w.reviewer, "").problem(t, 403, "forbidden")
 	has(t, "got", w.get("connections/"+id, w.operator).want(t, 200), `{"id":"`+id+`","state":"connected"}`)
 	has(t, "disconnected", w.post("connections/"+id+"/disconnect", w.operator, "").want(t, 200), `{"state":"needs_connection",
 		"need":"reconnect","reason":"it was disconnected","who_can_resolve":"an operator","connected_at":null,"scopes_granted":[]}`)

@@ -144,9 +144,13 @@ func (a *API) getConversation(ctx context.Context, input *ByID) (*bodyOutput[Con
 	if err != nil {
 		return nil, err
 	}
-	found, err := a.conversation(ctx, id)
+	read, err := a.agents.ReadConversation(ctx, id)
 	if err != nil {
-		return nil, err
+		return nil, named(err, "conversation", input.ID)
+	}
+	found := *read
+	if found.EndedAt != nil {
+		found.Catalogue = nil
 	}
 	who := callerOf(ctx)
 	own := found.PrincipalID == who.personID() && who.agent != nil && who.agent.ID == found.AgentID
@@ -174,26 +178,4 @@ func (a *API) getConversation(ctx context.Context, input *ByID) (*bodyOutput[Con
 		return nil, err
 	}
 	return output(view(found)), nil
-}
-
-// conversation finds one by its id alone, whoever's it is.
-func (a *API) conversation(ctx context.Context, id uuid.UUID) (agent.Conversation, error) {
-	found, _, err := a.agents.Conversations(ctx, agent.ConversationFilter{Before: successor(id)}, 1)
-	if err != nil {
-		return agent.Conversation{}, err
-	}
-	if len(found) == 0 || found[0].ID != id {
-		return agent.Conversation{}, notFound("conversation", id.String())
-	}
-	return found[0], nil
-}
-
-// successor is the id that comes next in order: what is older than it begins with id itself.
-func successor(id uuid.UUID) uuid.UUID {
-	for i := len(id) - 1; i >= 0; i-- {
-		if id[i]++; id[i] != 0 {
-			break
-		}
-	}
-	return id
 }

@@ -6,10 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strconv"
+	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
 	strictjson "github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/holdpoint/holdpoint/runtime/agent"
 )
 
 // format is how bodies are read and written.
@@ -50,14 +54,36 @@ func explain(err error) error {
 		return fmt.Errorf("not acceptable JSON at byte %d: %s", syntactic.ByteOffset, reason(syntactic.Err))
 	case errors.As(err, &semantic):
 		what := "not what is expected here"
-		if semantic.Err != nil && semantic.JSONKind == 0 {
+		if expected, ok := errors.AsType[*agent.ExpectedError](err); ok {
+			what = expected.Error()
+		} else if semantic.Err != nil && semantic.JSONKind == 0 {
 			what = semantic.Err.Error()
 		} else if errors.Is(semantic.Err, strictjson.ErrUnknownName) {
 			what = "unknown member"
 		}
-		return fmt.Errorf("%s: %s", semantic.JSONPointer, what)
+		return errors.New(string(semantic.JSONPointer) + pointerEnd + what)
 	}
 	return errors.New("not acceptable JSON")
+}
+
+// pointerEnd ends the JSON pointer that an error of a body begins with: huma takes over the text only.
+const pointerEnd = "\x00"
+
+// inBody takes an error of a body apart: where it is, as locations are written, and what was expected.
+func inBody(text string) (location, what string) {
+	end := strings.LastIndex(text, pointerEnd)
+	if end < 0 {
+		return "body", text
+	}
+	location = "body"
+	for token := range jsontext.Pointer(text[:end]).Tokens() {
+		if _, err := strconv.ParseUint(token, 10, 32); err == nil {
+			location += "[" + token + "]"
+		} else {
+			location += "." + token
+		}
+	}
+	return location, text[end+1:]
 }
 
 func reason(err error) string {

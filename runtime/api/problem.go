@@ -174,8 +174,12 @@ func fromHuma(_ huma.Context, _ string, v any) (any, error) {
 		if e == nil {
 			continue
 		}
-		p.Errors = append(p.Errors, ProblemField{Location: e.Location, Message: e.Message})
-		details = append(details, e.Location+": "+e.Message)
+		at, what := e.Location, e.Message
+		if at == "body" {
+			at, what = inBody(what)
+		}
+		p.Errors = append(p.Errors, ProblemField{Location: at, Message: what})
+		details = append(details, at+": "+what)
 	}
 	if len(details) > 0 {
 		p.Detail = strings.Join(details, "; ")

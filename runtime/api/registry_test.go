@@ -74,6 +74,25 @@ func TestApplyErrors(t *testing.T) {
 		problem(t, 422, "invalid_request")
 }
 
+// What a type of its own expects is told at the field that it is wrong in.
+func TestWrongDuration(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	tests := []struct{ method, path, body, location string }{
+		{"PATCH", "skills/files", `{"approval_timeout":"hush"}`, "body.approval_timeout"},
+		{"POST", "agents", `{"name":"n","wait_budget":"hush"}`, "body.wait_budget"},
+		{"POST", "apply", `{"spec":{"skills":[{"name":"a","transport":"http","url":"http://x/"},{"name":"b","transport":"http","url":"http://x/","call_timeout":"hush"}]}}`, "body.spec.skills[1].call_timeout"},
+	}
+	for _, test := range tests {
+		answer := w.send(test.method, "/api/v1/"+test.path, w.operator, test.body)
+		answer.problem(t, 422, "invalid_request")
+		want := `"location":"` + test.location + `","message":"expected a duration such as 90s, 5m or 1h30m"`
+		if !strings.Contains(answer.body, want) || strings.Contains(answer.body, "hush") {
+			t.Errorf("%s: %s", test.path, answer.body)
+		}
+	}
+}
+
 func TestAgents(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -133,7 +133,7 @@ func workRoutes() []route {
 func connectionRoutes() []route {
 	own := rule{People: true, Roles: operators().Roles}
 	return []route{
-		to("listConnections", "GET connections", "Connections to protected skill servers, newest first", own),
+		to("listConnections", "GET connections", "Connections to protected skill servers, newest first; reviewers see those that all share too", own),
 		to("getConnection", "GET connections/{id}", "A connection, without its tokens", own),
 		to("disconnect", "POST connections/{id}/disconnect", "Forget a connection's tokens, and have them revoked", own),
 		to("connectSkill", "POST skills/{name}/connect", "Begin to connect a skill, in the browser of whoever asks", own),

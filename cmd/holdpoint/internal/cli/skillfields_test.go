@@ -13,14 +13,20 @@ func TestSkillCreateAndEdit(t *testing.T) {
 			"client_id":"c","auth_method":null,"scopes":["a"],"idp":null,"secrets":["client_secret"]}}`)
 	secret := writeFile(t, "secret", "h\"ush\n")
 	for _, c := range []struct{ args, sent string }{
-		{"create ledger --transport http --url http://h/ --header-env X-Team=TEAM --header-file X-B=" + secret,
-			`{"headers":{"X-B":"h\"ush","X-Team":"t0p"},"name":"ledger","transport":"http","url":"http://h/"}`},
-		{"create ledger --transport stdio --command npx --command -y --command a,b --env-env TOKEN=TEAM",
-			`{"command":["npx","-y","a,b"],"env":{"TOKEN":"t0p"},"name":"ledger","transport":"stdio"}`},
+		{
+			"create ledger --transport http --url http://h/ --header-env X-Team=TEAM --header-file X-B=" + secret,
+			`{"headers":{"X-B":"h\"ush","X-Team":"t0p"},"name":"ledger","transport":"http","url":"http://h/"}`,
+		},
+		{
+			"create ledger --transport stdio --command npx --command -y --command a,b --env-env TOKEN=TEAM",
+			`{"command":["npx","-y","a,b"],"env":{"TOKEN":"t0p"},"name":"ledger","transport":"stdio"}`,
+		},
 		{"edit ledger --approval-timeout 10m --auto-approve=false --team=", `{"approval_timeout":"10m","auto_approve":false,"team":""}`},
 		{"edit ledger --remove-header X.A --header-env X-Team=TEAM", `{"headers":{"X-Team":"t0p","X.A":null}}`},
-		{"edit ledger --oauth-client-secret-file " + secret + " --oauth-scopes b,c",
-			`{"oauth":{"client_id":"c","client_secret":"h\"ush","grant":"client_credentials","issuer":"https://as.test","scopes":["b","c"]},"revision":7}`},
+		{
+			"edit ledger --oauth-client-secret-file " + secret + " --oauth-scopes b,c",
+			`{"oauth":{"client_id":"c","client_secret":"h\"ush","grant":"client_credentials","issuer":"https://as.test","scopes":["b","c"]},"revision":7}`,
+		},
 		{"edit ledger --no-oauth", `{"oauth":null}`},
 	} {
 		env := f.env()

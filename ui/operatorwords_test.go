@@ -1,0 +1,57 @@
+package ui_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/holdpoint/holdpoint/internal/audit"
+	"github.com/holdpoint/holdpoint/internal/identity"
+	"github.com/holdpoint/holdpoint/runtime/agent"
+)
+
+// A reviewer is not told that there are no keys, which only operators see.
+func TestKeysAreForOperators(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	_, _, err := w.agents.CreateKey(t.Context(), audit.System(), w.agent.ID)
+	check(t, err)
+	path := "/agents/" + w.agent.ID.String()
+	if text := w.signedIn("rita", identity.Reviewer).get(path).find("keys-part").Text(); strings.Contains(text, "None") || !strings.Contains(text, "Operators") {
+		t.Errorf("a reviewer is told %q", text)
+	}
+	olga := w.signedIn("olga", identity.Operator)
+	if rows := olga.get(path).find("keys-part").Find(`[data-testid="key"]`).Length(); rows != 1 {
+		t.Errorf("an operator sees %d keys", rows)
+	}
+	if row := olga.get("/audit?action=agent_key.created").doc.Find(`a[href="` + path + `"]`); row.Length() != 1 {
+		t.Errorf("the event of the key has %d links to its agent", row.Length())
+	}
+}
+
+// No space stands before a colon, with a time before it and without one; notes of badges are heard, and none are empty.
+func TestWordsOfFailures(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	skill := w.skillNamed("files")
+	w.exec(`UPDATE skills SET listed_at = now(), list_error_kind = 'transport', list_error = 'nobody answers' WHERE id = $1`, skill.ID)
+	page := w.signedIn("olga", identity.Operator).get("/skills/" + skill.ID.String())
+	text := strings.Join(strings.Fields(page.find("health-error").Text()), " ")
+	if !strings.Contains(text, "UTC: nobody answers") {
+		t.Errorf("the failure: %q", text)
+	}
+	if page.doc.Find(`.badge[title=""]`).Length() != 0 {
+		t.Error("a badge has an empty title")
+	}
+}
+
+// What was registered without a header for a connection needs none.
+func TestWordsOfConnections(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	_, err := w.agents.UpdateSkill(t.Context(), audit.System(), w.skillNamed("files").ID, agent.SkillPatch{Headers: map[string]*string{"Authorization": new("Bearer x")}})
+	check(t, err)
+	page := w.signedIn("olga", identity.Operator).get("/skills/" + w.skillNamed("files").ID.String())
+	if !strings.Contains(page.text(), "As this skill is set up, no connection is made for it.") {
+		t.Errorf("the page: %s", page.text())
+	}
+}
