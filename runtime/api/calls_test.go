@@ -159,7 +159,8 @@ func TestAudit(t *testing.T) {
 	w := newWorld(t)
 	id := w.park(`{"n":1}`)
 	w.post("approvals/"+id.String()+"/reject", w.reviewer, fmt.Sprintf(`{"digest":%q,"reason":"no"}`, w.digest(id))).want(t, 200)
-	answer := w.get("audit?subject="+id.String(), w.reviewer)
+	w.get("audit?subject="+id.String(), w.reviewer).problem(t, 403, "forbidden")
+	answer := w.get("audit?subject="+id.String(), w.operator)
 	list := items(t, answer.want(t, 200))
 	if len(list) < 2 {
 		t.Fatalf("got %s", answer.body)

@@ -1,0 +1,153 @@
+package ui_test
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/google/uuid"
+
+	"github.com/holdpoint/holdpoint/internal/identity"
+	"github.com/holdpoint/holdpoint/runtime/api"
+)
+
+// sameAs says which operation of the API shows or does what a route of the dashboard does; empty: there is none. Routes
+// about one's own browser, and steps on the way to another route, have none.
+var sameAs = map[string]string{
+	"GET /{$}":                  "GET approvals",
+	"GET /calls":                "", // of all agents; the API's also shows agents' own
+	"GET /calls/export":         "GET calls/export",
+	"GET /conversations":        "",
+	"GET /conversations/{id}":   "",
+	"GET /audit":                "GET audit",
+	"GET /audit/export":         "GET audit/export",
+	"GET /calls/{id}":           "GET approvals/{id}",
+	"GET /calls/{id}/arguments": "GET approvals/{id}",
+	"GET /calls/{id}/result":    "",
+	"POST /calls/{id}/reveal":   "GET approvals/{id}",
+	"POST /calls/{id}/approve":  "POST approvals/{id}/approve",
+	"POST /calls/{id}/confirm":  "POST approvals/{id}/approve",
+	"POST /calls/{id}/reject":   "POST approvals/{id}/reject",
+	"POST /calls/{id}/resolve":  "POST calls/{id}/resolve",
+	"POST /calls/{id}/cancel":   "", // in the API it is also for whoever made the call
+	"POST /calls/{id}/edit":     "POST approvals/{id}/approve",
+	"POST /calls/{id}/extend":   "POST approvals/{id}/extend",
+	"POST /calls/{id}/seen":     "",
+	"GET /calls/{id}/like":      "POST approvals/{id}/approve",
+	"POST /calls/{id}/like":     "POST approvals/{id}/approve",
+
+	"GET /insights": "GET insights",
+
+	"GET /skills":               "GET skills",
+	"GET /skills/{id}":          "GET skills/{id}",
+	"GET /skills/new":           "POST skills",
+	"POST /skills/new":          "POST skills",
+	"GET /skills/{id}/edit":     "PATCH skills/{id}",
+	"POST /skills/{id}/edit":    "PATCH skills/{id}",
+	"GET /skills/{id}/delete":   "DELETE skills/{id}",
+	"POST /skills/{id}/delete":  "DELETE skills/{id}",
+	"POST /skills/{id}/ask":     "PATCH skills/{id}",
+	"POST /skills/{id}/probe":   "POST skills/{id}/probe",
+	"GET /skills/{id}/tools":    "GET skills/{id}/tools",
+	"POST /skills/{id}/tools":   "PATCH skills/{id}/tools/x",
+	"POST /skills/{id}/accept":  "POST skills/{id}/tools/x/accept",
+	"POST /skills/{id}/refuse":  "POST skills/{id}/tools/x/refuse",
+	"POST /skills/{id}/connect": "POST skills/{id}/connect",
+
+	"GET /agents":                         "GET agents",
+	"GET /agents/new":                     "POST agents",
+	"POST /agents/new":                    "POST agents",
+	"GET /agents/{id}":                    "GET agents/{id}",
+	"GET /agents/{id}/edit":               "PATCH agents/{id}",
+	"POST /agents/{id}/edit":              "PATCH agents/{id}",
+	"GET /agents/{id}/delete":             "DELETE agents/{id}",
+	"POST /agents/{id}/delete":            "DELETE agents/{id}",
+	"GET /agents/{id}/assign":             "POST assignments",
+	"POST /agents/{id}/assign":            "POST assignments",
+	"POST /agents/{id}/unassign":          "DELETE assignments/{id}/x",
+	"POST /agents/{id}/keys":              "POST agents/{id}/keys",
+	"POST /agents/{id}/keys/{key}/revoke": "DELETE agents/{id}/keys/{key}",
+
+	"GET /connections":                  "GET connections",
+	"GET /connections/{id}":             "GET connections/{id}",
+	"POST /connections/{id}/disconnect": "POST connections/{id}/disconnect",
+	"GET /oauth/callback":               "",
+
+	"GET /members":                    "GET people",
+	"POST /members":                   "POST tokens",
+	"GET /members/{id}":               "GET people/{id}",
+	"POST /members/{id}/grant":        "PATCH people/{id}",
+	"POST /members/{id}/block":        "PATCH people/{id}",
+	"POST /members/{id}/unblock":      "PATCH people/{id}",
+	"POST /members/{id}/end-session":  "DELETE people/{id}/sessions/{key}",
+	"POST /members/{id}/sign-out":     "POST people/{id}/sign-out",
+	"POST /members/{id}/tokens":       "POST tokens",
+	"POST /members/{id}/revoke-token": "DELETE tokens/{id}",
+	"POST /members/{id}/link":         "POST people/{id}/link",
+	"POST /members/{id}/unlink":       "DELETE people/{id}/link",
+
+	"GET /settings":                         "",
+	"POST /settings/theme":                  "",
+	"POST /settings/end-session":            "",
+	"POST /settings/sign-out":               "",
+	"POST /settings/push":                   "",
+	"POST /settings/push/end":               "",
+	"POST /settings/push/{id}/remove":       "",
+	"GET /settings/push/{form...}":          "",
+	"GET /settings/webhooks":                "GET webhooks",
+	"POST /settings/webhooks":               "POST webhooks",
+	"POST /settings/webhooks/{name}/test":   "POST webhooks/x/test",
+	"POST /settings/webhooks/{name}/delete": "DELETE webhooks/x",
+	"GET /settings/webhooks/{form...}":      "GET webhooks",
+}
+
+// What somebody may not see or do in the dashboard, the API does not show or do for them, and the other way round.
+func TestTheAPIHasTheSameRules(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	served, err := api.New(api.Config{
+		Calls: w.calls, Agents: w.agents, Identity: w.people, OAuth: w.oauth, Notify: w.notify, Audit: w.db.Pool(),
+	})
+	check(t, err)
+	mux := http.NewServeMux()
+	served.Mount(mux)
+	tokens := map[rune]string{}
+	for role, of := range map[rune]identity.Role{'o': identity.Operator, 'r': identity.Reviewer} {
+		_, tokens[role], err = w.people.CreateToken(t.Context(), uuid.Nil, string(of), []identity.Role{of}, nil)
+		check(t, err)
+	}
+	refuses := func(operation string, role rune) bool {
+		t.Helper()
+		method, path, _ := strings.Cut(operation, " ")
+		path = "/api/v1/" + strings.NewReplacer("{id}", uuid.NewString(), "{key}", uuid.NewString()).Replace(path)
+		r := httptest.NewRequestWithContext(t.Context(), method, path, strings.NewReader("{}"))
+		r.Header.Set("Content-Type", "application/json")
+		r.Header.Set("Authorization", "Bearer "+tokens[role])
+		answer := httptest.NewRecorder()
+		mux.ServeHTTP(answer, r)
+		if answer.Code == http.StatusUnauthorized || answer.Code == http.StatusMethodNotAllowed || strings.HasPrefix(answer.Body.String(), "404 page") {
+			t.Fatalf("%s: there is no such operation: %d %s", operation, answer.Code, answer.Body)
+		}
+		return answer.Code == http.StatusForbidden
+	}
+	compared := 0
+	for _, route := range w.ui.Routes() {
+		operation, ok := sameAs[route.Pattern]
+		if !ok {
+			t.Errorf("%s: the table does not say which operation of the API is the same", route.Pattern)
+		}
+		if operation == "" {
+			continue
+		}
+		for role := range tokens {
+			compared++
+			if got, want := refuses(operation, role), !strings.ContainsRune(may[route.Pattern], role); got != want {
+				t.Errorf("%c: the dashboard refuses %s: %t, the API refuses %s: %t", role, route.Pattern, want, operation, got)
+			}
+		}
+	}
+	if compared < 100 {
+		t.Errorf("%d comparisons", compared)
+	}
+}
