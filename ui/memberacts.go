@@ -121,20 +121,33 @@ func (u *UI) unblockMember(w http.ResponseWriter, r *http.Request) {
 	u.changeMember(w, r, m, identity.MemberChange{Blocked: &blocked}, "block", nil)
 }
 
-// endMemberSession ends one session of somebody; one that is over already is no reason to complain.
+// nothingEnded says that what was to be ended is not there, or not this person's.
+func (u *UI) nothingEnded(w http.ResponseWriter, r *http.Request, m identity.Member, what string) {
+	u.answerWithMember(w, r, http.StatusNotFound, m, func(v *view.Member) {
+		v.Notice = &view.Notice{Level: view.Warn, Title: "No such " + what + ".", Text: "Nothing was done: it is over already, or never was this person’s."}
+	})
+}
+
+// endMemberSession ends one session of somebody.
 func (u *UI) endMemberSession(w http.ResponseWriter, r *http.Request) {
 	m, err := u.memberForm(r)
 	if err != nil {
 		u.fail(w, r, err)
 		return
 	}
-	if id, err := uuid.Parse(r.PostForm.Get("session")); err == nil {
-		if err := u.cfg.Identity.EndSession(r.Context(), actor(r), m.ID, id); err != nil && !errors.Is(err, identity.ErrNotFound) {
-			u.fail(w, r, err)
-			return
-		}
+	id, err := uuid.Parse(r.PostForm.Get("session"))
+	if err != nil {
+		id = uuid.Nil
 	}
-	toMember(w, r, m.ID, "sessions")
+	err = u.cfg.Identity.EndSession(r.Context(), actor(r), m.ID, id)
+	switch {
+	case errors.Is(err, identity.ErrNotFound):
+		u.nothingEnded(w, r, m, "session")
+	case err != nil:
+		u.fail(w, r, err)
+	default:
+		toMember(w, r, m.ID, "sessions")
+	}
 }
 
 func (u *UI) endMemberSessions(w http.ResponseWriter, r *http.Request) {
@@ -149,20 +162,22 @@ func (u *UI) endMemberSessions(w http.ResponseWriter, r *http.Request) {
 	toMember(w, r, m.ID, "sessions")
 }
 
-// revokeMemberToken ends one token of somebody; likewise.
+// revokeMemberToken ends one token of somebody.
 func (u *UI) revokeMemberToken(w http.ResponseWriter, r *http.Request) {
 	m, err := u.memberForm(r)
 	if err != nil {
 		u.fail(w, r, err)
 		return
 	}
-	if id, err := uuid.Parse(r.PostForm.Get("token")); err == nil {
-		if err := u.cfg.Identity.RevokeToken(r.Context(), actor(r).ID, id); err != nil && !errors.Is(err, identity.ErrNotFound) {
-			u.fail(w, r, err)
-			return
-		}
+	err = u.cfg.Identity.RevokeTokenOf(r.Context(), actor(r).ID, m.ID, r.PostForm.Get("token"))
+	switch {
+	case errors.Is(err, identity.ErrNotFound):
+		u.nothingEnded(w, r, m, "token")
+	case err != nil:
+		u.fail(w, r, err)
+	default:
+		toMember(w, r, m.ID, "tokens")
 	}
-	toMember(w, r, m.ID, "tokens")
 }
 
 // linkMember declares somebody to be the same as another.

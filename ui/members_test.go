@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/PuerkitoBio/goquery"
 	"github.com/google/uuid"
 
 	"github.com/holdpoint/holdpoint/internal/identity"
@@ -36,8 +37,8 @@ func TestMembersAreToldApart(t *testing.T) {
 	if n := olga.get("/members?text=4711").find("member-row").Length(); n != 1 {
 		t.Errorf("found %d", n)
 	}
-	if n := olga.get("/members?text=%25").find("member-row").Length(); n != 0 {
-		t.Errorf("a percent sign finds %d", n)
+	if a := olga.get("/members?text=%25"); a.find("member-row").Length() != 0 || a.find("clear-all").AttrOr("href", "") != "/members" {
+		t.Errorf("a percent sign finds %d", a.find("member-row").Length())
 	}
 	facts := olga.get(w.memberPage("4711")).text()
 	for _, want := range []string{w.idp.URL, "4711", w.person("4711").ID.String(), "vera@example.com", "Signed in last"} {
@@ -48,6 +49,16 @@ func TestMembersAreToldApart(t *testing.T) {
 	if a := olga.get("/members/" + uuid.NewString()); a.status != http.StatusNotFound {
 		t.Errorf("nobody's page: %d", a.status)
 	}
+}
+
+// tied reports whether a field says that it is wrong, and where that is explained.
+func tied(form *goquery.Selection, name string) bool {
+	field := form.Find("[name=" + name + "]")
+	explained := false
+	for id := range strings.FieldsSeq(field.AttrOr("aria-describedby", "")) {
+		explained = explained || form.Find("#"+id+"[data-testid=form-error]").Length() == 1
+	}
+	return explained && field.AttrOr("aria-invalid", "") == "true"
 }
 
 func TestOperatorsGrantAndBlock(t *testing.T) {
@@ -66,7 +77,7 @@ func TestOperatorsGrantAndBlock(t *testing.T) {
 	wrong := olga.post(page+"/grant", url.Values{"role": {"root"}, "teams": {"a, b\u202e"}})
 	form := wrong.find("grant")
 	if wrong.status != http.StatusUnprocessableEntity || form.Find("[data-testid=form-error]").Length() != 1 ||
-		form.Find("[name=teams]").AttrOr("value", "") != "a, b\u202e" || form.Find("[checked]").Length() != 0 {
+		form.Find("[name=teams]").AttrOr("value", "") != "a, b\u202e" || !tied(form, "teams") || form.Find("[checked]").Length() != 0 {
 		t.Errorf("wrong: %d %s", wrong.status, form.Text())
 	}
 	if a := olga.post(page+"/grant", url.Values{}); a.status != http.StatusSeeOther || vera.get("/members").status != http.StatusForbidden {
@@ -117,9 +128,12 @@ func TestOperatorsEndSessionsOfOthers(t *testing.T) {
 	check(t, err)
 	own, err := w.people.Sessions(t.Context(), w.person("olga").ID)
 	check(t, err)
-	for _, id := range []string{sessions[0].ID.String(), own[0].ID.String(), "x"} { // the second's; another person's; nonsense
-		if a := olga.post(page+"/end-session", url.Values{"session": {id}}); a.status != http.StatusSeeOther {
-			t.Errorf("%s: %d", id, a.status)
+	if a := olga.post(page+"/end-session", url.Values{"session": {sessions[0].ID.String()}}); a.status != http.StatusSeeOther {
+		t.Errorf("the second: %d", a.status)
+	}
+	for what, id := range map[string]string{"once more": sessions[0].ID.String(), "another person's": own[0].ID.String(), "nonsense": "x"} {
+		if a := olga.post(page+"/end-session", url.Values{"session": {id}}); a.status != http.StatusNotFound || !strings.Contains(a.find("notice").Text(), "No such session.") {
+			t.Errorf("%s: %d %s", what, a.status, a.text())
 		}
 	}
 	if second.get("/").status == http.StatusOK || first.get("/").status != http.StatusOK || olga.get("/").status != http.StatusOK {
@@ -166,6 +180,21 @@ func TestOperatorsMakeAndRevokeTokens(t *testing.T) {
 				t.Errorf("%s: %s is lost", path, name)
 			}
 		}
+	}
+	again := olga.post("/members", url.Values{"person": {"tom"}, "role": {"operator"}})
+	if a := again.find("new-token"); again.status != http.StatusUnprocessableEntity || a.Find("[data-testid=known]").AttrOr("href", "") != w.memberPage("tom") ||
+		a.Find("[name=person]").AttrOr("value", "") != "tom" || a.Find("[name=person]").AttrOr("aria-invalid", "") != "true" || w.person("tom").Tokens != 1 {
+		t.Errorf("a name that somebody has: %d %s", again.status, again.text())
+	}
+	others, err := w.people.TokensOf(t.Context(), w.person("tom").ID)
+	check(t, err)
+	for what, id := range map[string]string{"another person's": others[0].ID.String(), "nobody's": uuid.NewString(), "nonsense": "x"} {
+		if a := olga.post(page+"/revoke-token", url.Values{"token": {id}}); a.status != http.StatusNotFound || !strings.Contains(a.find("notice").Text(), "No such token.") {
+			t.Errorf("%s: %d %s", what, a.status, a.text())
+		}
+	}
+	if w.person("tom").Tokens != 1 {
+		t.Error("another person's token was revoked")
 	}
 	token := olga.get(page).find("token").First().Find("input[name=token]").AttrOr("value", "")
 	if a := olga.post(page+"/revoke-token", url.Values{"token": {token}}); a.status != http.StatusSeeOther || w.person("4711").Tokens != 0 {
@@ -230,7 +259,7 @@ func TestOperatorsLinkPeople(t *testing.T) {
 	page := "/members/" + vera.String()
 	for _, wrong := range []string{"", "vera", vera.String(), uuid.NewString()} {
 		a := olga.post(page+"/link", url.Values{"same_as": {wrong}})
-		if a.status != http.StatusUnprocessableEntity || a.find("same").Find("[data-testid=form-error]").Length() != 1 || a.find("same-as").AttrOr("value", "") != wrong {
+		if a.status != http.StatusUnprocessableEntity || a.find("same").Find("[data-testid=form-error]").Length() != 1 || !tied(a.find("same"), "same_as") || a.find("same-as").AttrOr("value", "") != wrong {
 			t.Errorf("%q: %d %s", wrong, a.status, a.find("same").Text())
 		}
 	}

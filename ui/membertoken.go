@@ -58,9 +58,14 @@ func (u *UI) addMember(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	form := tokenForm(r.PostForm)
-	id, secret, err := u.cfg.Identity.CreateToken(r.Context(), actor(r).ID, form.Person, rolesIn(r.PostForm), commas(form.Agents))
+	id, secret, err := u.cfg.Identity.CreateTokenForNew(r.Context(), actor(r).ID, form.Person, rolesIn(r.PostForm), commas(form.Agents))
 	if invalid, ok := errors.AsType[*identity.InvalidError](err); ok {
 		form.Error = invalid.Error()
+		u.answerWithMembers(w, r, http.StatusUnprocessableEntity, form)
+		return
+	}
+	if known, ok := errors.AsType[*identity.KnownError](err); ok { // who may be somebody else than was meant
+		form.Error, form.Known = "There is somebody of this name already. Make the token on their page, or take another name.", memberURL(known.Person)
 		u.answerWithMembers(w, r, http.StatusUnprocessableEntity, form)
 		return
 	}

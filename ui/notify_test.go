@@ -113,7 +113,7 @@ func TestWebhooksInTheSettings(t *testing.T) {
 	form := url.Values{"name": {"on-call"}, "url": {"chat.example/hushhush"}, "team": {"blue <b>"}}
 	bad := v.post("/settings/webhooks", form)
 	if bad.status != http.StatusUnprocessableEntity || !strings.Contains(bad.find("wrong-url").Text(), "must be an https or http URL") ||
-		bad.find("hook-url").AttrOr("aria-invalid", "") != "true" || strings.Contains(bad.body, "hushhush") ||
+		bad.find("hook-url").AttrOr("aria-invalid", "") != "true" || bad.find("hook-url").AttrOr("autofocus", "no") == "no" || bad.find("url-again").Length() != 0 || strings.Contains(bad.body, "hushhush") ||
 		bad.find("hook-name").AttrOr("value", "") != "on-call" || bad.find("hook-team").AttrOr("value", "") != "blue <b>" {
 		t.Errorf("%d %s", bad.status, bad.body)
 	}
@@ -146,14 +146,16 @@ func TestWebhooksInTheSettings(t *testing.T) {
 	}
 	if again := v.post("/settings/webhooks", form); again.status != http.StatusUnprocessableEntity || !strings.Contains(again.find("wrong-name").Text(), "has this name") {
 		t.Errorf("%d %s", again.status, again.text())
+	} else if _, focused := again.find("hook-name").Attr("autofocus"); !focused || again.find("url-again").Length() != 1 || again.doc.Find("[autofocus]").Length() != 1 {
+		t.Errorf("what is to be typed again: %s", again.find("new-webhook").Text())
 	}
 	gone := v.post("/settings/webhooks/on-call/delete", nil)
 	if a := v.get(gone.header.Get("Location")); a.find("webhook").Length() != 0 || !strings.Contains(a.find("notice").Text(), "Deleted.") {
 		t.Errorf("%s", a.text())
 	}
 	for _, path := range []string{"/test", "/delete"} { // somebody else was quicker
-		if a := v.post("/settings/webhooks/on-call"+path, nil); a.status != http.StatusSeeOther {
-			t.Errorf("%s: %d", path, a.status)
+		if a := v.post("/settings/webhooks/on-call"+path, nil); a.status != http.StatusNotFound || !strings.Contains(a.find("notice").Text(), "No such webhook.") {
+			t.Errorf("%s: %d %s", path, a.status, a.text())
 		}
 	}
 }

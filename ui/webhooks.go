@@ -20,16 +20,23 @@ func toWebhooks(w http.ResponseWriter, r *http.Request) {
 
 // showWebhooks lists the chats that are told of calls, and says what was just done with one of them.
 func (u *UI) showWebhooks(w http.ResponseWriter, r *http.Request) {
-	u.answerWithWebhooks(w, r, http.StatusOK, view.WebhookForm{})
+	u.answerWithWebhooks(w, r, http.StatusOK, view.WebhookForm{}, nil)
 }
 
-func (u *UI) answerWithWebhooks(w http.ResponseWriter, r *http.Request, status int, form view.WebhookForm) {
+// noWebhook says that one is not there that was to be tested or deleted: somebody deleted it meanwhile, or it never was.
+func (u *UI) noWebhook(w http.ResponseWriter, r *http.Request) {
+	u.answerWithWebhooks(w, r, http.StatusNotFound, view.WebhookForm{}, &view.Notice{
+		Level: view.Warn, Title: "No such webhook.", Text: "Nothing was done: there is none of that name, or no longer.",
+	})
+}
+
+func (u *UI) answerWithWebhooks(w http.ResponseWriter, r *http.Request, status int, form view.WebhookForm, told *view.Notice) {
 	list, err := u.cfg.Notify.Webhooks(r.Context())
 	var pulse approval.Pulse
 	if err == nil {
 		pulse, err = u.cfg.Calls.Pulse(r.Context())
 	}
-	page := view.Webhooks{Form: form}
+	page := view.Webhooks{Form: form, Notice: told}
 	for i := 0; err == nil && i < len(list); i++ {
 		var one view.Webhook
 		one, err = u.webhookView(r, list[i])
@@ -97,7 +104,7 @@ func (u *UI) createWebhook(w http.ResponseWriter, r *http.Request) {
 	case errors.As(err, &wrong):
 		u.answerWithWebhooks(w, r, http.StatusUnprocessableEntity, view.WebhookForm{
 			Name: asked.Name, Team: asked.Team, Field: wrong.Field, Error: wrong.Expected,
-		})
+		}, nil)
 	case err != nil:
 		u.fail(w, r, err)
 	default:
@@ -108,8 +115,8 @@ func (u *UI) createWebhook(w http.ResponseWriter, r *http.Request) {
 func (u *UI) testWebhook(w http.ResponseWriter, r *http.Request) {
 	found, err := u.cfg.Notify.TestWebhook(r.Context(), r.PathValue("name"))
 	switch {
-	case errors.Is(err, notify.ErrNotFound): // somebody deleted it meanwhile
-		toWebhooks(w, r)
+	case errors.Is(err, notify.ErrNotFound):
+		u.noWebhook(w, r)
 	case err != nil:
 		u.fail(w, r, err)
 	default:
@@ -120,9 +127,12 @@ func (u *UI) testWebhook(w http.ResponseWriter, r *http.Request) {
 func (u *UI) deleteWebhook(w http.ResponseWriter, r *http.Request) {
 	access, _ := login.Access(r.Context())
 	err := u.cfg.Notify.DeleteWebhook(r.Context(), audit.Person(access.Person.ID), r.PathValue("name"))
-	if err != nil && !errors.Is(err, notify.ErrNotFound) {
+	switch {
+	case errors.Is(err, notify.ErrNotFound):
+		u.noWebhook(w, r)
+	case err != nil:
 		u.fail(w, r, err)
-		return
+	default:
+		http.Redirect(w, r, webhooksURL+"?deleted", http.StatusSeeOther)
 	}
-	http.Redirect(w, r, webhooksURL+"?deleted", http.StatusSeeOther)
 }

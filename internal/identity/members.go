@@ -21,7 +21,7 @@ type Member struct {
 
 	ClaimedRoles []Role // by the groups of their last sign-in with an identity provider
 	GrantedRoles []Role // by an operator
-	// CredentialRoles are those of valid personal tokens, and of sessions that a link began.
+	// CredentialRoles are those of valid personal tokens, of sessions that a link began, and of the bootstrap token.
 	CredentialRoles []Role
 	ClaimedTeams    []string
 	GrantedTeams    []string
@@ -93,6 +93,11 @@ func (s *Service) members(ctx context.Context, db querier, where string, args ..
 	members, err := pgx.CollectRows(rows, scanMember)
 	if err != nil {
 		return nil, fmt.Errorf("read people: %w", err)
+	}
+	for i := range members {
+		if m := &members[i]; s.bootstrap != nil && m.Issuer == LocalIssuer && m.Subject == Bootstrap {
+			m.CredentialRoles = bootstrapRoles()
+		}
 	}
 	return members, nil
 }

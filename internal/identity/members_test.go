@@ -150,6 +150,32 @@ func TestProofsAreAsOldAsTheProviderSays(t *testing.T) {
 	}
 }
 
+// The person of the bootstrap token has its roles, where one is configured.
+func TestTheBootstrapTokenIsACredential(t *testing.T) {
+	t.Parallel()
+	db := postgrestest.New(t)
+	with := service(t, db, "boot")
+	access, err := with.Authenticate(t.Context(), "boot")
+	check(t, err)
+	for what, tt := range map[string]struct {
+		service *identity.Service
+		want    []identity.Role
+	}{"with": {with, roles(identity.Operator, identity.Reviewer)}, "without": {service(t, db, ""), roles()}} {
+		m, err := tt.service.Member(t.Context(), access.Person.ID)
+		if err != nil || !slices.Equal(m.CredentialRoles, tt.want) {
+			t.Errorf("%s: %v, %v", what, m.CredentialRoles, err)
+		}
+		list, _, err := tt.service.Members(t.Context(), identity.MemberFilter{})
+		if err != nil || len(list) != 1 || !slices.Equal(list[0].CredentialRoles, tt.want) {
+			t.Errorf("%s: %+v, %v", what, list, err)
+		}
+	}
+	olga, _ := byToken(t, with, "olga", identity.Reviewer)
+	if m, err := with.Member(t.Context(), olga.Person); err != nil || !slices.Equal(m.CredentialRoles, roles(identity.Reviewer)) {
+		t.Errorf("somebody else: %v, %v", m.CredentialRoles, err)
+	}
+}
+
 func TestGrantsHoldAtOnce(t *testing.T) {
 	t.Parallel()
 	db := postgrestest.New(t)

@@ -106,14 +106,20 @@ func findPerson(ctx context.Context, db querier, name string) (Person, error) {
 }
 
 func ensurePerson(ctx context.Context, tx pgx.Tx, by audit.Actor, name string) (Person, error) {
+	person, _, err := addPerson(ctx, tx, by, name)
+	return person, err
+}
+
+// addPerson makes a local person, unless there is one of that name already.
+func addPerson(ctx context.Context, tx pgx.Tx, by audit.Actor, name string) (person Person, added bool, err error) {
 	id, err := uuid.NewV7()
 	if err != nil {
-		return Person{}, fmt.Errorf("create person %s: %w", name, err)
+		return Person{}, false, fmt.Errorf("create person %s: %w", name, err)
 	}
 	tag, err := tx.Exec(ctx, `INSERT INTO people (id, issuer, subject, name) VALUES ($1, $2, $3, $3)
 		ON CONFLICT (issuer, subject) DO NOTHING`, id, LocalIssuer, name)
 	if err != nil {
-		return Person{}, fmt.Errorf("create person %s: %w", name, err)
+		return Person{}, false, fmt.Errorf("create person %s: %w", name, err)
 	}
 	if tag.RowsAffected() == 1 {
 		err := audit.Write(ctx, tx, audit.Event{
@@ -121,10 +127,11 @@ func ensurePerson(ctx context.Context, tx pgx.Tx, by audit.Actor, name string) (
 			Data: map[string]any{"issuer": LocalIssuer, "subject": name},
 		})
 		if err != nil {
-			return Person{}, err
+			return Person{}, false, err
 		}
 	}
-	return findPerson(ctx, tx, name)
+	person, err = findPerson(ctx, tx, name)
+	return person, tag.RowsAffected() == 1, err
 }
 
 const maxName = 128

@@ -154,8 +154,11 @@ func (s *Service) loadBootstrap(ctx context.Context, _ secret.Hash) (Access, err
 	if blocked, err := s.blocked(ctx, person.ID); err != nil || blocked {
 		return Access{}, errors.Join(err, ErrUnauthenticated)
 	}
-	return Access{Person: person, Roles: []Role{Operator, Reviewer}, Agents: []string{AnyAgent}, Credential: Bootstrap}, nil
+	return Access{Person: person, Roles: bootstrapRoles(), Agents: []string{AnyAgent}, Credential: Bootstrap}, nil
 }
+
+// bootstrapRoles are those of the bootstrap token.
+func bootstrapRoles() []Role { return []Role{Operator, Reviewer} }
 
 // actor is who an operator's act is recorded of.
 func actor(by uuid.UUID) audit.Actor {

@@ -205,7 +205,7 @@ func (s *Service) accessOf(id uuid.UUID, st sessionState) (Access, error) {
 		if s.bootstrap == nil || !bytes.Equal(st.boot, s.bootstrap[:]) {
 			return Access{}, ErrUnauthenticated // that token is no longer configured
 		}
-		access.Roles, access.Agents = []Role{Operator, Reviewer}, []string{AnyAgent}
+		access.Roles, access.Agents = bootstrapRoles(), []string{AnyAgent}
 	case st.method == ByProvider && !slices.Contains(s.issuers, st.person.Issuer):
 		return Access{}, ErrUnauthenticated // its provider is no longer configured
 	default:

@@ -28,6 +28,30 @@ func scanToken(row pgx.CollectableRow) (Token, error) {
 // its secret, which is shown once. Without agents, an operator may act as every agent and a reviewer
 // as none.
 func (s *Service) CreateToken(ctx context.Context, by uuid.UUID, name string, roles []Role, agents []string) (id uuid.UUID, credential string, err error) {
+	return s.createLocalToken(ctx, by, name, roles, agents, func(tx pgx.Tx) (Person, error) {
+		return ensurePerson(ctx, tx, actor(by), name)
+	})
+}
+
+// KnownError says that there is a person already who was to be made.
+type KnownError struct{ Person uuid.UUID }
+
+func (*KnownError) Error() string { return "there is a person of this name already" }
+
+// CreateTokenForNew is CreateToken for a name that nobody has yet: *KnownError when somebody does.
+func (s *Service) CreateTokenForNew(ctx context.Context, by uuid.UUID, name string, roles []Role, agents []string) (id uuid.UUID, credential string, err error) {
+	return s.createLocalToken(ctx, by, name, roles, agents, func(tx pgx.Tx) (Person, error) {
+		person, added, err := addPerson(ctx, tx, actor(by), name)
+		if err == nil && !added {
+			err = &KnownError{person.ID}
+		}
+		return person, err
+	})
+}
+
+func (s *Service) createLocalToken(ctx context.Context, by uuid.UUID, name string, roles []Role, agents []string,
+	find func(tx pgx.Tx) (Person, error),
+) (id uuid.UUID, credential string, err error) {
 	if roles, agents, err = validGrant(name, roles, agents); err != nil {
 		return uuid.Nil, "", fmt.Errorf("create token for %q: %w", name, err)
 	}
@@ -35,9 +59,7 @@ func (s *Service) CreateToken(ctx context.Context, by uuid.UUID, name string, ro
 		return uuid.Nil, "", fmt.Errorf("create token for %q: %w", name,
 			&InvalidError{"name", "is reserved for the bootstrap token"})
 	}
-	return s.createToken(ctx, by, name, roles, agents, func(tx pgx.Tx) (Person, error) {
-		return ensurePerson(ctx, tx, actor(by), name)
-	})
+	return s.createToken(ctx, by, name, roles, agents, find)
 }
 
 // CreateTokenFor makes a personal token for somebody who is known, likewise. ErrNotFound when nobody has the id.
@@ -124,6 +146,20 @@ func (s *Service) RevokeToken(ctx context.Context, by, id uuid.UUID) error {
 	}
 	s.Invalidate()
 	return nil
+}
+
+// RevokeTokenOf is RevokeToken for a token of one person. ErrNotFound when they have none that is valid with this id.
+func (s *Service) RevokeTokenOf(ctx context.Context, by, person uuid.UUID, id string) error {
+	valid, err := s.TokensOf(ctx, person)
+	if err != nil {
+		return err
+	}
+	for i := range valid {
+		if valid[i].ID.String() == id {
+			return s.RevokeToken(ctx, by, valid[i].ID)
+		}
+	}
+	return fmt.Errorf("revoke token %s: %w", id, ErrNotFound)
 }
 
 // Token returns one personal token. ErrNotFound when there is none with this id.

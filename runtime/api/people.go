@@ -21,7 +21,7 @@ type Person struct {
 
 	ClaimedRoles    []identity.Role `json:"claimed_roles" nullable:"false" doc:"By the groups of their last sign-in with an identity provider."`
 	GrantedRoles    []identity.Role `json:"granted_roles" nullable:"false" doc:"By an operator. A personal token has its own roles."`
-	CredentialRoles []identity.Role `json:"credential_roles" nullable:"false" doc:"Of their valid personal tokens and one-time links in use."`
+	CredentialRoles []identity.Role `json:"credential_roles" nullable:"false" doc:"Of their valid personal tokens and one-time links in use, and of the bootstrap token."`
 	ClaimedTeams    []string        `json:"claimed_teams" nullable:"false"`
 	GrantedTeams    []string        `json:"granted_teams" nullable:"false"`
 	SignedInAt      *time.Time      `json:"signed_in_at"`

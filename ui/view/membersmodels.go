@@ -67,6 +67,7 @@ type NewToken struct {
 	Reviewer, Operator bool
 	Agents             string // with commas
 	Unsent             bool   // typed before, and still to be sent
+	Known              string // URL of somebody who has the name
 	Error              string
 }
 
