@@ -35,9 +35,10 @@ type scanner struct {
 	at    int
 	from  int // where the plain text that is not yet in out begins
 	out   []Piece
-	own   map[string]bool // see ownScripts; nil: not yet looked for
-	known bool
 	noURL int // up to here no host name begins
+
+	own   map[string]bool // see ownScripts; of the line that ends at known
+	known int
 }
 
 func (s *scanner) next() {
@@ -54,9 +55,26 @@ func (s *scanner) next() {
 	case inWord(r):
 		s.word()
 	default:
-		s.at += size
+		s.symbol(r, size)
 	}
 }
+
+// symbol takes a character that is no letter.
+func (s *scanner) symbol(r rune, size int) {
+	if r >= utf8.RuneSelf {
+		before, _ := utf8.DecodeLastRuneInString(strings.TrimRight(s.text[max(0, s.at-aroundSymbol):s.at], " "))
+		after, _ := utf8.DecodeRuneInString(s.text[s.at+size:])
+		spaced := s.at > 0 && !strings.ContainsAny(s.text[s.at-1:s.at], " \n\t\"'`(=")
+		if why := judgeSymbol(r, before, after, spaced); why != "" {
+			s.put(Piece{Kind: Suspect, Text: s.text[s.at : s.at+size], Note: why, Count: 1}, size)
+			return
+		}
+	}
+	s.at += size
+}
+
+// aroundSymbol is how many bytes before a symbol are looked at.
+const aroundSymbol = 16
 
 // flush moves the plain text before the present position to out.
 func (s *scanner) flush() {
@@ -114,7 +132,7 @@ func (s *scanner) word() {
 		s.crowd(end)
 		return
 	}
-	if why := judge(word, s.ownScripts(word)); why != "" {
+	if why := judge(word, s.owns(end)); why != "" {
 		s.put(Piece{Kind: Suspect, Text: word, Note: why, Count: 1}, len(word))
 		return
 	}
@@ -158,11 +176,36 @@ func (s *scanner) introduced() bool {
 	return strings.HasSuffix(before, "//") || strings.HasSuffix(before, "@")
 }
 
-func (s *scanner) ownScripts(word string) map[string]bool {
-	if !s.known && !isASCII(word) {
-		s.own, s.known = ownScripts(s.text), true
+// owns says whether the line of the word at the present position is demonstrably in a script. A word that is joined
+// to Latin ones, as in a path, stands for itself.
+func (s *scanner) owns(end int) func(script string) bool {
+	return func(script string) bool {
+		if s.joined(end) {
+			return false
+		}
+		if s.own == nil || s.at >= s.known {
+			from := strings.LastIndexByte(s.text[:s.at], '\n') + 1
+			s.known = len(s.text)
+			if length := strings.IndexByte(s.text[s.at:], '\n'); length >= 0 {
+				s.known = s.at + length
+			}
+			s.own = ownScripts(s.text[from:s.known])
+		}
+		return s.own[script]
 	}
-	return s.own
+}
+
+// joinedWithin is how many bytes before and after a word are looked at for what it is joined to.
+const joinedWithin = 128
+
+// joined reports whether ASCII letters stand beside the word at the present position, with no space between.
+func (s *scanner) joined(end int) bool {
+	before, after := s.text[max(0, s.at-joinedWithin):s.at], s.text[end:min(len(s.text), end+joinedWithin)]
+	before = before[strings.LastIndexFunc(before, apart)+1:]
+	if space := strings.IndexFunc(after, apart); space >= 0 {
+		after = after[:space]
+	}
+	return strings.ContainsFunc(before+after, func(r rune) bool { return r < utf8.RuneSelf && unicode.IsLetter(r) })
 }
 
 // crowdedAt is where more marks stand on one letter than any script needs; -1: nowhere.

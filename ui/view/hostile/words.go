@@ -9,14 +9,26 @@ import (
 	"unicode/utf8"
 
 	"golang.org/x/net/idna"
-	"golang.org/x/text/unicode/norm"
 )
 
-// lookalikes are the letters of other alphabets that are drawn like Latin ones.
+// lookalikes are the letters of other alphabets that are drawn like Latin ones, among scripts that many people write:
+// those of UTS #39, and some that are only nearly so.
 var lookalikes = map[string]string{ //nolint:gochecknoglobals // a table
-	"Cyrillic": "аеорсухіјѕһԁԛԝԍӏкАВЕКМНОРСТХІЈЅУԌԚԜӀ",
-	"Greek":    "ονρικυτχαΑΒΕΖΗΙΚΜΝΟΡΤΥΧ",
+	"Cyrillic": "аеорсухіјѕһԁԛԝԍӏкѡѵүҽАВЕКМНОРСТХІЈЅУԌԚԜӀѴҮ",
+	"Greek":    "ονρικυτχαϲϳϱϸΑΒΕΖΗΙΚΜΝΟΡΤΥΧͿϜϹϺ",
 	"Armenian": "օոսցզհՕՍ",
+}
+
+// widespread are the scripts that people write today in which a word that looks Latin is an accident (UAX #31, table 5);
+// of the others letters that look like Latin ones are there to look so.
+func widespread(script string) bool {
+	switch script {
+	case "Arabic", "Armenian", "Bengali", "Bopomofo", "Cyrillic", "Devanagari", "Ethiopic", "Georgian", "Greek", "Gujarati", "Gurmukhi",
+		"Han", "Hangul", "Hebrew", "Hiragana", "Kannada", "Katakana", "Khmer", "Lao", "Latin", "Malayalam", "Myanmar", "Oriya", "Sinhala",
+		"Tamil", "Telugu", "Thaana", "Thai", "Tibetan":
+		return true
+	}
+	return false
 }
 
 // together are the scripts that are written in one word by honest people.
@@ -93,21 +105,68 @@ func scriptsOf(word string) []string {
 	return found
 }
 
+// longestPlain is how many bytes of what a word looks like are said.
+const longestPlain = 80
+
 // judge tells why a word may not be what it looks like; "" when there is no reason.
-// own are the scripts that the value demonstrably writes in.
-func judge(word string, own map[string]bool) string {
+// own says whether the text around the word demonstrably is of a script.
+func judge(word string, own func(script string) bool) string {
 	if isASCII(word) {
 		return ""
 	}
-	if plain := norm.NFKC.String(word); plain != word && isASCII(plain) {
-		return "look-alike letters for “" + plain + "”"
-	}
 	scripts := scriptsOf(word)
-	if len(scripts) > 1 && !allTogether(scripts) {
-		return "mixes " + strings.Join(scripts, " and ")
+	if plain, found := foreignDigits(word); found {
+		return saying("digits of another script", plain)
 	}
-	if len(scripts) == 1 && lookalikes[scripts[0]] != "" && !own[scripts[0]] {
+	switch {
+	case len(scripts) > 1 && !allTogether(scripts):
+		return "mixes " + strings.Join(scripts, " and ")
+	case len(scripts) == 0 || len(scripts) == 1 && scripts[0] == "Latin":
+		if plain, found := plainly(word); found {
+			return saying("look-alike letters", plain)
+		}
+	case len(scripts) == 1 && looksLatin(word, scripts[0]) && (!widespread(scripts[0]) || !own(scripts[0])):
 		return scripts[0] + " letters that look like Latin ones"
+	case slices.Contains(scripts, "Latin"):
+		return strokeWithin(word)
+	}
+	return ""
+}
+
+func saying(what, plain string) string {
+	if len(plain) > longestPlain {
+		return what
+	}
+	return what + " for “" + plain + "”"
+}
+
+// looksLatin reports whether a word of one script could be taken for one in Latin letters.
+func looksLatin(word, script string) bool {
+	letters, alike := 0, 0
+	for _, r := range word {
+		if scriptOf(r) != script {
+			continue
+		}
+		letters++
+		if widespread(script) && strings.ContainsRune(lookalikes[script], r) ||
+			!widespread(script) && (letterLike(r) != "" || letterLike(unicode.ToUpper(r)) != "") {
+			alike++
+		}
+	}
+	if widespread(script) {
+		return alike == letters
+	}
+	return 2*alike >= letters
+}
+
+// strokeWithin finds a letter between ASCII ones that is drawn like a slash.
+func strokeWithin(word string) string {
+	runes := []rune(word)
+	for i := 1; i+1 < len(runes); i++ {
+		like := prototypes()[runes[i]]
+		if strings.Trim(like, `/\`) == "" && like != "" && runes[i-1] < utf8.RuneSelf && runes[i+1] < utf8.RuneSelf {
+			return "“" + string(runes[i]) + "” looks like “" + like + "”"
+		}
 	}
 	return ""
 }
@@ -121,19 +180,50 @@ func allTogether(scripts []string) bool {
 	return true
 }
 
-// ownScripts are those in which text has a letter that no Latin one looks like: there the
-// others are what they are.
-func ownScripts(text string) map[string]bool {
-	own := make(map[string]bool)
-	for _, r := range text {
-		if r < utf8.RuneSelf || !unicode.IsLetter(r) {
-			continue
-		}
-		if script := scriptOf(r); script != "" && !strings.ContainsRune(lookalikes[script], r) {
-			own[script] = true
+// ownScripts are those that a line demonstrably is in: at least as many of its words have a letter that no Latin one
+// looks like as are Latin, and they are at least as long as all those words without one.
+func ownScripts(line string) map[string]bool {
+	latin := 0
+	words, obvious, unclear := map[string]int{}, map[string]int{}, map[string]int{} // by script; the latter two in letters
+	for word := range strings.FieldsFuncSeq(line, apart) {
+		script, letters, isClear := evidence(word)
+		switch {
+		case script == "Latin":
+			latin++
+		case isClear:
+			words[script]++
+			obvious[script] += letters
+		default:
+			unclear[script] += letters
 		}
 	}
+	own := make(map[string]bool)
+	for script, n := range words {
+		own[script] = n >= latin && obvious[script] >= unclear[script]
+	}
 	return own
+}
+
+// apart reports whether words on both sides of r are two: JSON puts quotes around what it is made of.
+func apart(r rune) bool { return r == '"' || unicode.IsSpace(r) }
+
+// evidence is what a word says of its line's script: which one it is in, with how many letters, and whether one of
+// them looks like no Latin letter. A word with clear letters is one of their script, whatever else is in it.
+func evidence(word string) (script string, letters int, isClear bool) {
+	for _, r := range word {
+		of := scriptOf(r)
+		if of == "" || !unicode.IsLetter(r) {
+			continue
+		}
+		letters++
+		switch obvious := of != "Latin" && (letterLike(r) == "" || !strings.ContainsRune(lookalikes[of], r)); {
+		case obvious && !isClear:
+			script, isClear = of, true
+		case script == "", script == "Latin":
+			script = of
+		}
+	}
+	return script, letters, isClear
 }
 
 // punycode is the real name of a host with letters outside ASCII; "" when text is no
@@ -162,8 +252,11 @@ func isASCII(s string) bool {
 }
 
 func inWord(r rune) bool {
-	return r == '_' || unicode.IsLetter(r) || unicode.IsMark(r) || unicode.IsDigit(r)
+	return r == '_' || unicode.IsLetter(r) || unicode.IsMark(r) || unicode.IsDigit(r) || unicode.Is(unicode.Nl, r) || enclosed(r)
 }
+
+// enclosed reports whether r is a letter in a circle or square.
+func enclosed(r rune) bool { return 'Ⓐ' <= r && r <= 'ⓩ' || '🄰' <= r && r <= '🅉' }
 
 func inHost(r rune) bool {
 	return r == '.' || r == '-' || unicode.IsLetter(r) || unicode.IsMark(r) || unicode.IsDigit(r)

@@ -1,0 +1,148 @@
+package hostile
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+	"unicode"
+	"unicode/utf8"
+
+	"go.mau.fi/util/confusable"
+	"golang.org/x/text/unicode/norm"
+)
+
+// lastPrototype is the last code point that is drawn like something of ASCII.
+const lastPrototype = 0x1FFFF
+
+// prototypes are what characters outside ASCII look like within it: by compatibility (NFKC), which programs may apply to
+// what they get, and by the table of confusables of UTS #39.
+var prototypes = sync.OnceValue(func() map[rune]string { //nolint:gochecknoglobals // a table, made when first needed
+	like := map[rune]string{'\u3002': ".", '\uFF61': "."} // IDNA takes them for the dot of a host
+	for r := rune(utf8.RuneSelf); r <= lastPrototype; r++ {
+		if !visible(r) {
+			continue
+		}
+		text := string(r)
+		if plain := norm.NFKC.String(text); plain != text && isASCII(plain) {
+			like[r] = plain
+		} else if plain := confusable.GetReplacement(r); plain != "" && isASCII(plain) {
+			like[r] = plain
+		}
+	}
+	return like
+})
+
+// letterLike is what a letter or digit is drawn like; "" when there is nothing, or when what tells them apart is plain to
+// see: letters of Western and Central European languages, and those with a hook.
+func letterLike(r rune) string {
+	if r < utf8.RuneSelf || 0xC0 <= r && r <= 0x17F && r != 'ı' && r != 'ſ' || r == 'ª' || r == 'º' {
+		return ""
+	}
+	like := prototypes()[r]
+	if strings.ContainsFunc(like, func(r rune) bool { return !isAlphanumeric(r) }) {
+		return ""
+	}
+	return like
+}
+
+func isAlphanumeric(r rune) bool {
+	return '0' <= r && r <= '9' || 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z'
+}
+
+// plainly is a word with what each of its letters looks like, and whether any of them looks like another.
+func plainly(word string) (plain string, found bool) {
+	var b strings.Builder
+	for _, r := range word {
+		if like := letterLike(r); like != "" {
+			b.WriteString(like)
+			found = true
+		} else {
+			b.WriteRune(r)
+		}
+	}
+	return b.String(), found
+}
+
+// foreignDigits is a word with its digits as 0 to 9, and whether others were among them.
+func foreignDigits(word string) (plain string, found bool) {
+	plain = strings.Map(func(r rune) rune {
+		if r < utf8.RuneSelf || !unicode.Is(unicode.Nd, r) || isASCII(norm.NFKC.String(string(r))) {
+			return r
+		}
+		found = true
+		return '0' + digitValue(r)
+	}, word)
+	return plain, found
+}
+
+// digitValue of a decimal digit: scripts have them in runs of ten, from zero on.
+func digitValue(r rune) rune {
+	for _, span := range unicode.Nd.R16 {
+		if rune(span.Lo) <= r && r <= rune(span.Hi) {
+			return (r - rune(span.Lo)) % 10
+		}
+	}
+	for _, span := range unicode.Nd.R32 {
+		if lo, hi := rune(span.Lo), rune(span.Hi); lo <= r && r <= hi { //nolint:gosec // G115: code points fit
+			return (r - lo) % 10
+		}
+	}
+	return 0
+}
+
+// judgeSymbol tells why a character that is no letter may not be what it looks like; "" when there is no reason. What
+// honest prose has, quotes, dashes between words, an ellipsis, the punctuation of other scripts, is none.
+func judgeSymbol(r, before, after rune, spaced bool) string {
+	if r < utf8.RuneSelf {
+		return ""
+	}
+	like := prototypes()[r]
+	if like == "" || harmlessSymbol(r, like) {
+		return ""
+	}
+	switch {
+	case r != '‐' && like == "-" && r < 0xFE00:
+		// A dash is an option's when something stands right after it, and nothing before it.
+		dash := after == '-' || prototypes()[after] == "-"
+		if spaced || !dash && (!isAlphanumeric(after) || unicode.IsDigit(after)) {
+			return ""
+		}
+	case r == '⁄' && unicode.IsDigit(before) && unicode.IsDigit(after):
+		return ""
+	case (r >= 0x3000 || r < 0x2000) && (foreign(before) || foreign(after)):
+		return ""
+	}
+	if isPipe(r) {
+		like = strings.Repeat("|", len(like))
+	}
+	return fmt.Sprintf("looks like “%s”, but is U+%04X", like, r)
+}
+
+// harmlessSymbol reports whether it does not matter what a symbol looks like.
+func harmlessSymbol(r rune, like string) bool {
+	switch {
+	case isPipe(r):
+		return false
+	case unicode.Is(unicode.No, r), '⁺' <= r && r <= '₎': // raised and lowered
+		return true
+	case strings.ContainsFunc(like, isAlphanumeric): // №, ™, ∪
+		return true
+	case strings.Trim(like, "'\"`") == "", strings.Trim(like, "!?,") == "", like == "...":
+		return true
+	}
+	return strings.Trim(like, "<>") == "" && r < 0xFE00
+}
+
+func isPipe(r rune) bool { return r == '∣' || r == '∥' || r == '⏽' || r == '￨' }
+
+// foreign reports whether a character belongs to a script that has punctuation of its own.
+func foreign(r rune) bool {
+	if '、' <= r && r <= '〟' {
+		return true
+	}
+	switch scriptOf(r) {
+	case "", "Latin", "Cyrillic", "Coptic", "Cherokee", "Lisu":
+		return false
+	}
+	return unicode.IsLetter(r) || unicode.IsMark(r)
+}
