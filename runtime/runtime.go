@@ -50,6 +50,9 @@ type Config struct {
 	AllowSelfApproval bool
 	// StdioOff refuses skills of transport stdio.
 	StdioOff bool
+	// StdioFromDashboard and HighRiskMaxAge are the dashboard's; operators are told them over the API too.
+	StdioFromDashboard bool
+	HighRiskMaxAge     time.Duration
 	// TrustedHosts may be on private addresses and without https although a skill's server names them.
 	TrustedHosts []string
 	// WorkloadToken returns this server's own identity token. Nil: it has none.
@@ -180,6 +183,11 @@ func (rt *Runtime) makeEdges() error {
 	}
 	rt.API, err = api.New(api.Config{
 		Calls: rt.Calls, Agents: rt.Agents, Identity: rt.Identity, OAuth: rt.OAuth, Notify: rt.Notify, Audit: rt.DB.Pool(), Logger: rt.Logger,
+		Server: api.ServerSettings{
+			Version: rt.Version, PublicURL: rt.PublicURL, DataDir: rt.DataDir, EmbeddedDatabase: rt.DB.Embedded(),
+			Stdio: !rt.StdioOff, StdioFromDashboard: rt.StdioFromDashboard, AllowSelfApproval: rt.AllowSelfApproval,
+			HighRiskMaxAge: rt.HighRiskMaxAge, TrustedHosts: rt.TrustedHosts,
+		},
 	})
 	return err
 }

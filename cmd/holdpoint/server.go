@@ -127,6 +127,7 @@ func (s *server) assemble(ctx context.Context, box *secret.Box) error {
 		PublicURL: s.settings.PublicURL, DataDir: s.settings.DataDir, Path: s.settings.Path, BootstrapToken: s.settings.BootstrapToken,
 		Issuers:           s.issuers(),
 		AllowSelfApproval: s.settings.AllowSelfApproval, StdioOff: !s.settings.Stdio,
+		StdioFromDashboard: s.settings.StdioFromDashboard, HighRiskMaxAge: s.settings.HighRiskMaxAge,
 		TrustedHosts: s.settings.Outward.TrustedHosts, WorkloadToken: s.settings.Outward.WorkloadToken(),
 	})
 	if err != nil {

@@ -36,6 +36,8 @@ type Config struct {
 	Notify   *notify.Service
 	Audit    audit.Database // reads the audit and the approvals, and records who exports it: a pool
 
+	// Server is told to operators.
+	Server ServerSettings
 	// Discovery knows the tools of skills. Nil: the one that Calls asks.
 	Discovery *tool.Discovery
 	// Logger is told of internal errors. Nil: nobody is.
@@ -52,6 +54,7 @@ type API struct {
 	audit     audit.Database
 	discovery *tool.Discovery
 	log       *slog.Logger
+	server    ServerSettings
 
 	mux      *http.ServeMux
 	huma     huma.API
@@ -71,7 +74,7 @@ func New(c Config) (*API, error) {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
 	a := &API{
-		calls: c.Calls, agents: c.Agents, identity: c.Identity, oauth: c.OAuth, notify: c.Notify, audit: c.Audit, discovery: c.Discovery, log: c.Logger,
+		calls: c.Calls, agents: c.Agents, identity: c.Identity, oauth: c.OAuth, notify: c.Notify, audit: c.Audit, discovery: c.Discovery, log: c.Logger, server: c.Server,
 		mux: http.NewServeMux(), byID: make(map[string]route),
 	}
 	for _, r := range routes() {

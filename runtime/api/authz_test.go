@@ -30,12 +30,14 @@ var may = map[string]string{
 	"GET /api/v1/audit":                   "o",
 	"GET /api/v1/insights":                "or", // what each person decided: operators
 	"GET /api/v1/audit/export":            "o",
+	"GET /api/v1/server":                  "o",
 
 	"POST /api/v1/apply": "o",
 
 	"GET /api/v1/agents":                     "or",
 	"POST /api/v1/agents":                    "o",
 	"GET /api/v1/agents/{name}":              "or",
+	"GET /api/v1/agents/{name}/tools":        "or",
 	"PATCH /api/v1/agents/{name}":            "o",
 	"DELETE /api/v1/agents/{name}":           "o",
 	"GET /api/v1/agents/{name}/keys":         "o",

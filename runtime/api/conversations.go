@@ -56,6 +56,14 @@ type ConversationTool struct {
 	Pin   string `json:"pin"`
 }
 
+func conversationTools(c *agent.Catalogue) []ConversationTool {
+	tools := []ConversationTool{}
+	for _, e := range c.Entries {
+		tools = append(tools, ConversationTool{Name: e.Name, Skill: e.Skill, Tool: e.Tool.Name, Pin: e.Tool.Pin().String()})
+	}
+	return tools
+}
+
 // conversationViews adds names.
 func (a *API) conversationViews(ctx context.Context, found ...agent.Conversation) (func(agent.Conversation) Conversation, error) {
 	var people, agents, ids []uuid.UUID
@@ -84,12 +92,7 @@ func (a *API) conversationViews(ctx context.Context, found ...agent.Conversation
 			view.Problems = append(view.Problems, SkillProblem(p))
 		}
 		if c.Catalogue != nil {
-			view.Tools = []ConversationTool{}
-			for _, e := range c.Catalogue.Entries {
-				view.Tools = append(view.Tools, ConversationTool{
-					Name: e.Name, Skill: e.Skill, Tool: e.Tool.Name, Pin: e.Tool.Pin().String(),
-				})
-			}
+			view.Tools = conversationTools(c.Catalogue)
 		}
 		return view
 	}, nil

@@ -175,6 +175,7 @@ func newWorld(t *testing.T) *world {
 	w.startCalls(log)
 	w.api, err = api.New(api.Config{
 		Calls: w.calls, Agents: w.agents, Identity: w.people, OAuth: w.oauth, Notify: w.notify, Audit: pool, Logger: log,
+		Server: api.ServerSettings{Version: "1.2.3", Stdio: true},
 	})
 	check(t, err)
 	mux := http.NewServeMux()

@@ -49,6 +49,7 @@ func (a *API) workOperations() []join {
 		on(a, "getInsights", a.getInsights),
 		on(a, "listAudit", a.listAudit),
 		on(a, "exportAudit", a.exportAudit),
+		on(a, "getServer", a.getServer),
 	}
 }
 
@@ -60,6 +61,7 @@ func (a *API) registryOperations() []join {
 		on(a, "createAgent", a.createAgent),
 		on(a, "getAgent", a.getAgent),
 		on(a, "updateAgent", a.updateAgent),
+		on(a, "previewAgent", a.previewAgent),
 		on(a, "deleteAgent", a.deleteAgent),
 		on(a, "listKeys", a.listKeys),
 		on(a, "createKey", a.createKey),

@@ -240,3 +240,25 @@ func TestAssignments(t *testing.T) {
 	w.send("DELETE", "/api/v1/assignments/other/files", w.operator, "").want(t, 204)
 	w.send("DELETE", "/api/v1/assignments/other/files", w.operator, "").problem(t, 404, "not_found")
 }
+
+func TestPreviewAgent(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.get("skills/files/tools?refresh=true", w.operator).want(t, 200)
+	v := w.get("agents/billing/tools", w.reviewer).want(t, 200)
+	tools, problems := v["tools"].([]any), v["problems"].([]any)
+	if len(tools) != 1 || tools[0].(map[string]any)["name"] != "files__write" || len(problems) != 1 || problems[0].(map[string]any)["skill"] != "open" {
+		t.Errorf("offered: %v", v)
+	}
+	w.get("agents/nobody/tools", w.operator).problem(t, 404, "not_found")
+}
+
+func TestServer(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	v := w.get("server", w.operator).want(t, 200)
+	instances := v["instances"].([]any)
+	if v["version"] != "1.2.3" || v["database"] != "external" || v["stdio"] != true || len(instances) != 1 || instances[0].(map[string]any)["this"] != true {
+		t.Errorf("server: %v", v)
+	}
+}

@@ -126,6 +126,8 @@ func workRoutes() []route {
 		to("getInsights", "GET insights", "Figures of calls and approvals in a range of time", both()),
 		to("listAudit", "GET audit", "What happened, newest first", operators()),
 		to("exportAudit", "GET audit/export", "All that happened, newest first, as JSON Lines", operators()).streaming("application/jsonl"),
+
+		to("getServer", "GET server", "How this server runs, and which others run beside it", operators()),
 	}
 }
 
@@ -169,6 +171,7 @@ func registryRoutes() []route {
 		to("createAgent", "POST agents", "Make an agent", operators()).creating(),
 		to("getAgent", "GET agents/{name}", "An agent", both()),
 		to("updateAgent", "PATCH agents/{name}", "Change what the body names of an agent", operators()),
+		to("previewAgent", "GET agents/{name}/tools", "What a new conversation of an agent would be offered, by what is known of its skills: no server is asked", both()),
 		to("deleteAgent", "DELETE agents/{name}", "Delete an agent; its keys stop working", operators()),
 
 		to("listKeys", "GET agents/{name}/keys", "Keys of an agent, without their secrets", operators()),

@@ -126,7 +126,7 @@ itself then from the part "server:" of holdpoint.yaml.`,
 		newToolsCmd(e), newCallCmd(e), newApprovalsCmd(e), newCallsCmd(e), newInsightsCmd(e),
 		newConversationsCmd(e), newAuditCmd(e),
 		newConnectionsCmd(e), newPeopleCmd(e), newWebhooksCmd(e),
-		newMigrateCmd(e), newKeysetCmd(e), newDoctorCmd(e), newVersionCmd(e),
+		newServerCmd(e), newMigrateCmd(e), newKeysetCmd(e), newDoctorCmd(e), newVersionCmd(e),
 	)
 	return root
 }

@@ -193,7 +193,7 @@ func TestSkillProbe(t *testing.T) {
 func TestHelp(t *testing.T) {
 	t.Parallel()
 	for _, command := range []string{
-		"apply", "agent list", "agent show", "agent create", "agent edit", "agent delete", "agent assign", "agent unassign", "agent key create", "agent key list", "agent key revoke", "skill list", "skill tools",
+		"apply", "agent list", "agent show", "agent create", "agent edit", "agent tools", "server show", "agent delete", "agent assign", "agent unassign", "agent key create", "agent key list", "agent key revoke", "skill list", "skill tools",
 		"skill show", "skill create", "skill edit", "skill delete", "skill set", "skill health", "skill accept", "skill refuse", "skill probe", "token create", "token list", "token revoke", "tools", "call", "approvals list",
 		"approvals show", "approvals approve", "approvals reject", "calls list", "calls export", "calls show", "conversations list", "conversations show", "audit list", "audit export", "calls cancel", "calls resolve",
 		"connections list", "connections connect", "connections disconnect", "people list", "people link", "people unlink",

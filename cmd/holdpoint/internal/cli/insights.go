@@ -112,6 +112,7 @@ type insightsView struct {
 	CallsBefore     insightCalls     `json:"calls_before"`
 	Approvals       insightApprovals `json:"approvals"`
 	ApprovalsBefore insightApprovals `json:"approvals_before"`
+	BySkill         []insightShare   `json:"by_skill"`
 	ByTool          []insightShare   `json:"by_tool"`
 	ByRule          []insightShare   `json:"by_rule"`
 	ByPerson        []struct {
@@ -139,7 +140,7 @@ func (e *Env) printInsights(text json.RawMessage) error {
 	for _, part := range []struct {
 		name   string
 		shares []insightShare
-	}{{"TOOL", v.ByTool}, {"RULE", v.ByRule}} {
+	}{{"SKILL", v.BySkill}, {"TOOL", v.ByTool}, {"RULE", v.ByRule}} {
 		if err := e.insightTable(append([]string{part.name}, header...), shareRows(part.shares)); err != nil {
 			return err
 		}
@@ -193,8 +194,11 @@ func shareRows(shares []insightShare) [][]string {
 	for i := range shares {
 		s := &shares[i]
 		name := value(s.Rule)
-		if s.Skill != nil || s.Tool != nil {
-			name = value(s.Skill) + ": " + value(s.Tool)
+		switch {
+		case s.Tool != nil:
+			name = value(s.Skill) + ": " + *s.Tool
+		case s.Skill != nil:
+			name = *s.Skill
 		}
 		rows[i] = []string{
 			name, strconv.Itoa(s.Asked), strconv.Itoa(s.Approved), strconv.Itoa(s.Rejected), strconv.Itoa(s.Expired), percent(s.Share),

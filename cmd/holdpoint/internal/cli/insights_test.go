@@ -13,6 +13,7 @@ func TestInsights(t *testing.T) {
 		`"approvals":{"asked":4,"approved":2,"rejected":1,"expired":1,"approved_share":0.6667,"fast":1,` +
 		`"waiting":{"count":4,"p50_seconds":75.4,"p90_seconds":300},"deciding":{"count":3,"p50_seconds":2.34,"p90_seconds":60}},` +
 		`"approvals_before":{"asked":0,"approved_share":null,"waiting":{"count":0,"p50_seconds":null,"p90_seconds":null},"deciding":{}},` +
+		`"by_skill":[{"skill":"notes","tool":null,"rule":null,"asked":9,"approved":2,"rejected":1,"expired":1,"approved_share":0.6667}],` +
 		`"by_tool":[{"skill":"files","tool":"write\u202e","rule":null,"asked":4,"approved":2,"rejected":1,"expired":1,"approved_share":0.6667}],` +
 		`"by_rule":[{"rule":"gated","asked":4,"approved":2,"rejected":1,"expired":1,"approved_share":0.6667}],` +
 		`"by_person":[{"person":{"id":"p1","name":"rita"},"decisions":3,"fast":1}]}`
@@ -21,7 +22,7 @@ func TestInsights(t *testing.T) {
 	lines := strings.Join(strings.Fields(got), " ")
 	contains(t, "insights", lines, "NOW BEFORE", "calls 12 4", "succeeded 7 3", "failed: transport 5 0", "needs connection 0 1",
 		"approved, of decisions 67 % -", "waiting, half at most 1m15s -", "waiting, nine tenths at most 5m0s -", "deciding, half at most 2.3s -",
-		"files: write<U+202E> 4 2 1 1 67 %", "gated 4 2 1 1 67 %", "rita 3 1")
+		"notes 9 2 1 1 67 %", "files: write<U+202E> 4 2 1 1 67 %", "gated 4 2 1 1 67 %", "rita 3 1")
 	if strings.Contains(got, "invalid") {
 		t.Errorf("what there is none of is left out:\n%s", got)
 	}

@@ -66,3 +66,15 @@ func TestAgentCreateAndEdit(t *testing.T) {
 		t.Errorf("sent %s, want %s", f.sent(), want)
 	}
 }
+
+func TestAgentToolsAndServer(t *testing.T) {
+	t.Parallel()
+	f := newFake(t).answer("GET /api/v1/agents/billing/tools", `{"tools":[{"name":"files__write","skill":"files","tool":"write","pin":"0123456789abcdef"}],
+		"problems":[{"skill":"notes","kind":"not_listed","error":"its server was not asked"}]}`).
+		answer("GET /api/v1/server", `{"version":"1.2.3","database":"embedded","stdio":true,"high_risk_max_age":"15m","trusted_hosts":["a","b"],
+		"instances":[{"this":true,"started_at":"2026-03-01T12:00:00Z"},{"this":false,"started_at":"2026-03-01T12:00:01Z"}]}`)
+	got := f.run("agent", "tools", "billing").want(t, 0)
+	contains(t, "stdout", got.stdout, "files__write  files  write  0123456789ab")
+	contains(t, "stderr", got.stderr, "notes", "not_listed")
+	contains(t, "stdout", f.run("server", "show").want(t, 0).stdout, "1.2.3", "embedded", "15m", "a, b", "this one, since", "another, since")
+}

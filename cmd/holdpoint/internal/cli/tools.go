@@ -11,7 +11,7 @@ func newToolsCmd(e *Env) *cobra.Command {
 		Use: "tools AGENT", Short: "List the tools that an agent sees",
 		Long: `List the tools that an agent sees, as its MCP endpoint lists them. The credential is the agent's
 key, or the token of a person who may act as it. Skills that could not be listed are told on
-the standard error.`,
+the standard error. Operators see with "holdpoint agent tools" what an agent would be offered.`,
 		Example: "  holdpoint tools billing",
 		Args:    usage(cobra.ExactArgs(1)), ValidArgsFunction: e.completeNames("agents"),
 		RunE: func(cmd *cobra.Command, args []string) error { return e.tools(cmd, args[0]) },

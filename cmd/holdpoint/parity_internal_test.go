@@ -1,0 +1,131 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/holdpoint/holdpoint/cmd/holdpoint/internal/cli"
+	"github.com/holdpoint/holdpoint/internal/identity"
+	"github.com/holdpoint/holdpoint/ui"
+)
+
+// twin is what does over the API, and on the command line, what a form of the dashboard does.
+type twin struct {
+	operation, command string
+	only               string // why there is none
+}
+
+// twins of all that operators can send from the dashboard. A form that is missing here fails the test, so that none is
+// added without a thought about those who work by script.
+var twins = map[string]twin{
+	"POST /calls/{id}/reveal":  {only: "the API hides no arguments"},
+	"POST /calls/{id}/seen":    {only: "who has a page on the screen"},
+	"POST /calls/{id}/resolve": {operation: "resolveCall", command: "calls resolve"},
+	"POST /calls/{id}/cancel":  {operation: "cancelCall", command: "calls cancel"},
+
+	"POST /skills/new":          {operation: "createSkill", command: "skill create"},
+	"POST /skills/{id}/edit":    {operation: "updateSkill", command: "skill edit"},
+	"POST /skills/{id}/delete":  {operation: "deleteSkill", command: "skill delete"},
+	"POST /skills/{id}/ask":     {operation: "listSkillTools", command: "skill tools"},
+	"POST /skills/{id}/probe":   {operation: "probeSkill", command: "skill probe"},
+	"POST /skills/{id}/tools":   {operation: "updateTool", command: "skill set"},
+	"POST /skills/{id}/accept":  {operation: "acceptTool", command: "skill accept"},
+	"POST /skills/{id}/refuse":  {operation: "refuseTool", command: "skill refuse"},
+	"POST /skills/{id}/connect": {operation: "connectSkill", command: "connections connect"},
+
+	"POST /agents/new":                    {operation: "createAgent", command: "agent create"},
+	"POST /agents/{id}/edit":              {operation: "updateAgent", command: "agent edit"},
+	"POST /agents/{id}/delete":            {operation: "deleteAgent", command: "agent delete"},
+	"POST /agents/{id}/assign":            {operation: "assign", command: "agent assign"},
+	"POST /agents/{id}/unassign":          {operation: "unassign", command: "agent unassign"},
+	"POST /agents/{id}/keys":              {operation: "createKey", command: "agent key create"},
+	"POST /agents/{id}/keys/{key}/revoke": {operation: "revokeKey", command: "agent key revoke"},
+
+	"POST /connections/{id}/disconnect": {operation: "disconnect", command: "connections disconnect"},
+
+	"POST /members":                   {only: "a link to sign in with, for whoever has no identity provider"},
+	"POST /members/{id}/grant":        {operation: "updatePerson", command: "people grant"},
+	"POST /members/{id}/block":        {operation: "updatePerson", command: "people block"},
+	"POST /members/{id}/unblock":      {operation: "updatePerson", command: "people unblock"},
+	"POST /members/{id}/end-session":  {operation: "endSession", command: "people end-session"},
+	"POST /members/{id}/sign-out":     {operation: "signOutPerson", command: "people sign-out"},
+	"POST /members/{id}/tokens":       {operation: "createToken", command: "token create"},
+	"POST /members/{id}/revoke-token": {operation: "revokeToken", command: "token revoke"},
+	"POST /members/{id}/link":         {operation: "linkPerson", command: "people link"},
+	"POST /members/{id}/unlink":       {operation: "unlinkPerson", command: "people unlink"},
+
+	"POST /settings/theme":                  {only: "the look of one browser"},
+	"POST /settings/end-session":            {operation: "endSession", command: "people end-session"},
+	"POST /settings/sign-out":               {operation: "signOutPerson", command: "people sign-out"},
+	"POST /settings/push/end":               {only: "the notifications of one browser"},
+	"POST /settings/push/{id}/remove":       {only: "the notifications of one browser"},
+	"POST /settings/webhooks":               {operation: "createWebhook", command: "webhooks create"},
+	"POST /settings/webhooks/{name}/test":   {operation: "testWebhook", command: "webhooks test"},
+	"POST /settings/webhooks/{name}/delete": {operation: "deleteWebhook", command: "webhooks delete"},
+}
+
+// What operators can do in the dashboard, they can do over the API and on the command line.
+func TestOperatorsFormsHaveTwins(t *testing.T) {
+	t.Parallel()
+	operations := operationsOfDocument(t)
+	sent := map[string]bool{}
+	for _, route := range (&ui.UI{}).Routes() {
+		if !strings.HasPrefix(route.Pattern, "POST ") || !slices.Contains(route.Rule, identity.Operator) {
+			continue
+		}
+		sent[route.Pattern] = true
+		twin, ok := twins[route.Pattern]
+		switch {
+		case !ok:
+			t.Errorf("%s: the table does not say what does this over the API", route.Pattern)
+		case twin.only != "":
+		case !operations[twin.operation]:
+			t.Errorf("%s: the API has no operation %q", route.Pattern, twin.operation)
+		case !hasCommand(t, twin.command):
+			t.Errorf("%s: there is no command %q", route.Pattern, twin.command)
+		}
+	}
+	for pattern := range twins {
+		if !sent[pattern] {
+			t.Errorf("%s is in the table, and no form of operators", pattern)
+		}
+	}
+}
+
+func operationsOfDocument(t *testing.T) map[string]bool {
+	t.Helper()
+	text, err := os.ReadFile("../../docs/openapi.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var document struct {
+		Paths map[string]map[string]struct {
+			OperationID string `json:"operationId"`
+		} `json:"paths"`
+	}
+	if err := json.Unmarshal(text, &document); err != nil {
+		t.Fatal(err)
+	}
+	known := map[string]bool{}
+	for _, methods := range document.Paths {
+		for _, operation := range methods {
+			known[operation.OperationID] = true
+		}
+	}
+	return known
+}
+
+func hasCommand(t *testing.T, command string) bool {
+	t.Helper()
+	var stdout, stderr bytes.Buffer
+	e := &cli.Env{
+		Getenv: func(string) string { return "" }, Stdin: strings.NewReader(""), Stdout: &stdout, Stderr: &stderr, Now: time.Now, Version: "test",
+	}
+	code := cli.Run(t.Context(), e, append(strings.Fields(command), "--help"))
+	return code == cli.ExitOK && strings.Contains(stdout.String(), "Usage:\n  holdpoint "+command)
+}
