@@ -25,8 +25,10 @@ var pictures = flag.String("pictures", "", "make the documentation's pictures in
 func pictured() []string {
 	return []string{
 		"queue", "queue-call", "queue-empty", "call-parked", "call-destructive", "call-confirm", "call-changed", "call-suspicious", "call-secret",
-		"call-edit", "call-edit-preview", "call-done", "call-unknown", "calls-like", "calls", "skills", "skill", "connections", "connection",
-		"settings", "sign-in", "keys",
+		"call-edit", "call-edit-preview", "call-done", "call-unknown", "call-expired", "call-needs-connection", "calls-like", "calls",
+		"conversations", "conversation", "insights", "insights-numbers", "audit",
+		"skills", "skill", "skill-edit", "skill-tool", "connections", "connection", "agents", "agent", "agent-edit", "agent-assign",
+		"members", "member", "settings", "sign-in", "keys",
 	}
 }
 
