@@ -28,7 +28,7 @@ func (w *world) madeCall(at, skill, toolName, status, failure, outcome string, b
 	pin := definition.Pin()
 	w.exec(`INSERT INTO tool_definitions (pin, definition) VALUES ($1, $2) ON CONFLICT DO NOTHING`, pin[:], echoTool)
 	w.exec(`INSERT INTO calls (id, agent_id, skill_id, skill_revision, created_at, gated, status, tool, exposed_name, pin, arguments, failure)
-		SELECT (lpad(to_hex((extract(epoch FROM $1::timestamptz) * 1000)::bigint), 12, '0') || '7' || substr($2, 1, 3) || '8' || substr($2, 20, 3)
+		SELECT (lpad(to_hex((extract(epoch FROM $1::timestamptz - (SELECT value FROM clock_offset)) * 1000)::bigint), 12, '0') || '7' || substr($2, 1, 3) || '8' || substr($2, 20, 3)
 			|| substr($2, 25, 12))::uuid, $3, $4, 1, $1, $5 <> '', $6, $7, 'x__' || $7, $9, '{}', nullif($8, '')`,
 		at, suffix, w.agent.ID, found.ID, outcome, status, toolName, failure, pin[:])
 	if outcome == "" {
@@ -105,7 +105,7 @@ func TestInsightsPage(t *testing.T) {
 		t.Fatalf("status %d: %s", page.status, page.text())
 	}
 	const tiles = "Calls 7 1 before: +600 % | Asked for approval 4 57 % of calls none before | Approved 67 % of 3 decisions none before | " +
-		"Waiting 20 s half at most; nine tenths 5 min 0 s none before | Deciding 20 s half at most; nine tenths 40 s none before | " +
+		"Waiting 20 s half; nine in ten within 5 min 0 s none before | Deciding 20 s half; nine in ten within 40 s none before | " +
 		"Decided in under 3 s 1 33 % of decisions none before | Expired 1 25 % of what was asked none before | " +
 		"Failed or unknown 2 29 % of calls none before"
 	if got := tileTexts(page.find("tile")); got != tiles {

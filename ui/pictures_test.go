@@ -9,11 +9,14 @@ import (
 	"image/draw"
 	"image/png"
 	"maps"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/google/uuid"
 
 	"github.com/holdpoint/holdpoint/internal/browsertest"
 )
@@ -26,7 +29,7 @@ func pictured() []string {
 	return []string{
 		"queue", "queue-call", "queue-empty", "call-parked", "call-destructive", "call-confirm", "call-changed", "call-suspicious", "call-secret",
 		"call-edit", "call-edit-preview", "call-done", "call-unknown", "call-expired", "call-needs-connection", "calls-like", "calls",
-		"conversations", "conversation", "insights", "insights-numbers", "audit",
+		"conversations", "conversation", "insights", "audit",
 		"skills", "skill", "skill-edit", "skill-tool", "connections", "connection", "agents", "agent", "agent-edit", "agent-assign",
 		"members", "member", "settings", "sign-in", "keys",
 	}
@@ -68,6 +71,7 @@ func TestPictures(t *testing.T) {
 	}
 	check(t, os.MkdirAll(*pictures, 0o750))
 	h, empty := newHouse(t, time.Until(onADay()), asUsual), emptyHouse(t)
+	h.busyWeek()
 	w := h.walker()
 	w.page.Before(still)
 	wanted := map[string]bool{}
@@ -80,6 +84,37 @@ func TestPictures(t *testing.T) {
 	for name := range wanted {
 		t.Errorf("no scene is called %s", name)
 	}
+}
+
+// busyWeek is what happened in the days before the last one, so that there is something to see in charts.
+func (h *house) busyWeek() {
+	h.t.Helper()
+	chance := rand.New(rand.NewPCG(3, 14)) //nolint:gosec // G404: the same in each run
+	tools := [][2]string{{"ledger", "post_payment"}, {"mail", "send_message"}, {"files", "save_csv"}, {"servers", "restart_service"}, {"ledger", "list_invoices"}}
+	for day := 6; day >= 2; day-- {
+		for range 18 + chance.IntN(20) {
+			at := onADay().Truncate(24*time.Hour).AddDate(0, 0, -day).Add(7*time.Hour + time.Duration(chance.IntN(11*60))*time.Minute)
+			h.agent = h.agents[[]string{"invoices", "support", "site-ops"}[chance.IntN(3)]]
+			called, seen := tools[chance.IntN(len(tools))], chance.IntN(60)
+			status, failure, outcome, by, ended := "succeeded", "", "approved", h.people["jonas"], seen+4+chance.IntN(50)
+			switch n := chance.IntN(20); {
+			case n < 8:
+				outcome = ""
+			case n == 8:
+				status, failure = "failed", "tool_error"
+			case n == 9:
+				status, failure = "failed", "transport"
+			case n < 13:
+				status, outcome = "rejected", "rejected"
+			case n == 13:
+				status, outcome, by, ended = "expired", "expired", uuid.Nil, 1800
+			}
+			h.madeCall(at.Format(time.RFC3339), called[0], called[1], status, failure, outcome, by, seen, ended)
+		}
+	}
+	h.exec(`DELETE FROM call_stragglers`)
+	h.exec(`DELETE FROM call_counts`)
+	h.exec(`DELETE FROM call_counting`)
 }
 
 // picture takes those scenes that are wanted, and ticks them off.

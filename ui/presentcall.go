@@ -86,9 +86,8 @@ func actions(s *subject, who identity.Access, arguments view.Arguments, how show
 			a.ProveURL = login.ProveURL("/")
 		}
 		a.Question = s.risk.badge.Word + ": really approve?"
-		if target := hostile.Decisive(s.call.Arguments, 1, s.brief()); len(target.List) > 0 {
-			a.Target = &target.List[0]
-		}
+		target := hostile.Decisive(s.call.Arguments, rowArguments, s.brief())
+		a.Target, a.MoreTarget = target.List, target.More
 	default:
 		a.Kind = view.ActionStep
 	}

@@ -99,11 +99,11 @@ func presentTiles(found *call.Insights, links callLinks) []view.Tile {
 			Change: shareBefore(b.Approved, b.Decisions()),
 		},
 		{
-			Name: "Waiting", Value: spreadWords(a.Waiting, a.Waiting.P50), Detail: "half at most; nine tenths " + spreadWords(a.Waiting, a.Waiting.P90),
+			Name: "Waiting", Value: spreadWords(a.Waiting, a.Waiting.P50), Detail: "half; nine in ten within " + spreadWords(a.Waiting, a.Waiting.P90),
 			Change: spreadBefore(b.Waiting),
 		},
 		{
-			Name: "Deciding", Value: spreadWords(a.Deciding, a.Deciding.P50), Detail: "half at most; nine tenths " + spreadWords(a.Deciding, a.Deciding.P90),
+			Name: "Deciding", Value: spreadWords(a.Deciding, a.Deciding.P50), Detail: "half; nine in ten within " + spreadWords(a.Deciding, a.Deciding.P90),
 			Change: spreadBefore(b.Deciding),
 		},
 		{

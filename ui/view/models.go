@@ -179,17 +179,18 @@ type Tool struct {
 
 // Actions are what the reader may do about a call.
 type Actions struct {
-	Kind      ActionKind
-	Why       string // of ActionNone: why there is nothing to do; empty: nothing to say
-	Draft     string // what was typed before
-	Target    *hostile.Field
-	Full      bool   // everything was shown; goes with the decision
-	Format    Format // to come back to
-	Error     string // what is missing in what was sent
-	Question  string // of ActionConfirm
-	ProveURL  string // of ActionConfirm: where to prove first, in another tab, who one is; empty: not needed
-	Presets   []string
-	MayExtend bool
+	Kind       ActionKind
+	Why        string          // of ActionNone: why there is nothing to do; empty: nothing to say
+	Draft      string          // what was typed before
+	Target     []hostile.Field // what an approval in the second step acts on: the decisive arguments
+	MoreTarget int             // arguments beside them
+	Full       bool            // everything was shown; goes with the decision
+	Format     Format          // to come back to
+	Error      string          // what is missing in what was sent
+	Question   string          // of ActionConfirm
+	ProveURL   string          // of ActionConfirm: where to prove first, in another tab, who one is; empty: not needed
+	Presets    []string
+	MayExtend  bool
 }
 
 // ActionKind says which actions are offered.

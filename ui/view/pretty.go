@@ -42,7 +42,7 @@ func diffBody(d hostile.Diff) templ.Component {
 				prettyText(&b, line.Line)
 				b.WriteString("</del>\n")
 			case hostile.Gap:
-				b.WriteString(`<i class="cut">` + plural(line.Skipped, "line that is the same", "lines that are the same") + "</i>\n")
+				b.WriteString(`<i class="cut">` + plural(line.Skipped, "line that is the same", "lines that are the same") + "</i>") // a block: no line end after it
 			case hostile.Same:
 				b.WriteString("  ")
 				prettyLine(&b, line.Line)
