@@ -54,6 +54,8 @@ func (u *UI) changeMember(w http.ResponseWriter, r *http.Request, m identity.Mem
 		toMember(w, r, m.ID, part)
 	case errors.As(err, &invalid):
 		u.answerWithMember(w, r, http.StatusUnprocessableEntity, m, func(v *view.Member) { wrong(v, invalid.Error()) })
+	case errors.Is(err, identity.ErrChanged):
+		u.grantsChanged(w, r, wrong)
 	case errors.Is(err, identity.ErrLastOperator):
 		u.answerWithMember(w, r, http.StatusConflict, m, func(v *view.Member) {
 			v.Notice = &view.Notice{
@@ -79,9 +81,33 @@ func (u *UI) grantMember(w http.ResponseWriter, r *http.Request) {
 	}
 	roles, text := rolesIn(r.PostForm), r.PostForm.Get("teams")
 	teams := commas(text)
-	u.changeMember(w, r, m, identity.MemberChange{Roles: &roles, Teams: &teams}, "grant", func(v *view.Member, complaint string) {
+	change := identity.MemberChange{Roles: &roles, Teams: &teams}
+	if r.PostForm.Has("was") {
+		change.Was = &identity.Grants{Teams: r.PostForm["was-team"]}
+		for _, role := range r.PostForm["was-role"] {
+			change.Was.Roles = append(change.Was.Roles, identity.Role(role))
+		}
+	}
+	u.changeMember(w, r, m, change, "grant", func(v *view.Member, complaint string) {
 		v.Grant.Teams, v.Grant.Error = text, complaint
 		v.Grant.Reviewer, v.Grant.Operator = checked(roles, identity.Reviewer), checked(roles, identity.Operator)
+	})
+}
+
+// grantsChanged says what somebody else gave a person meanwhile. The form is kept, and is about that from now on.
+func (u *UI) grantsChanged(w http.ResponseWriter, r *http.Request, keep func(*view.Member, string)) {
+	m, err := u.member(r)
+	if err != nil {
+		u.fail(w, r, err)
+		return
+	}
+	u.answerWithMember(w, r, http.StatusConflict, m, func(v *view.Member) {
+		keep(v, "")
+		v.Notice = &view.Notice{
+			Level: view.Warn, Title: "Nothing was changed: somebody else changed it meanwhile.",
+			Text: "By now operators give them the roles: " + orNothing(roleList(m.GrantedRoles)) + "; and the teams: " +
+				orNothing(strings.Join(m.GrantedTeams, ", ")) + ". What you chose is below, and not saved: saving it replaces that.",
+		}
 	})
 }
 

@@ -100,6 +100,50 @@ func TestOperatorsGrantAndBlock(t *testing.T) {
 	}
 }
 
+// A page that was opened before somebody else's change does not take that back.
+func TestGrantsFromAStalePage(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.signedIn("vera", identity.Reviewer)
+	olga, otto := w.signedIn("olga", identity.Operator), w.signedIn("otto", identity.Operator)
+	page := w.memberPage("vera")
+	if a := olga.post(page+"/grant", url.Values{"role": {"operator", "reviewer"}, "teams": {"payments"}}); a.status != http.StatusSeeOther {
+		t.Fatalf("grant: %d", a.status)
+	}
+	stale := grantForm(otto.get(page))
+	now := grantForm(olga.get(page))
+	now["role"] = []string{"reviewer"}
+	if a := olga.post(page+"/grant", now); a.status != http.StatusSeeOther {
+		t.Fatalf("take: %d %s", a.status, a.text())
+	}
+	stale.Set("teams", "payments, refunds")
+	a := otto.post(page+"/grant", stale)
+	if m := w.person("vera"); a.status != http.StatusConflict || len(m.GrantedRoles) != 1 || len(m.GrantedTeams) != 1 {
+		t.Fatalf("stale: %d, %v %v", a.status, m.GrantedRoles, m.GrantedTeams)
+	}
+	if said := a.find("notice").Text(); !strings.Contains(said, "somebody else changed it") || !strings.Contains(said, "the roles: reviewer; and the teams: payments.") {
+		t.Errorf("told: %s", said)
+	}
+	kept := grantForm(a)
+	if kept.Get("teams") != "payments, refunds" || len(kept["role"]) != 2 || !slices.Equal(kept["was-role"], []string{"reviewer"}) {
+		t.Errorf("kept: %v", kept)
+	}
+	if a := otto.post(page+"/grant", kept); a.status != http.StatusSeeOther || len(w.person("vera").GrantedRoles) != 2 || len(w.person("vera").GrantedTeams) != 2 {
+		t.Errorf("knowing it: %d %s", a.status, a.text())
+	}
+}
+
+// grantForm is what the form of roles and teams would send.
+func grantForm(a *answer) url.Values {
+	form := url.Values{}
+	a.find("grant").Find("input").Each(func(_ int, s *goquery.Selection) {
+		if _, checked := s.Attr("checked"); checked || s.AttrOr("type", "") != "checkbox" {
+			form.Add(s.AttrOr("name", ""), s.AttrOr("value", ""))
+		}
+	})
+	return form
+}
+
 func TestTheLastOperatorIsTold(t *testing.T) {
 	t.Parallel()
 	w := withProvider(t, "platform")

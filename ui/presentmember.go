@@ -66,12 +66,15 @@ func presentMember(m *identity.Member, reader identity.Access) view.Member {
 		},
 		Grant: view.Grant{
 			Reviewer: slices.Contains(m.GrantedRoles, identity.Reviewer), Operator: slices.Contains(m.GrantedRoles, identity.Operator),
-			Teams: strings.Join(m.GrantedTeams, ", "),
+			Teams: strings.Join(m.GrantedTeams, ", "), WasTeams: m.GrantedTeams,
 		},
 		New: view.NewToken{Action: memberURL(m.ID) + "/tokens#tokens"},
 	}
 	if m.Email != "" {
 		shown.Facts = append(shown.Facts, view.Fact{Name: "E-mail", Text: m.Email})
+	}
+	for _, role := range m.GrantedRoles {
+		shown.Grant.WasRoles = append(shown.Grant.WasRoles, string(role))
 	}
 	shown.Facts = append(shown.Facts, view.Fact{Name: "Here since", Time: &m.CreatedAt})
 	if m.SignedInAt != nil {

@@ -107,7 +107,22 @@ type MemberChange struct {
 	Roles   *[]Role   // granted
 	Teams   *[]string // granted
 	Blocked *bool
+	// Was is what they had been granted when the change was decided on: ErrChanged where it is other by now. Nil: whatever.
+	Was *Grants
 }
+
+// Grants are what operators give a person.
+type Grants struct {
+	Roles []Role
+	Teams []string
+}
+
+func (g *Grants) of(m *Member) bool {
+	return slices.Equal(union(g.Roles), union(m.GrantedRoles)) && slices.Equal(union(g.Teams), union(m.GrantedTeams))
+}
+
+// ErrChanged is returned for a change of what is no more as it was when the change was decided on.
+var ErrChanged = errors.New("somebody else changed it meanwhile")
 
 func (c *MemberChange) check() error {
 	if c.Roles != nil {
@@ -137,7 +152,7 @@ var ErrSelf = errors.New("nobody blocks themself: another operator can")
 var ErrLastOperator = errors.New("nobody would be left who is an operator")
 
 // ChangeMember changes, as an operator's act, what a person may do. It holds at once, in every process. Errors:
-// ErrNotFound, ErrSelf, ErrLastOperator, *InvalidError.
+// ErrNotFound, ErrSelf, ErrLastOperator, ErrChanged, *InvalidError.
 func (s *Service) ChangeMember(ctx context.Context, by audit.Actor, id uuid.UUID, change MemberChange) (Member, error) {
 	if err := change.check(); err != nil {
 		return Member{}, fmt.Errorf("change person %s: %w", id, err)
@@ -165,6 +180,9 @@ func (s *Service) changeMember(ctx context.Context, tx pgx.Tx, by audit.Actor, i
 	was, err := s.member(ctx, tx, id)
 	if err != nil {
 		return Member{}, err
+	}
+	if change.Was != nil && !change.Was.of(&was) {
+		return Member{}, ErrChanged
 	}
 	before, err := s.operators(ctx, tx)
 	if err != nil {

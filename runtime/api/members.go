@@ -16,6 +16,9 @@ func memberProblem(err error) *Problem {
 	switch {
 	case errors.Is(err, identity.ErrSelf):
 		return problem(http.StatusConflict, CodeStateConflict, "nobody blocks themself: another operator can")
+	case errors.Is(err, identity.ErrChanged):
+		return problem(http.StatusConflict, CodeStateConflict,
+			"what operators give them was changed since the change was decided on; fetch the person again and look at it")
 	case errors.Is(err, identity.ErrLastOperator):
 		return problem(http.StatusConflict, CodeStateConflict, "nobody would be left who is an operator: make somebody else one first")
 	}
@@ -40,7 +43,14 @@ type updatePersonInput struct {
 		GrantedRoles *[]identity.Role `json:"granted_roles,omitempty" doc:"All that an operator gives them: reviewer, operator, both, or none."`
 		GrantedTeams *[]string        `json:"granted_teams,omitempty" doc:"All that an operator gives them."`
 		Blocked      *bool            `json:"blocked,omitempty" doc:"True: none of their credentials is valid from now on."`
+		Was          *Granted         `json:"was,omitempty" doc:"What operators gave them when the change was decided on: where that is other by now, nothing is changed (409). Left out: whatever it is."`
 	} `nameHint:"PersonChange"`
+}
+
+// Granted is what operators give a person.
+type Granted struct {
+	Roles []identity.Role `json:"granted_roles" nullable:"false"`
+	Teams []string        `json:"granted_teams" nullable:"false"`
 }
 
 func (a *API) updatePerson(ctx context.Context, input *updatePersonInput) (*bodyOutput[Person], error) {
@@ -48,9 +58,11 @@ func (a *API) updatePerson(ctx context.Context, input *updatePersonInput) (*body
 	if err != nil {
 		return nil, err
 	}
-	member, err := a.identity.ChangeMember(ctx, callerOf(ctx).actor(), id, identity.MemberChange{
-		Roles: input.Body.GrantedRoles, Teams: input.Body.GrantedTeams, Blocked: input.Body.Blocked,
-	})
+	change := identity.MemberChange{Roles: input.Body.GrantedRoles, Teams: input.Body.GrantedTeams, Blocked: input.Body.Blocked}
+	if was := input.Body.Was; was != nil {
+		change.Was = &identity.Grants{Roles: was.Roles, Teams: was.Teams}
+	}
+	member, err := a.identity.ChangeMember(ctx, callerOf(ctx).actor(), id, change)
 	if wrong, ok := errors.AsType[*identity.InvalidError](err); ok {
 		return nil, invalid("body.granted_"+wrong.Field, "%s", wrong.Expected)
 	}

@@ -24,6 +24,8 @@ func TestMembers(t *testing.T) {
 	}
 	has(t, "granted", change(`{"granted_roles":["operator"],"granted_teams":["b","a"]}`), `{"granted_roles":["operator"],"granted_teams":["a","b"]}`)
 	has(t, "changed in part", change(`{"granted_roles":[]}`), `{"granted_roles":[],"granted_teams":["a","b"]}`)
+	w.send("PATCH", "/api/v1/"+path, w.operator, `{"granted_roles":["reviewer"],"was":{"granted_roles":["operator"],"granted_teams":["a","b"]}}`).problem(t, 409, "state_conflict")
+	has(t, "as it was", change(`{"granted_teams":["c"],"was":{"granted_roles":[],"granted_teams":["b","a"]}}`), `{"granted_roles":[],"granted_teams":["c"]}`)
 	for body, location := range map[string]string{
 		`{"granted_roles":["root"]}`: "body.granted_roles", `{"granted_teams":["a\nb"]}`: "body.granted_teams", `{"roles":[]}`: "body.roles",
 	} {

@@ -46,7 +46,8 @@ type Member struct {
 // Grant is the form of what operators give somebody.
 type Grant struct {
 	Reviewer, Operator bool
-	Teams              string // with commas
+	Teams              string   // with commas
+	WasRoles, WasTeams []string // as they are shown: the form says what it is about
 	Error              string
 }
 
