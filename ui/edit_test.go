@@ -488,3 +488,21 @@ func TestARefusedReasonIsMarked(t *testing.T) {
 		t.Errorf("%d: aria-invalid is %q", a.status, a.find("reason").AttrOr("aria-invalid", ""))
 	}
 }
+
+// An editor changes nothing by itself: HTML drops the line break that a text area begins with.
+func TestAnEditorKeepsTheFirstLineBreak(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	v := w.signedIn("ana", identity.Reviewer)
+	id := w.submit(uuid.Nil, "files__save_csv", `{"filename":"\n\nsecond line"}`)
+	sent := v.post(callPath(id)+"/edit", v.get(callPath(id)).form("decide")).form("edit-form")
+	sent.Set("sent", "form")
+	if page := v.post(callPath(id)+"/edit", sent); page.find("edited").Length() != 0 || page.find("decide").Length() != 1 {
+		t.Errorf("what nobody edited counts as edited: %s", page.text())
+	}
+	sent.Set("sent", "json")
+	sent.Set("json", "\n{")
+	if page := v.post(callPath(id)+"/edit", sent); page.find("edit-json").Text() != "\n{" {
+		t.Errorf("the editor has %q", page.find("edit-json").Text())
+	}
+}

@@ -29,7 +29,7 @@ func (u *UI) page(r *http.Request, section view.Section, title string, pulse app
 	p := u.barePage(r, title)
 	p.Section, p.Pending, p.Now = section, pulse.Pending, pulse.Now
 	if access, ok := login.Access(r.Context()); ok {
-		p.Person = &view.Person{Name: access.Person.Name, Roles: roleWords(access), Operator: access.Has(identity.Operator)}
+		p.Person = &view.Person{ID: access.Person.ID.String(), Name: access.Person.Name, Roles: roleWords(access), Operator: access.Has(identity.Operator)}
 	}
 	return p
 }

@@ -165,8 +165,35 @@ function look() {
 
 // ---- drafts: what was typed is never lost
 
-const draftKey = (shown) => `holdpoint-draft-${shown.dataset.call}`;
-const editKey = (shown) => `holdpoint-edit-${shown.dataset.call}`;
+const person = document.body.dataset.person;
+const draftKey = (shown) => `holdpoint-draft-${person}-${shown.dataset.call}`;
+const editKey = (shown) => `holdpoint-edit-${person}-${shown.dataset.call}`;
+const unsent = new Map(); // reasons that came too late, by draftKey, as long as this page is there
+
+// forget removes what was typed in this tab; edited arguments may hold secrets.
+function forget(except) {
+	for (const key of Object.keys(sessionStorage)) {
+		if (/^holdpoint-(draft|edit)-/.test(key) && !(except && key.includes(`-${except}-`))) sessionStorage.removeItem(key);
+	}
+}
+
+// Whoever signs out does so in all tabs.
+const signedOut = new BroadcastChannel("holdpoint-signed-out");
+signedOut.onmessage = () => forget();
+document.addEventListener("submit", ({ target }) => {
+	if (!/^\/(settings\/)?sign-out/.test(target.getAttribute("action"))) return;
+	forget();
+	signedOut.postMessage(true);
+});
+if (person) forget(person);
+
+// decided keeps nothing of a call that nobody can decide about any more, but for a reason that is still to be shown.
+function decided(shown) {
+	const draft = sessionStorage.getItem(draftKey(shown));
+	if (draft) unsent.set(draftKey(shown), draft);
+	sessionStorage.removeItem(draftKey(shown));
+	sessionStorage.removeItem(editKey(shown));
+}
 
 function keepDraft(event) {
 	if (!call()) return;
@@ -190,12 +217,13 @@ function restoreEdit() {
 function restoreDraft() {
 	const shown = call();
 	if (!shown) return;
-	const draft = sessionStorage.getItem(draftKey(shown));
+	if (shown.dataset.phase !== "parked") decided(shown);
+	const draft = unsent.get(draftKey(shown)) ?? sessionStorage.getItem(draftKey(shown));
 	const reason = find("#reason", shown);
 	if (!draft || find("[data-testid=draft]", shown)) return;
 	if (reason) reason.value ||= draft;
 	else if (shown.dataset.phase === "parked") return;
-	else if (find(".decision .note", shown)?.textContent.trim() === draft.trim()) sessionStorage.removeItem(draftKey(shown));
+	else if (find(".decision .note", shown)?.textContent.trim() === draft.trim()) unsent.delete(draftKey(shown));
 	else if (shown.dataset.phase !== "approved" && shown.dataset.phase !== "executing") showDraft(shown, draft);
 }
 

@@ -19,6 +19,7 @@ const (
 
 // Person is who is signed in.
 type Person struct {
+	ID       string // tells apart what their browser keeps for them
 	Name     string
 	Roles    string
 	Operator bool
