@@ -51,7 +51,7 @@ const (
 )
 
 // State is how the connection does. What somebody has to do comes first: nothing else will help.
-func (c *Connection) State(now time.Time) State {
+func (c Connection) State(now time.Time) State {
 	switch {
 	case c.Need != NeedNothing:
 		return StateNeeds

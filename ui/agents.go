@@ -129,7 +129,7 @@ func (u *UI) agentPage(r *http.Request, a *agent.Agent) (view.Agent, error) {
 	by := "?" + url.Values{"agent": {a.Name}}.Encode()
 	v := view.Agent{
 		URL: agentURL(a.ID), Name: a.Name, Team: a.Team, EscalateTo: a.EscalateTo, MayEdit: mayEdit(r),
-		Connect: u.howToConnect(a.Name, ""), Facts: agentFacts(a), CallsURL: "/calls" + by, Conversations: "/conversations" + by,
+		Connect: u.howToConnect(a.Name, placeOfKey), Facts: agentFacts(a), CallsURL: "/calls" + by, Conversations: "/conversations" + by,
 		Notice: agentNotice(r.URL.Query().Get("done")),
 	}
 	if a.Instructions != "" {
@@ -276,10 +276,13 @@ func modelOf(a *agent.Agent) *agent.ModelSpec {
 	return &m
 }
 
+// placeOfKey stands for a key that is not at hand.
+const placeOfKey = "$KEY"
+
 // howToConnect tells how a client reaches an agent's endpoint with a key. A name is letters, digits and dashes, and
 // a key has nothing that a shell would read.
 func (u *UI) howToConnect(name, key string) view.HowToConnect {
-	c := view.HowToConnect{Endpoint: strings.TrimSuffix(u.cfg.PublicURL, "/") + "/agents/" + name + "/mcp"}
+	c := view.HowToConnect{Keyless: key == placeOfKey, Endpoint: strings.TrimSuffix(u.cfg.PublicURL, "/") + "/agents/" + name + "/mcp"}
 	c.Command = "claude mcp add --transport http " + name + " " + c.Endpoint + ` --header "Authorization: Bearer ` + key + `"`
 	settings := map[string]any{"mcpServers": map[string]any{name: map[string]any{
 		"type": "http", "url": c.Endpoint, "headers": map[string]string{"Authorization": "Bearer " + key},

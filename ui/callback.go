@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/holdpoint/holdpoint/oauthclient"
-	"github.com/holdpoint/holdpoint/runtime/agent"
 	"github.com/holdpoint/holdpoint/runtime/tool"
 	"github.com/holdpoint/holdpoint/ui/login"
 	"github.com/holdpoint/holdpoint/ui/view"
@@ -58,8 +57,11 @@ var (
 func connectionFailure(err error) (status int, n view.Notice, ok bool) {
 	n.Level = view.Danger
 	switch {
-	case errors.Is(err, oauthclient.ErrNotFound), errors.Is(err, agent.ErrNotFound), errors.Is(err, tool.ErrNotFound):
-		n.Title, n.Text = "Not found", "There is no skill, agent or connection at this address, or none that you may see."
+	case errors.Is(err, oauthclient.ErrNotFound):
+		n.Title, n.Text = "No such connection", "There is no connection at this address, or none that you may see."
+		return http.StatusNotFound, n, true
+	case errors.Is(err, tool.ErrNotFound):
+		n.Title, n.Text = "No such tool", "The skill offers no tool of this name, and never did."
 		return http.StatusNotFound, n, true
 	case errors.Is(err, errNotYours):
 		n.Title, n.Text = "Not yours to do", "A connection that all share is the operators' to make and to end. "+

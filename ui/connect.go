@@ -11,6 +11,7 @@ import (
 
 	"github.com/holdpoint/holdpoint/approval"
 	"github.com/holdpoint/holdpoint/oauthclient"
+	"github.com/holdpoint/holdpoint/runtime/agent"
 	"github.com/holdpoint/holdpoint/ui/login"
 	"github.com/holdpoint/holdpoint/ui/view"
 )
@@ -61,7 +62,7 @@ func (u *UI) connect(w http.ResponseWriter, r *http.Request) {
 func (u *UI) linkOfSkill(r *http.Request) (*link, error) {
 	id, err := uuid.Parse(r.PathValue("id"))
 	if err != nil {
-		return nil, oauthclient.ErrNotFound
+		return nil, agent.ErrNotFound
 	}
 	skill, _, err := u.cfg.Agents.FreshSkill(r.Context(), id)
 	if err != nil {

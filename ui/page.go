@@ -14,6 +14,7 @@ import (
 
 	"github.com/holdpoint/holdpoint/approval"
 	"github.com/holdpoint/holdpoint/internal/identity"
+	"github.com/holdpoint/holdpoint/runtime/agent"
 	"github.com/holdpoint/holdpoint/runtime/call"
 	"github.com/holdpoint/holdpoint/ui/login"
 	"github.com/holdpoint/holdpoint/ui/view"
@@ -96,6 +97,8 @@ func (u *UI) fail(w http.ResponseWriter, r *http.Request, err error) {
 	case errors.Is(err, errForbidden):
 		status = http.StatusForbidden
 		n.Title, n.Text = "Not with your role", "You may look at calls. What you tried takes another role."
+	case errors.Is(err, agent.ErrNotFound):
+		status, n = http.StatusNotFound, u.unknown(r)
 	default:
 		if known, notice, ok := formFailure(err); ok {
 			status, n = known, notice

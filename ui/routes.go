@@ -103,7 +103,8 @@ func (u *UI) Mount(mux *http.ServeMux) {
 		// Anybody may ask for a form's address, as after signing in: its page is what they mean.
 		pages.Handle("GET "+first+"/{id}/{form...}", http.HandlerFunc(toParent))
 	}
-	protected := u.secure(u.protection.Handler(pages))
+	protected := u.secure(u.protection.Handler(u.orNowhere(pages)))
+	mux.Handle("/", u.secure(http.HandlerFunc(u.nowhere)))
 	for part := range parts {
 		mux.Handle(part, protected)
 		if part != "/{$}" {

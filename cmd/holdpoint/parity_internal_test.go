@@ -48,7 +48,7 @@ var twins = map[string]twin{
 
 	"POST /connections/{id}/disconnect": {operation: "disconnect", command: "connections disconnect"},
 
-	"POST /members":                   {only: "a link to sign in with, for whoever has no identity provider"},
+	"POST /members":                   {operation: "createToken", command: "token create"},
 	"POST /members/{id}/grant":        {operation: "updatePerson", command: "people grant"},
 	"POST /members/{id}/block":        {operation: "updatePerson", command: "people block"},
 	"POST /members/{id}/unblock":      {operation: "updatePerson", command: "people unblock"},

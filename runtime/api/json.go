@@ -75,15 +75,16 @@ func inBody(text string) (location, what string) {
 	if end < 0 {
 		return "body", text
 	}
-	location = "body"
+	var at strings.Builder
+	at.WriteString("body")
 	for token := range jsontext.Pointer(text[:end]).Tokens() {
 		if _, err := strconv.ParseUint(token, 10, 32); err == nil {
-			location += "[" + token + "]"
+			at.WriteString("[" + token + "]")
 		} else {
-			location += "." + token
+			at.WriteString("." + token)
 		}
 	}
-	return location, text[end+1:]
+	return at.String(), text[end+1:]
 }
 
 func reason(err error) string {

@@ -50,6 +50,7 @@ type HowToConnect struct {
 	Endpoint string
 	Command  string // for a terminal
 	Config   string // for a client's settings
+	Keyless  bool   // $KEY stands where a key belongs
 }
 
 // Seen is a tool as an agent sees it.

@@ -61,6 +61,8 @@ type Notice struct {
 	Text  string
 	Said  string // from outside
 	Draft string // what was typed and not sent: kept
+	URL   string // of a message: where to read on; empty: nowhere
+	Word  string // of that link
 }
 
 // Call is one call with everything that happened to it.
