@@ -140,7 +140,7 @@ func hostileQuery() string {
 
 // posts reports whether a scene itself sends something there.
 func (h *house) posts(path string) bool {
-	for _, own := range []string{"/confirm", "/reveal", "/edit", "/seen", "/disconnect", "/connect", "/sign-in"} {
+	for _, own := range []string{"/confirm", "/cancel", "/reveal", "/edit", "/seen", "/disconnect", "/connect", "/sign-in"} {
 		if strings.HasSuffix(path, own) {
 			return true
 		}
