@@ -327,3 +327,34 @@ func TestPeopleHaveSessionsOfTheirOwn(t *testing.T) {
 		t.Errorf("%d sessions were opened for two people", n)
 	}
 }
+
+// What fails while a token is got is the step authorize's: a probe names no step after it.
+func TestProbeTellsWhereAuthorizingFails(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string]func(*guard, *tool.Server){
+		"every token is refused": func(g *guard, _ *tool.Server) { g.revoked = 1000 },
+		"a person is needed": func(_ *guard, skill *tool.Server) {
+			skill.Authorization = tool.Authorization{Grant: tool.AuthorizationCode}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			g, skill := guarded(t, modern(replies()))
+			change(g, &skill)
+			s := newSource(t, mcptool.Config{OAuth: newOAuth(t, &skill)})
+			var steps []tool.Step
+			if err := s.Probe(t.Context(), skill, func(step tool.Step) { steps = append(steps, step) }); err == nil {
+				t.Fatal("it succeeded")
+			}
+			last := steps[len(steps)-1]
+			if last.Name != "authorize" || last.Err == nil {
+				t.Errorf("steps %+v", steps)
+			}
+			for _, step := range steps[:len(steps)-1] {
+				if step.Err != nil || step.Name == "initialize" {
+					t.Errorf("before it %+v", step)
+				}
+			}
+		})
+	}
+}

@@ -82,12 +82,15 @@ func (w *connectWatch) authorized(r *http.Request) (*http.Response, error) {
 		switch {
 		case failure != nil:
 			finishRefused(response)
+			w.handshake.fail(failure)
 			return nil, w.refuse(failure)
 		case !again && auth == nil:
 			return response, nil
 		case !again && response.StatusCode == http.StatusUnauthorized:
 			// So it will be with the next request, which the SDK sends in another revision.
-			_ = w.refuse(without(statusFailure(w.peer.origin()+" answered", response.StatusCode, response.Header, nil, nil).failure))
+			refused := without(statusFailure(w.peer.origin()+" answered", response.StatusCode, response.Header, nil, nil).failure)
+			w.handshake.fail(refused)
+			_ = w.refuse(refused)
 			return response, nil
 		case !again:
 			if !w.isDone() {

@@ -123,8 +123,12 @@ type handshake struct {
 	told  bool   // a step failed, and step was told
 }
 
-// begin starts a step; a step that was under way is done, with detail.
+// begin starts a step; a step that was under way is done, with detail. After one that failed there is none: what the SDK
+// tries then fails for the same reason.
 func (h *handshake) begin(name, detail string) {
+	if h.told {
+		return
+	}
 	h.finish(detail, nil)
 	h.name, h.began = name, h.now()
 }
