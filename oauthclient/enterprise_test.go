@@ -1,6 +1,7 @@
 package oauthclient_test
 
 import (
+	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -11,6 +12,8 @@ import (
 	"time"
 
 	"github.com/go-jose/go-jose/v4"
+
+	"github.com/google/uuid"
 
 	"github.com/holdpoint/holdpoint/oauthclient"
 )
@@ -286,6 +289,45 @@ func TestUseIdentity(t *testing.T) {
 	exchange := p.tokenRequests("urn:ietf:params:oauth:grant-type:token-exchange")
 	if len(exchange) != 1 || exchange[0].Form.Get("subject_token") != token {
 		t.Errorf("%d exchanges", len(exchange))
+	}
+	w.key.Principal = w.bob
+	wantNeed(t, w.send().err, oauthclient.NeedConsent)
+}
+
+// Who signs in with the enterprise's identity provider has what it manages, and nobody else has.
+func TestSignedIn(t *testing.T) {
+	t.Parallel()
+	w, p := enterpriseWorld(t)
+	asked := make(chan string, 10)
+	w.service.Managed = func(_ context.Context, issuer, clientID string) ([]uuid.UUID, error) {
+		asked <- issuer + " " + clientID
+		if issuer != p.issuer() {
+			return nil, nil
+		}
+		return []uuid.UUID{uuid.New(), w.key.SkillID}, nil // the first is gone meanwhile, which keeps nobody from the others
+	}
+	p.mu.Lock()
+	token := p.idToken("")
+	p.mu.Unlock()
+	w.service.SignedIn(w.alice, "https://other.example", "holdpoint", token)
+	w.service.SignedIn(w.alice, p.issuer(), "holdpoint", "")
+	if got := <-asked; got != "https://other.example holdpoint" {
+		t.Errorf("asked for %s", got)
+	}
+	wantNeed(t, w.send().err, oauthclient.NeedConsent)
+	w.service.SignedIn(w.alice, p.issuer(), "holdpoint", token)
+	for deadline := time.Now().Add(time.Minute); w.send().err != nil; {
+		if time.Now().After(deadline) {
+			t.Fatalf("what the provider manages was never connected: %v", w.send().err)
+		}
+		time.Sleep(20 * time.Millisecond) //nolint:forbidigo // between two looks at a condition
+	}
+	<-asked
+	if exchange := p.tokenRequests("urn:ietf:params:oauth:grant-type:token-exchange"); len(exchange) != 1 || exchange[0].Form.Get("subject_token") != token {
+		t.Errorf("%d exchanges", len(exchange))
+	}
+	if len(asked) != 0 {
+		t.Error("a sign-in without an ID token asked what is managed")
 	}
 	w.key.Principal = w.bob
 	wantNeed(t, w.send().err, oauthclient.NeedConsent)

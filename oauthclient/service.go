@@ -51,6 +51,10 @@ type Config struct {
 	// is no such skill.
 	Target func(ctx context.Context, key Key) (Target, error)
 
+	// Managed lists the skills of which each person has a connection of their own that this client of an identity
+	// provider manages (grant enterprise_managed). Nil: none.
+	Managed func(ctx context.Context, issuer, clientID string) ([]uuid.UUID, error)
+
 	// Connected is told, in the transaction that stores it, that a connection can
 	// be used that could not before.
 	Connected func(ctx context.Context, tx pgx.Tx, key Key) error

@@ -12,6 +12,7 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/agent"
 	"github.com/holdpoint/holdpoint/runtime/call"
 	"github.com/holdpoint/holdpoint/runtime/mcptool"
+	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
 // dropChannel carries clients' notifications/cancelled to the process that
@@ -84,6 +85,27 @@ func (rt *Runtime) target(ctx context.Context, key oauthclient.Key) (oauthclient
 	}
 	return mcptool.Target(server.For(key.Principal)), nil
 }
+
+// managed lists, for package oauthclient, the skills that this client of an identity provider manages for each person.
+func (rt *Runtime) managed(ctx context.Context, issuer, clientID string) ([]uuid.UUID, error) {
+	var ids []uuid.UUID
+	for after, more := "", true; more; more = after != "" {
+		skills, next, err := rt.Agents.Skills(ctx, after, skillPage)
+		if err != nil {
+			return nil, err
+		}
+		for i := range skills {
+			o := skills[i].OAuth
+			if skills[i].PerUser && o != nil && o.Grant == tool.EnterpriseManaged && o.IDPIssuer == issuer && o.IDPClientID == clientID {
+				ids = append(ids, skills[i].ID)
+			}
+		}
+		after = next
+	}
+	return ids, nil
+}
+
+const skillPage = 200
 
 // reconnected makes a skill's tools be listed anew for the agents that have it.
 func (rt *Runtime) reconnected(ctx context.Context, skillID uuid.UUID) error {

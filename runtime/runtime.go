@@ -112,7 +112,7 @@ func (rt *Runtime) makeRegistry() error {
 	rt.OAuth, err = oauthclient.New(oauthclient.Config{
 		Pool: pool, Box: rt.Box, Identity: rt.Identity, Logger: log, Now: rt.Now, PublicURL: rt.PublicURL,
 		TrustedHosts: rt.TrustedHosts, WorkloadToken: rt.WorkloadToken,
-		Target: rt.target,
+		Target: rt.target, Managed: rt.managed,
 		Connected: func(ctx context.Context, tx pgx.Tx, key oauthclient.Key) error {
 			return rt.Calls.Connected(ctx, tx, key.SkillID)
 		},

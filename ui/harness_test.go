@@ -140,6 +140,7 @@ const (
 
 // world is a running gate with a dashboard, an agent and two skills on a fake server.
 type world struct {
+	vouched   chan string // identity providers of sign-ins, as skills are looked for that they manage
 	t         *testing.T
 	shift     time.Duration // of its clocks
 	db        *postgres.DB
@@ -179,7 +180,7 @@ func bareWorld(t *testing.T, idp *providertest.Provider, shift time.Duration) *w
 	if idp != nil {
 		issuers = []string{idp.URL}
 	}
-	w := &world{idp: idp, t: t, shift: shift, db: postgrestest.New(t), source: &fakeSource{tools: []string{saveTool, deleteTool, echoTool}}}
+	w := &world{idp: idp, t: t, shift: shift, vouched: make(chan string, 100), db: postgrestest.New(t), source: &fakeSource{tools: []string{saveTool, deleteTool, echoTool}}}
 	log := slog.New(slog.DiscardHandler)
 	if shift != 0 {
 		w.exec(`UPDATE clock_offset SET value = $1`, shift)
@@ -209,6 +210,10 @@ func bareWorld(t *testing.T, idp *providertest.Provider, shift time.Duration) *w
 				err = oauthclient.ErrNotFound
 			}
 			return mcptool.Target(server.For(key.Principal)), err
+		},
+		Managed: func(_ context.Context, issuer, clientID string) ([]uuid.UUID, error) {
+			w.vouched <- issuer + " " + clientID
+			return nil, nil
 		},
 		Connected: func(ctx context.Context, tx pgx.Tx, key oauthclient.Key) error {
 			return w.calls.Connected(ctx, tx, key.SkillID)

@@ -94,6 +94,10 @@ func TestProviderSignsIn(t *testing.T) {
 	if a := v.get("/members"); a.status == http.StatusOK {
 		t.Error("a reviewer sees the members")
 	}
+	// The ID token is for the skills that the provider manages, too.
+	if got := <-w.vouched; !strings.HasPrefix(got, w.idp.URL+" ") {
+		t.Errorf("asked what %s manages", got)
+	}
 	var life float64
 	check(t, w.db.Pool().QueryRow(t.Context(), `SELECT extract(epoch FROM expires_at - created_at) FROM person_sessions`).Scan(&life))
 	if math.Abs(life-(2*time.Hour).Seconds()) > 1 {

@@ -92,7 +92,7 @@ func New(cfg Config) (*UI, error) {
 	}
 	if u.login, err = login.New(login.Config{
 		Pool: cfg.Pool, Identity: cfg.Identity, Providers: cfg.Providers, PublicURL: publicURL, Logger: cfg.Logger, Now: cfg.Now,
-		Page: u.barePage,
+		Page: u.barePage, Vouched: u.vouched,
 	}); err != nil {
 		return nil, fmt.Errorf("make dashboard: %w", err)
 	}
