@@ -259,6 +259,10 @@ func (u *UI) changeTool(w http.ResponseWriter, r *http.Request) {
 	if ticked(r, "high_risk") {
 		sent.Risk = agent.RiskHigh
 	}
+	if sent.Risk == "" && t.skill.Tools[name].Risk != "" && !u.login.Fresh(r, u.cfg.ProofAge) {
+		u.login.Reauthenticate(w, r, toolURL(t.skill.ID, name)) // or it were a way round the proof that its calls take
+		return
+	}
 	_, err = u.cfg.Agents.UpdateTool(r.Context(), actor(r), t.skill.ID, name, agent.ToolPatch{
 		Risk: &sent.Risk, Idempotent: &sent.Idempotent, Enabled: sent.Enabled, Revision: revisionOf(r),
 	})

@@ -146,6 +146,22 @@ func TestToolSettings(t *testing.T) {
 	if again.Get("high_risk") != "on" || again.Get("idempotent") != "on" || again.Get("enabled") != "" {
 		t.Errorf("the form says %v", again)
 	}
+	// To take the mark away is a way round the proof that calls of high risk take, so it takes one, too.
+	w.exec(`UPDATE person_sessions SET authenticated_at = authenticated_at - interval '1 hour'`)
+	again.Set("enabled", "on")
+	if a := olga.post("/skills/"+skill.ID.String()+"/tools", again); a.status != http.StatusSeeOther || w.skillNamed("open").Tools[name].Disabled() {
+		t.Errorf("what leaves the mark: %d %s", a.status, a.header.Get("Location"))
+	}
+	unmarked := olga.get(at).filled("tool-form", nil)
+	unmarked.Del("high_risk")
+	if a := olga.post("/skills/"+skill.ID.String()+"/tools", unmarked); !strings.HasPrefix(a.header.Get("Location"), "/sign-in/again?") ||
+		w.skillNamed("open").Tools[name].Risk != agent.RiskHigh {
+		t.Errorf("unmarked after an hour: %d %s", a.status, a.header.Get("Location"))
+	}
+	w.exec(`UPDATE person_sessions SET authenticated_at = authenticated_at + interval '1 hour'`)
+	if a := olga.post("/skills/"+skill.ID.String()+"/tools", unmarked); a.status != http.StatusSeeOther || w.skillNamed("open").Tools[name].Risk != "" {
+		t.Errorf("unmarked after a new proof: %d", a.status)
+	}
 }
 
 func TestProbeShowsEachStep(t *testing.T) {
