@@ -11,15 +11,15 @@ import (
 	"strings"
 )
 
-// api uses the JSON API as the operator and reviewer that we are.
-func (s *stage) api(ctx context.Context, method, path string, body any) ([]byte, error) {
+// post uses the JSON API as the operator and reviewer that we are.
+func (s *stage) post(ctx context.Context, path string, body any) ([]byte, error) {
 	text, err := json.Marshal(body)
 	if err != nil {
-		return nil, fmt.Errorf("%s %s: %w", method, path, err)
+		return nil, fmt.Errorf("POST %s: %w", path, err)
 	}
-	request, err := http.NewRequestWithContext(ctx, method, "http://"+s.addr+path, bytes.NewReader(text))
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+s.addr+path, bytes.NewReader(text))
 	if err != nil {
-		return nil, fmt.Errorf("%s %s: %w", method, path, err)
+		return nil, fmt.Errorf("POST %s: %w", path, err)
 	}
 	request.Header.Set("Content-Type", "application/json")
 	return s.send(request)
@@ -30,7 +30,7 @@ func (s *stage) get(ctx context.Context, path string) ([]byte, error) {
 }
 
 func (s *stage) getFrom(ctx context.Context, addr, path string) ([]byte, error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+addr+path, nil) //nolint:gosec // G704: servers that we started
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+addr+path, nil)
 	if err != nil {
 		return nil, fmt.Errorf("GET %s: %w", path, err)
 	}
@@ -39,7 +39,7 @@ func (s *stage) getFrom(ctx context.Context, addr, path string) ([]byte, error) 
 
 func (s *stage) send(request *http.Request) ([]byte, error) {
 	request.Header.Set("Authorization", "Bearer "+s.token)
-	response, err := http.DefaultClient.Do(request) //nolint:gosec // G704: servers that we started
+	response, err := http.DefaultClient.Do(request)
 	if err != nil {
 		return nil, err
 	}

@@ -75,8 +75,14 @@ func (s *stage) weigh(ctx context.Context, d *desk) error {
 	s.report.add("dashboard", "styles", "KB", float64(styles.whole)/1000).atMost(25)
 	s.report.add("dashboard", "queue page of 100 rows, compressed", "KB", float64(queue.weight)/1000).atMost(30)
 	for _, page := range []struct{ name, path string }{
-		{"call", string(row[1])}, {"history", "/calls"}, {"conversations", "/conversations"}, {"audit", "/audit"},
-		{"insights", "/insights"}, {"skills", "/skills"}, {"agents", "/agents"}, {"settings", "/settings"},
+		{"call", string(row[1])},
+		{"history", "/calls"},
+		{"conversations", "/conversations"},
+		{"audit", "/audit"},
+		{"insights", "/insights"},
+		{"skills", "/skills"},
+		{"agents", "/agents"},
+		{"settings", "/settings"},
 	} {
 		got, err := d.fetch(ctx, page.path, false)
 		if err != nil {

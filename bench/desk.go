@@ -31,7 +31,7 @@ type fetched struct {
 
 // person makes a reviewer of that name, and returns their token.
 func (s *stage) person(ctx context.Context, name string) (string, error) {
-	made, err := s.api(ctx, http.MethodPost, "/api/v1/tokens", map[string]any{"person": name, "roles": []string{"reviewer"}})
+	made, err := s.post(ctx, "/api/v1/tokens", map[string]any{"person": name, "roles": []string{"reviewer"}})
 	if err != nil {
 		return "", err
 	}

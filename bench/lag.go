@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"net/http"
 	"slices"
 	"strconv"
 	"sync"
@@ -54,7 +53,6 @@ func (c *changes) note(in map[string]time.Time, id string) {
 type board struct {
 	desk   *desk
 	news   chan struct{} // the queue's state changed
-	shown  map[string]time.Time
 	lists  []list
 	failed error
 }
@@ -88,19 +86,10 @@ func lag(ctx context.Context, b *bench) error {
 	if err != nil {
 		return err
 	}
-	watching, stop := context.WithCancel(ctx)
+	stop, err := runAll(ctx, boards)
 	defer stop()
-	var work sync.WaitGroup
-	ready := make(chan struct{}, len(boards))
-	for _, each := range boards {
-		work.Go(func() { each.run(watching, func() { ready <- struct{}{} }) })
-	}
-	for range boards {
-		select {
-		case <-ready:
-		case <-time.After(wirePatience):
-			return fmt.Errorf("of %d dashboards %d did not open", len(boards), len(boards)-len(ready))
-		}
+	if err != nil {
+		return err
 	}
 	c, err := s.newChanges(ctx, calls)
 	if err != nil {
@@ -120,8 +109,29 @@ func lag(ctx context.Context, b *bench) error {
 	}
 	time.Sleep(4 * pace) // the last changes are shown, too
 	stop()
-	work.Wait()
 	return s.tellLag(c, boards, took, serve, database)
+}
+
+// runAll has all dashboards open, and returns what closes them.
+func runAll(ctx context.Context, boards []*board) (stop func(), err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	var work sync.WaitGroup
+	stop = func() {
+		cancel()
+		work.Wait()
+	}
+	ready := make(chan struct{}, len(boards))
+	for _, each := range boards {
+		work.Go(func() { each.run(ctx, func() { ready <- struct{}{} }) })
+	}
+	for i := range boards {
+		select {
+		case <-ready:
+		case <-time.After(wirePatience):
+			return stop, fmt.Errorf("%d of %d dashboards opened", i, len(boards))
+		}
+	}
+	return stop, nil
 }
 
 // openBoards signs in n times, as 20 people.
@@ -260,7 +270,7 @@ func (c *changes) reject(ctx context.Context, at time.Time) error {
 }
 
 func (s *stage) reject(ctx context.Context, c *pendingCall) error {
-	_, err := s.api(ctx, http.MethodPost, "/api/v1/approvals/"+c.id+"/reject", map[string]any{"digest": c.digest, "reason": "measured"})
+	_, err := s.post(ctx, "/api/v1/approvals/"+c.id+"/reject", map[string]any{"digest": c.digest, "reason": "measured"})
 	return err
 }
 

@@ -6,7 +6,6 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"fmt"
-	"net/http"
 	"net/url"
 	"os"
 	"os/exec"
@@ -155,10 +154,10 @@ func (s *stage) register(ctx context.Context) error {
 			"name": agentName, "wait_budget": hour, "skills": []any{map[string]any{"skill": "echo"}, map[string]any{"skill": "gated"}},
 		}},
 	}
-	if _, err := s.api(ctx, http.MethodPost, "/api/v1/apply", map[string]any{"spec": spec}); err != nil {
+	if _, err := s.post(ctx, "/api/v1/apply", map[string]any{"spec": spec}); err != nil {
 		return err
 	}
-	made, err := s.api(ctx, http.MethodPost, "/api/v1/agents/"+agentName+"/keys", map[string]any{})
+	made, err := s.post(ctx, "/api/v1/agents/"+agentName+"/keys", map[string]any{})
 	if err != nil {
 		return err
 	}

@@ -46,6 +46,24 @@ type base struct {
 	known  *secrets
 	alice  uuid.UUID
 	bob    uuid.UUID
+
+	mu      sync.Mutex
+	issuers map[string]bool // that the database knows
+}
+
+// newIssuer starts an authorization server that the database does not know: the port of one that ended comes again.
+func (b *base) newIssuer(t testing.TB) *authServer {
+	t.Helper()
+	for {
+		as := newAuthServer(t, b.known)
+		b.mu.Lock()
+		known := b.issuers[as.issuer()]
+		b.issuers[as.issuer()] = true
+		b.mu.Unlock()
+		if !known {
+			return as
+		}
+	}
 }
 
 // world is a protected skill server, its authorization server, and a service that is to be authorized.
@@ -67,7 +85,7 @@ type world struct {
 
 func newBase(t testing.TB) *base {
 	t.Helper()
-	b := &base{db: postgrestest.New(t), log: &logBuffer{}, clock: &clock{}, known: newSecrets()}
+	b := &base{db: postgrestest.New(t), log: &logBuffer{}, clock: &clock{}, known: newSecrets(), issuers: map[string]bool{}}
 	var err error
 	b.box, err = secret.Open(secret.Config{File: filepath.Join(t.TempDir(), "key.json")})
 	check(t, err)
@@ -98,7 +116,7 @@ func newWorld(t testing.TB, change ...func(*oauthclient.Config)) *world {
 func (b *base) world(t testing.TB, change ...func(*oauthclient.Config)) *world {
 	t.Helper()
 	w := &world{base: b, t: t, key: oauthclient.Key{SkillID: uuid.New()}, revision: 1, connected: &strings.Builder{}}
-	w.as = newAuthServer(t, b.known)
+	w.as = b.newIssuer(t)
 	w.skill = newSkillServer(t, w.as)
 	w.url = w.skill.URL + "/mcp"
 	w.service = w.start(t, change...)

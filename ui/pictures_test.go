@@ -89,7 +89,7 @@ func TestPictures(t *testing.T) {
 // busyWeek is what happened in the days before the last one, so that there is something to see in charts.
 func (h *house) busyWeek() {
 	h.t.Helper()
-	chance := rand.New(rand.NewPCG(3, 14)) //nolint:gosec // G404: the same in each run
+	chance := rand.New(rand.NewPCG(3, 14)) // the same in each run
 	tools := [][2]string{{"ledger", "post_payment"}, {"mail", "send_message"}, {"files", "save_csv"}, {"servers", "restart_service"}, {"ledger", "list_invoices"}}
 	for day := 6; day >= 2; day-- {
 		for range 18 + chance.IntN(20) {

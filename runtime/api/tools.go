@@ -12,6 +12,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/holdpoint/holdpoint/internal/audit"
+	"github.com/holdpoint/holdpoint/internal/identity"
 	"github.com/holdpoint/holdpoint/runtime/agent"
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
@@ -45,7 +46,7 @@ func stateOf(s tool.PinStatus) string {
 
 type listSkillToolsInput struct {
 	ByName
-	Refresh bool `query:"refresh" doc:"Ask the skill's server anew, as the caller reaches it."`
+	Refresh bool `query:"refresh" doc:"For operators: ask the skill's server anew, as the caller reaches it."`
 }
 
 func (a *API) listSkillTools(ctx context.Context, input *listSkillToolsInput) (*listOutput[SkillTool], error) {
@@ -54,6 +55,9 @@ func (a *API) listSkillTools(ctx context.Context, input *listSkillToolsInput) (*
 		return nil, err
 	}
 	if input.Refresh {
+		if !callerOf(ctx).has(identity.Operator) {
+			return nil, problem(http.StatusForbidden, CodeForbidden, "refresh: an operator has a skill's server asked")
+		}
 		// That its server failed is no error here: the skill's health says so.
 		if _, err := a.agents.ListAnew(ctx, skill.ID, callerOf(ctx).personID()); err != nil {
 			return nil, err
