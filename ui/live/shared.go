@@ -29,7 +29,7 @@ type read[V any] struct {
 	err   error
 }
 
-// Get reads what has this key, together with others.
+// Get reads what has this key, together with others: in a context of its own, without the values of anybody's.
 func (s *Shared[V]) Get(ctx context.Context, key string, do func(context.Context) (V, error)) (V, error) {
 	s.mu.Lock()
 	under, busy := s.reads[key]
@@ -49,7 +49,7 @@ func (s *Shared[V]) Get(ctx context.Context, key string, do func(context.Context
 	}
 	s.mu.Unlock()
 	if !busy {
-		go s.work(context.WithoutCancel(ctx), key, mine, do)
+		go s.work(key, mine, do)
 	}
 	select {
 	case <-mine.done:
@@ -60,10 +60,10 @@ func (s *Shared[V]) Get(ctx context.Context, key string, do func(context.Context
 	}
 }
 
-// work reads until nobody waits any more.
-func (s *Shared[V]) work(ctx context.Context, key string, r *read[V], do func(context.Context) (V, error)) {
+// work reads until nobody waits any more. Nothing of whoever asked first is in it: what their context holds is theirs.
+func (s *Shared[V]) work(key string, r *read[V], do func(context.Context) (V, error)) {
 	for r != nil {
-		r.value, r.err = within(ctx, do)
+		r.value, r.err = within(context.Background(), do)
 		close(r.done)
 		s.mu.Lock()
 		r, s.reads[key].next = s.reads[key].next, nil

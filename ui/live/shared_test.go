@@ -83,6 +83,19 @@ func TestReadsAreShared(t *testing.T) {
 	}
 }
 
+// What a request's context holds may change while the request goes on: a read for several must not see it.
+func TestSharedReadsHaveNobodysContext(t *testing.T) {
+	t.Parallel()
+	type key struct{}
+	var shared live.Shared[any]
+	got, err := shared.Get(context.WithValue(t.Context(), key{}, "mine"), "key", func(ctx context.Context) (any, error) {
+		return ctx.Value(key{}), nil
+	})
+	if err != nil || got != nil {
+		t.Errorf("the read sees %v, %v", got, err)
+	}
+}
+
 func TestSharedErrorsAreForThoseWhoAsked(t *testing.T) {
 	t.Parallel()
 	var shared live.Shared[int]
