@@ -8,7 +8,6 @@ import (
 	"github.com/holdpoint/holdpoint/internal/audit"
 	"github.com/holdpoint/holdpoint/internal/query"
 	"github.com/holdpoint/holdpoint/runtime/call"
-	"github.com/holdpoint/holdpoint/ui/login"
 	"github.com/holdpoint/holdpoint/ui/view"
 )
 
@@ -30,8 +29,7 @@ func (u *UI) exportCalls(w http.ResponseWriter, r *http.Request) {
 		u.sendExport(w, r, nil, err)
 		return
 	}
-	access, _ := login.Access(r.Context())
-	export, err := u.cfg.Exports.ExportCalls(r.Context(), audit.Person(access.Person.ID), filter, format)
+	export, err := u.cfg.Exports.ExportCalls(r.Context(), actor(r), filter, format)
 	u.sendExport(w, r, export, err)
 }
 
@@ -42,8 +40,7 @@ func (u *UI) exportAudit(w http.ResponseWriter, r *http.Request) {
 		u.sendExport(w, r, nil, err)
 		return
 	}
-	access, _ := login.Access(r.Context())
-	export, err := u.cfg.Exports.ExportAudit(r.Context(), audit.Person(access.Person.ID), filter)
+	export, err := u.cfg.Exports.ExportAudit(r.Context(), actor(r), filter)
 	u.sendExport(w, r, export, err)
 }
 

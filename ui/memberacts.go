@@ -74,7 +74,7 @@ func (u *UI) changeMember(w http.ResponseWriter, r *http.Request, m identity.Mem
 
 // grantMember says which roles and teams operators give somebody.
 func (u *UI) grantMember(w http.ResponseWriter, r *http.Request) {
-	m, err := u.memberForm(r)
+	m, err := u.member(r)
 	if err != nil {
 		u.fail(w, r, err)
 		return
@@ -115,17 +115,9 @@ func checked(roles []identity.Role, role identity.Role) bool {
 	return identity.Access{Roles: roles}.Has(role)
 }
 
-// memberForm reads a form about a person.
-func (u *UI) memberForm(r *http.Request) (identity.Member, error) {
-	if err := r.ParseForm(); err != nil {
-		return identity.Member{}, err
-	}
-	return u.member(r)
-}
-
 // blockMember blocks somebody, after a second step that says what that means.
 func (u *UI) blockMember(w http.ResponseWriter, r *http.Request) {
-	m, err := u.memberForm(r)
+	m, err := u.member(r)
 	switch {
 	case err != nil:
 		u.fail(w, r, err)
@@ -138,7 +130,7 @@ func (u *UI) blockMember(w http.ResponseWriter, r *http.Request) {
 }
 
 func (u *UI) unblockMember(w http.ResponseWriter, r *http.Request) {
-	m, err := u.memberForm(r)
+	m, err := u.member(r)
 	if err != nil {
 		u.fail(w, r, err)
 		return
@@ -156,7 +148,7 @@ func (u *UI) nothingEnded(w http.ResponseWriter, r *http.Request, m identity.Mem
 
 // endMemberSession ends one session of somebody.
 func (u *UI) endMemberSession(w http.ResponseWriter, r *http.Request) {
-	m, err := u.memberForm(r)
+	m, err := u.member(r)
 	if err != nil {
 		u.fail(w, r, err)
 		return
@@ -177,7 +169,7 @@ func (u *UI) endMemberSession(w http.ResponseWriter, r *http.Request) {
 }
 
 func (u *UI) endMemberSessions(w http.ResponseWriter, r *http.Request) {
-	m, err := u.memberForm(r)
+	m, err := u.member(r)
 	if err == nil {
 		_, err = u.cfg.Identity.EndSessions(r.Context(), actor(r), m.ID, uuid.Nil)
 	}
@@ -190,7 +182,7 @@ func (u *UI) endMemberSessions(w http.ResponseWriter, r *http.Request) {
 
 // revokeMemberToken ends one token of somebody.
 func (u *UI) revokeMemberToken(w http.ResponseWriter, r *http.Request) {
-	m, err := u.memberForm(r)
+	m, err := u.member(r)
 	if err != nil {
 		u.fail(w, r, err)
 		return
@@ -208,7 +200,7 @@ func (u *UI) revokeMemberToken(w http.ResponseWriter, r *http.Request) {
 
 // linkMember declares somebody to be the same as another.
 func (u *UI) linkMember(w http.ResponseWriter, r *http.Request) {
-	m, err := u.memberForm(r)
+	m, err := u.member(r)
 	if err != nil {
 		u.fail(w, r, err)
 		return
@@ -235,7 +227,7 @@ func (u *UI) linkMember(w http.ResponseWriter, r *http.Request) {
 }
 
 func (u *UI) unlinkMember(w http.ResponseWriter, r *http.Request) {
-	m, err := u.memberForm(r)
+	m, err := u.member(r)
 	if err == nil {
 		err = u.cfg.Identity.Unlink(r.Context(), actor(r), m.ID)
 	}

@@ -50,10 +50,6 @@ func (u *UI) proved(w http.ResponseWriter, r *http.Request, page string) bool {
 
 // addMember makes a token for somebody new, whom only this server vouches for.
 func (u *UI) addMember(w http.ResponseWriter, r *http.Request) {
-	if err := r.ParseForm(); err != nil {
-		u.fail(w, r, err)
-		return
-	}
 	if !u.proved(w, r, "/members") {
 		return
 	}
@@ -78,7 +74,7 @@ func (u *UI) addMember(w http.ResponseWriter, r *http.Request) {
 
 // makeMemberToken makes a token for somebody who is known.
 func (u *UI) makeMemberToken(w http.ResponseWriter, r *http.Request) {
-	m, err := u.memberForm(r)
+	m, err := u.member(r)
 	if err != nil {
 		u.fail(w, r, err)
 		return

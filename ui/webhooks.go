@@ -6,9 +6,7 @@ import (
 	"net/url"
 
 	"github.com/holdpoint/holdpoint/approval"
-	"github.com/holdpoint/holdpoint/internal/audit"
 	"github.com/holdpoint/holdpoint/internal/notify"
-	"github.com/holdpoint/holdpoint/ui/login"
 	"github.com/holdpoint/holdpoint/ui/view"
 )
 
@@ -96,9 +94,8 @@ func webhookState(w notify.Webhook) view.Badge {
 }
 
 func (u *UI) createWebhook(w http.ResponseWriter, r *http.Request) {
-	access, _ := login.Access(r.Context())
 	asked := notify.NewWebhook{Name: r.PostFormValue("name"), URL: r.PostFormValue("url"), Team: r.PostFormValue("team")}
-	made, err := u.cfg.Notify.CreateWebhook(r.Context(), audit.Person(access.Person.ID), asked)
+	made, err := u.cfg.Notify.CreateWebhook(r.Context(), actor(r), asked)
 	var wrong *notify.InvalidError
 	switch {
 	case errors.As(err, &wrong):
@@ -125,8 +122,7 @@ func (u *UI) testWebhook(w http.ResponseWriter, r *http.Request) {
 }
 
 func (u *UI) deleteWebhook(w http.ResponseWriter, r *http.Request) {
-	access, _ := login.Access(r.Context())
-	err := u.cfg.Notify.DeleteWebhook(r.Context(), audit.Person(access.Person.ID), r.PathValue("name"))
+	err := u.cfg.Notify.DeleteWebhook(r.Context(), actor(r), r.PathValue("name"))
 	switch {
 	case errors.Is(err, notify.ErrNotFound):
 		u.noWebhook(w, r)
