@@ -109,6 +109,8 @@ type CallRequest struct {
 	// HeaderParams: the tool's definition, for the Mcp-Param-* headers of
 	// MCP 2026-07-28 (x-mcp-header). May be nil.
 	Definition *Definition
+	// Caller is who the call is made for.
+	Caller Caller
 }
 
 // Result is a server's answer to a tools/call, as it came.

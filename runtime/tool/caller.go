@@ -1,0 +1,44 @@
+package tool
+
+import (
+	"context"
+	"encoding/json"
+)
+
+// Caller is who a request is made for, as the server may meet them while it works on it. The zero
+// value listens to nothing and answers nothing. Whatever a server sends is hostile text.
+type Caller struct {
+	// Capabilities are what may be asked of the caller: an MCP ClientCapabilities object with no
+	// members but elicitation, sampling and roots. Nil: nothing may be asked.
+	Capabilities json.RawMessage
+	// LogLevel is the least level of the log messages that the caller wants (RFC 5424, as MCP names
+	// them: "debug" to "emergency"). Empty: none.
+	LogLevel string
+	// Progress takes the params of a notifications/progress, without its token. It does not
+	// block. Nil: nobody wants to know.
+	Progress func(params json.RawMessage)
+	// Log takes the params of a notifications/message. It does not block. Nil: nobody wants to know.
+	Log func(params json.RawMessage)
+	// Ask asks the caller, and returns the result that was answered, as it came, or an error when
+	// there is none: then the server is refused. It takes as long as people take: the
+	// time that a request has does not run meanwhile. Nil: nothing may be asked.
+	Ask func(ctx context.Context, question Question) (json.RawMessage, error)
+	// Cancel is closed when the caller wants the request cancelled. It matters only to a
+	// server that answered with a task, which is then asked to cancel it. Nil: never.
+	Cancel <-chan struct{}
+}
+
+// Question is what a server asks of a caller: elicitation/create, sampling/createMessage or
+// roots/list.
+type Question struct {
+	Method string
+	Params json.RawMessage // as they came, bounded; nil without any
+}
+
+// Request is any request of MCP but tools/call: it may be sent again when no answer came.
+type Request struct {
+	Method string          // "resources/read"
+	Name   string          // what is asked for, for the Mcp-Name header: a URI, a prompt's name. Empty: nothing
+	Params json.RawMessage // one object without _meta; nil: none
+	Caller Caller
+}
