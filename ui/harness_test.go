@@ -111,6 +111,14 @@ func (f *fakeSource) Probe(_ context.Context, _ tool.Server, step func(tool.Step
 
 func (*fakeSource) Forget(uuid.UUID) {}
 
+func (*fakeSource) Request(context.Context, tool.Server, tool.Request) (json.RawMessage, error) {
+	return nil, &tool.Failure{Kind: tool.JSONRPCError, Effect: tool.EffectNone, Message: "not offered"}
+}
+
+func (*fakeSource) Capabilities(context.Context, tool.Server) (tool.Capabilities, error) {
+	return tool.Capabilities{ProtocolVersion: "2025-11-25", Tools: true}, nil
+}
+
 func (f *fakeSource) set(change func()) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -77,6 +77,14 @@ func (*source) Probe(context.Context, tool.Server, func(tool.Step)) error { retu
 func (*source) Ready(context.Context, tool.Server) (*tool.Connect, error) { return nil, nil }
 func (*source) Forget(uuid.UUID)                                          {}
 
+func (*source) Request(context.Context, tool.Server, tool.Request) (json.RawMessage, error) {
+	return nil, &tool.Failure{Kind: tool.JSONRPCError, Effect: tool.EffectNone, Message: "not offered"}
+}
+
+func (*source) Capabilities(context.Context, tool.Server) (tool.Capabilities, error) {
+	return tool.Capabilities{ProtocolVersion: "2025-11-25", Tools: true}, nil
+}
+
 // clock is moved by hand.
 type clock struct{ at atomic.Int64 }
 

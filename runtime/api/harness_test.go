@@ -115,6 +115,14 @@ func (f *fakeSource) lack(missing *tool.Connect) {
 
 func (*fakeSource) Forget(uuid.UUID) {}
 
+func (*fakeSource) Request(context.Context, tool.Server, tool.Request) (json.RawMessage, error) {
+	return nil, &tool.Failure{Kind: tool.JSONRPCError, Effect: tool.EffectNone, Message: "not offered"}
+}
+
+func (*fakeSource) Capabilities(context.Context, tool.Server) (tool.Capabilities, error) {
+	return tool.Capabilities{ProtocolVersion: "2025-11-25", Tools: true}, nil
+}
+
 func (f *fakeSource) offer(definitions ...string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -87,6 +87,14 @@ func (f *fakeSource) Call(_ context.Context, _ tool.Server, r tool.CallRequest) 
 func (*fakeSource) Probe(context.Context, tool.Server, func(tool.Step)) error { return nil }
 func (*fakeSource) Forget(uuid.UUID)                                          {}
 
+func (*fakeSource) Request(context.Context, tool.Server, tool.Request) (json.RawMessage, error) {
+	return nil, &tool.Failure{Kind: tool.JSONRPCError, Effect: tool.EffectNone, Message: "not offered"}
+}
+
+func (*fakeSource) Capabilities(context.Context, tool.Server) (tool.Capabilities, error) {
+	return tool.Capabilities{ProtocolVersion: "2025-11-25", Tools: true}, nil
+}
+
 func (f *fakeSource) Ready(context.Context, tool.Server) (*tool.Connect, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

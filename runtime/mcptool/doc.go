@@ -29,8 +29,8 @@
 // # Files
 //
 // source.go is the surface. keeper.go keeps one peer (an initialized server)
-// for each skill; http*.go and stdio*.go are the two kinds of peer; list.go and
-// call.go are what is asked of a peer, whichever kind it is. elicit.go is what a
+// for each skill; http*.go and stdio*.go are the two kinds of peer; list.go,
+// call.go and ask.go (everything else) are what is asked of a peer, whichever kind it is. elicit.go is what a
 // server asks back during a call: as requests of its own before 2026-07-28
 // (asked.go), as results that ask for input since (rounds.go).
 package mcptool

@@ -142,7 +142,7 @@ func nextMember(decoder *jsontext.Decoder, data []byte) (name string, value json
 // request is one JSON-RPC request that is not the SDK's.
 type request struct {
 	method string
-	tool   string // tools/call: the name, for Mcp-Name
+	name   string // what is asked for, for Mcp-Name; "": nothing
 	// members are the members of params, without braces, ready to be sent.
 	members []byte
 	// definition and arguments are where Mcp-Param-* headers come from.
@@ -154,6 +154,8 @@ type request struct {
 	// continues: the request goes on with a call that the server has begun; a
 	// server of a revision that knows no such thing would begin it anew.
 	continues bool
+	// declared: it is sent only to a server that declared that it has the method.
+	declared bool
 }
 
 // encode writes the request as it goes over the wire. meta is what the
@@ -187,7 +189,7 @@ func quoted(dst []byte, s string) []byte {
 
 // methodNotFound is the answer to a server that asks for what was not offered.
 func methodNotFound(id json.RawMessage, method string) []byte {
-	return refusal(id, -32601, "not offered by this client: "+plain(method, 64))
+	return refusal(id, codeMethodNotFound, "not offered by this client: "+plain(method, 64))
 }
 
 // refusal is a JSON-RPC error in answer to a server's request.

@@ -170,10 +170,10 @@ func (p *httpPeer) requestHeader(r *request) http.Header {
 		return header
 	}
 	header[headerMethod] = []string{r.method}
-	if r.tool == "" {
+	if r.name == "" {
 		return header
 	}
-	header[headerName] = []string{headerValue(r.tool)}
+	header[headerName] = []string{headerValue(r.name)}
 	if definition := r.definition.definition; definition != nil {
 		for _, b := range p.bindings(definition) {
 			if value, ok := b.value(r.definition.arguments); ok {

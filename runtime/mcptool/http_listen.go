@@ -26,7 +26,7 @@ const listenPatience = time.Second
 // send not even a header before they have something to say.
 func (p *httpPeer) startListening(ctx context.Context) {
 	asks := p.asked != nil && !p.agreed.modern()
-	if !asks && (!p.agreed.listChanged || p.config.ListChanged == nil) {
+	if !asks && (!p.agreed.offers.ToolsListChanged || p.config.ListChanged == nil) {
 		return
 	}
 	p.tasks.run(p.listen)

@@ -18,6 +18,9 @@ const modernVersion = "2026-07-28"
 // legacyVersion is what a server that does not know server/discover is asked for.
 const legacyVersion = "2025-11-25"
 
+// tasksExtension is the name of the extension for tasks (SEP-2663).
+const tasksExtension = "io.modelcontextprotocol/tasks"
+
 // firstID is the first id of our own requests in a session; smaller ones are
 // the SDK's.
 const firstID = 1000
@@ -37,10 +40,10 @@ type peer interface {
 
 // negotiated is the result of connecting.
 type negotiated struct {
-	version     string
-	server      string // "name version", as the server calls itself
-	listChanged bool   // the server announces changes of its tools
-	meta        []byte // _meta of every request, nil where the revision has none
+	version string
+	server  string // "name version", as the server calls itself
+	offers  tool.Capabilities
+	meta    []byte // _meta of every request, nil where the revision has none
 }
 
 func (n negotiated) modern() bool { return n.version >= modernVersion }
@@ -55,9 +58,7 @@ func newNegotiated(session *mcp.ClientSession, config Config) (negotiated, error
 	if info := result.ServerInfo; info != nil {
 		n.server = plain(info.Name, 100) + " " + plain(info.Version, 50)
 	}
-	if caps := result.Capabilities; caps != nil && caps.Tools != nil {
-		n.listChanged = caps.Tools.ListChanged
-	}
+	n.offers = offers(result)
 	if !n.modern() {
 		return n, nil
 	}
@@ -68,6 +69,28 @@ func newNegotiated(session *mcp.ClientSession, config Config) (negotiated, error
 	})
 	n.meta = meta
 	return n, err
+}
+
+// offers reads what a server declared.
+func offers(result *mcp.InitializeResult) tool.Capabilities {
+	c := tool.Capabilities{ProtocolVersion: result.ProtocolVersion}
+	declared := result.Capabilities
+	if declared == nil {
+		return c
+	}
+	if tools := declared.Tools; tools != nil {
+		c.Tools, c.ToolsListChanged = true, tools.ListChanged
+	}
+	if resources := declared.Resources; resources != nil {
+		c.Resources, c.ResourcesListChanged, c.ResourcesSubscribe = true, resources.ListChanged, resources.Subscribe
+	}
+	if prompts := declared.Prompts; prompts != nil {
+		c.Prompts, c.PromptsListChanged = true, prompts.ListChanged
+	}
+	c.Completions = declared.Completions != nil
+	c.Logging = declared.Logging != nil //nolint:staticcheck // deprecated by MCP, and in use
+	_, c.Tasks = declared.Extensions[tasksExtension]
+	return c
 }
 
 // newClient makes the SDK's client that negotiates. It advertises elicitation

@@ -152,6 +152,10 @@ func (s *Source) send(ctx context.Context, server tool.Server, r *request) (json
 		if failure != nil {
 			return nil, negotiated{}, failure
 		}
+		if r.declared && !h.peer.negotiated().offers.Offers(r.method) {
+			h.release(false)
+			return nil, negotiated{}, notDeclared(r)
+		}
 		if r.continues && !h.peer.negotiated().modern() {
 			h.release(false)
 			return nil, negotiated{}, transportFailure(tool.EffectPossible, nil, "%s: the server asked for input, and is now one that could not go on with it", r.what)

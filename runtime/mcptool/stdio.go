@@ -107,7 +107,7 @@ func connectStdio(ctx context.Context, config Config, server tool.Server, e era,
 		p.close(stop)
 		return nil, failure
 	}
-	if p.agreed.modern() && p.agreed.listChanged && config.ListChanged != nil {
+	if p.agreed.modern() && p.agreed.offers.ToolsListChanged && config.ListChanged != nil {
 		p.post(listenRequest().encode(p.lastID.Add(1), p.agreed.meta))
 	}
 	return p, nil

@@ -3,6 +3,7 @@ package tool
 import (
 	"context"
 	"encoding/json"
+	"time"
 )
 
 // Caller is who a request is made for, as the server may meet them while it works on it. The zero
@@ -40,5 +41,8 @@ type Request struct {
 	Method string          // "resources/read"
 	Name   string          // what is asked for, for the Mcp-Name header: a URI, a prompt's name. Empty: nothing
 	Params json.RawMessage // one object without _meta; nil: none
-	Caller Caller
+	// Timeout is how long the server may take; it does not run while the caller is being
+	// asked. Zero: as long as the context lasts.
+	Timeout time.Duration
+	Caller  Caller
 }

@@ -2,6 +2,7 @@ package tool_test
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"log/slog"
 	"path/filepath"
@@ -91,6 +92,14 @@ func (*server) Call(context.Context, tool.Server, tool.CallRequest) (tool.Result
 func (*server) Probe(context.Context, tool.Server, func(tool.Step)) error { return nil }
 func (*server) Ready(context.Context, tool.Server) (*tool.Connect, error) { return nil, nil }
 func (*server) Forget(uuid.UUID)                                          {}
+
+func (*server) Request(context.Context, tool.Server, tool.Request) (json.RawMessage, error) {
+	return nil, &tool.Failure{Kind: tool.JSONRPCError, Effect: tool.EffectNone, Message: "not offered"}
+}
+
+func (*server) Capabilities(context.Context, tool.Server) (tool.Capabilities, error) {
+	return tool.Capabilities{ProtocolVersion: "2025-11-25", Tools: true}, nil
+}
 
 // definition is a tool with a description.
 func definition(name, description string) string {

@@ -62,6 +62,17 @@ type Source interface {
 	// Effect tells whether the server may have acted.
 	Call(ctx context.Context, server Server, request CallRequest) (Result, error)
 
+	// Request sends any request but tools/call, and returns its result byte for byte, bounded. It may
+	// be sent more than once. Errors are *Failure without an effect; one of a server that answered with
+	// a JSON-RPC error is a JSONRPCError with the error object as it came. A method that the server
+	// did not declare (see [Capabilities.Offers]) is refused with a JSONRPCError -32601 without
+	// asking it.
+	Request(ctx context.Context, server Server, request Request) (json.RawMessage, error)
+
+	// Capabilities says what the server declared when it was connected to, connecting if
+	// need be; a connected one is not asked. Errors are *Failure.
+	Capabilities(ctx context.Context, server Server) (Capabilities, error)
+
 	// Probe connects afresh, and lists, naming each step as it is taken.
 	// It changes nothing that List and Call use.
 	Probe(ctx context.Context, server Server, step func(Step)) error
