@@ -121,7 +121,7 @@ func (s *Service) approve(ctx context.Context, tx pgx.Tx, a approval.Approval, d
 	if err != nil {
 		return settled, err
 	}
-	if err := audit.Queue(batch, event); err != nil {
+	if err := s.recordIf(batch, "true", []uuid.UUID{a.AgentID}, event); err != nil {
 		return settled, err
 	}
 	if err := tx.SendBatch(ctx, batch).Close(); err != nil {

@@ -248,7 +248,7 @@ func (s *Service) claim(ctx context.Context, c *Call) (bool, error) {
 // ended writes what belongs to every call that reaches its end while somebody may be
 // waiting for it elsewhere: the event and the notification.
 func (s *Service) ended(ctx context.Context, tx pgx.Tx, id uuid.UUID, event audit.Event) error {
-	if err := audit.Write(ctx, tx, event); err != nil {
+	if err := s.record(ctx, tx, nil, event); err != nil {
 		return err
 	}
 	if _, err := tx.Exec(ctx, `SELECT pg_notify($1, $2)`, Channel, id.String()); err != nil {

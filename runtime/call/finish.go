@@ -65,11 +65,11 @@ func (s *Service) flushOutcomes(ctx context.Context, items []*finishItem) {
 // writeOutcomes is one round trip: a pipelined, implicit transaction of the
 // updates, the events of those that took, and the announcements.
 func (s *Service) writeOutcomes(ctx context.Context, items []*finishItem) error {
-	finished := make([]audit.Event, len(items))
+	finished, agents := make([]audit.Event, len(items)), make([]uuid.UUID, len(items))
 	var announce []string
 	for i, item := range items {
 		item.written = false
-		finished[i] = item.event()
+		finished[i], agents[i] = item.event(), item.call.AgentID
 		if item.announce {
 			announce = append(announce, item.call.ID.String())
 		}
@@ -83,7 +83,7 @@ func (s *Service) writeOutcomes(ctx context.Context, items []*finishItem) error 
 	} else {
 		batch.Queue(updateOutcomesSQL, s.outcomeColumns(items)...)
 	}
-	if err := audit.QueueIf(batch, justWritten, finished...); err != nil {
+	if err := s.recordIf(batch, justWritten, agents, finished...); err != nil {
 		return err
 	}
 	if len(announce) > 0 {

@@ -112,7 +112,7 @@ func (s *Service) intakeInOneTrip(ctx context.Context, items []*intakeItem) erro
 	} else {
 		batch.Queue(insertCallsSQL, callColumns(items)...)
 	}
-	if err := audit.Queue(batch, events(items)...); err != nil {
+	if err := s.recordIf(batch, "true", agentsOf(items), events(items)...); err != nil {
 		return err
 	}
 	failpoint.Hit(failpoint.SubmitBeforeCommit)
@@ -158,7 +158,7 @@ func (s *Service) intakeInTx(ctx context.Context, items []*intakeItem) error {
 // park writes what belongs to freshly inserted calls: audit events, and for
 // parked ones the approval and the job that expires it.
 func (s *Service) park(ctx context.Context, tx pgx.Tx, items []*intakeItem) error {
-	if err := audit.Write(ctx, tx, events(items)...); err != nil {
+	if err := s.record(ctx, tx, agentsOf(items), events(items)...); err != nil {
 		return err
 	}
 	deadlines, err := s.insertWaits(ctx, tx, items)

@@ -156,7 +156,7 @@ func (s *Service) moveOn(ctx context.Context, c *Call, to *refusal, also func(tx
 				return err
 			}
 		}
-		event := audit.Event{Actor: audit.System(), Action: "call.connected", Subject: c.ID, Data: map[string]any{"status": to.status}}
+		event := audit.Event{Actor: audit.System(), Action: actionConnected, Subject: c.ID, Data: map[string]any{"status": to.status}}
 		if to.code != "" {
 			event.Data["code"] = to.code
 		}

@@ -55,6 +55,9 @@ type Config struct {
 	// Attend is told, in the transaction that makes it so, of approvals that people are to look at. Nil: nobody is told.
 	Attend func(ctx context.Context, tx pgx.Tx, list []Attention) error
 
+	// Publish has others told of what becomes of calls. Nil: nobody is told.
+	Publish Publish
+
 	// SkillConcurrency bounds the approved calls in flight per skill, so that
 	// one hung server does not take all workers. Zero: [DefaultSkillConcurrency].
 	SkillConcurrency int
