@@ -13,6 +13,7 @@ import (
 // agentForm is what a form says of an agent.
 type agentForm struct {
 	name, instructions, waitBudget, team, escalateTo string
+	endpoint                                         endpointForm
 	model                                            agent.ModelSpec // its key is only what was typed
 	keyed                                            bool            // a key is stored
 }
@@ -20,6 +21,7 @@ type agentForm struct {
 func (u *UI) formOfAgent(r *http.Request, a *agent.Agent) (agentForm, error) {
 	f := agentForm{
 		name: a.Name, instructions: a.Instructions, waitBudget: durationWords(a.WaitBudget), team: a.Team, escalateTo: a.EscalateTo,
+		endpoint: formOfEndpoint(a),
 	}
 	if m := modelOf(a); m != nil {
 		f.model = *m
@@ -33,6 +35,7 @@ func readAgentForm(r *http.Request, before agentForm) agentForm {
 	f := agentForm{
 		name: before.name, instructions: text(r, "instructions"), waitBudget: line(r, "wait_budget"),
 		team: line(r, "team"), escalateTo: line(r, "escalate_to"), keyed: before.keyed,
+		endpoint: readEndpointForm(r),
 		model: agent.ModelSpec{
 			Provider: line(r, "model.provider"), Name: line(r, "model.name"), BaseURL: line(r, "model.base_url"),
 			APIKey: line(r, "model.api_key"),
@@ -73,7 +76,7 @@ func (f *agentForm) fields(fresh bool) []view.FormPart {
 		key.Hint = "Set, and kept while provider and server stay the same, unless another is given."
 	}
 	return []view.FormPart{
-		part, attentionPart(f.team, f.escalateTo, "everybody"),
+		part, f.endpoint.part(), attentionPart(f.team, f.escalateTo, "everybody"),
 		{
 			Title: "Model", Folded: true, Words: "Only for conversations that Holdpoint runs itself. Clients that connect bring their own.",
 			Fields: []view.Field{
@@ -88,7 +91,9 @@ func (f *agentForm) fields(fresh bool) []view.FormPart {
 
 // newAgent asks for an agent to make.
 func (u *UI) newAgent(w http.ResponseWriter, r *http.Request) {
-	u.answerWithNewAgent(w, r, http.StatusOK, &agentForm{waitBudget: durationWords(agent.DefaultWaitBudget)}, nil)
+	u.answerWithNewAgent(w, r, http.StatusOK, &agentForm{
+		waitBudget: durationWords(agent.DefaultWaitBudget), endpoint: endpointForm{errorStyle: agent.ErrorStyleMCP},
+	}, nil)
 }
 
 func (u *UI) answerWithNewAgent(w http.ResponseWriter, r *http.Request, status int, f *agentForm, wrong faults) {
@@ -105,7 +110,8 @@ func (u *UI) createAgent(w http.ResponseWriter, r *http.Request) {
 	f.check(&wrong)
 	spec := agent.AgentSpec{
 		Name: f.name, Instructions: f.instructions, WaitBudget: wrong.duration("wait_budget", f.waitBudget),
-		Team: f.team, EscalateTo: f.escalateTo,
+		Team: f.team, EscalateTo: f.escalateTo, ErrorStyle: f.endpoint.errorStyle,
+		ReplyTimeout: f.endpoint.replyTimeoutOf(&wrong), Limits: f.endpoint.limits(&wrong),
 	}
 	if f.model != (agent.ModelSpec{}) {
 		spec.Model = &f.model
@@ -169,6 +175,7 @@ func (u *UI) saveAgent(w http.ResponseWriter, r *http.Request) {
 	patch := agent.AgentPatch{
 		Instructions: &f.instructions, WaitBudget: wrong.duration("wait_budget", f.waitBudget),
 		Team: &f.team, EscalateTo: &f.escalateTo, Model: &f.model, Revision: revisionOf(r),
+		ErrorStyle: &f.endpoint.errorStyle, ReplyTimeout: f.endpoint.replyTimeoutOf(&wrong), Limits: f.endpoint.limits(&wrong),
 	}
 	u.submit(w, r, wrong, func(known faults) (string, error) {
 		_, err := u.cfg.Agents.UpdateAgent(r.Context(), actor(r), a.ID, patch, known...)

@@ -255,8 +255,18 @@ func agentFacts(a *agent.Agent) []view.Fact {
 		{Name: "Agent", Text: a.ID.String(), Code: true},
 		{Name: "Revision", Text: strconv.FormatInt(a.Revision, 10)},
 		{Name: "A response waits", Text: durationWords(a.WaitBudget)},
+		{Name: "Errors", Text: errorStyleWords(a)},
 		{Name: "Created", Time: &a.CreatedAt},
 		{Name: "Changed", Time: &a.UpdatedAt},
+	}
+	if a.ReplyTimeout > 0 {
+		list = append(list, view.Fact{Name: "A reply may take", Text: durationWords(a.ReplyTimeout)})
+	}
+	if n := a.Limits.CallsPerMinute; n > 0 {
+		list = append(list, view.Fact{Name: "Calls per minute", Text: "at most " + strconv.Itoa(n)})
+	}
+	if n := a.Limits.Concurrency; n > 0 {
+		list = append(list, view.Fact{Name: "Calls at one time", Text: "at most " + strconv.Itoa(n)})
 	}
 	if m := modelOf(a); m != nil {
 		list = append(list, view.Fact{Name: "Model", Text: m.Provider + ": " + m.Name})
@@ -265,6 +275,13 @@ func agentFacts(a *agent.Agent) []view.Fact {
 		}
 	}
 	return list
+}
+
+func errorStyleWords(a *agent.Agent) string {
+	if a.ErrorStyle == agent.ErrorStyleCodes {
+		return "JSON-RPC codes of older gateways"
+	}
+	return "as MCP says"
 }
 
 // modelOf is an agent's model without its key; nil: it has none.

@@ -39,6 +39,7 @@ func TestCreateAndEditAgent(t *testing.T) {
 	form := url.Values{
 		"name": {"clerk"}, "instructions": {long}, "team": {"ops"}, "wait_budget": {"10s"},
 		"model.provider": {"openai"}, "model.name": {"m"}, "model.api_key": {typedSecret},
+		"error_style": {agent.ErrorStyleCodes}, "limits.calls_per_minute": {"90"},
 	}
 	made := olga.post("/agents/new", page.filled("agent-form", form))
 	if made.status != http.StatusSeeOther {
@@ -48,14 +49,26 @@ func TestCreateAndEditAgent(t *testing.T) {
 	if clerk.WaitBudget != 10*time.Second || clerk.Team != "ops" || clerk.Instructions != long {
 		t.Errorf("made %+v", clerk)
 	}
+	if clerk.ErrorStyle != agent.ErrorStyleCodes || clerk.ReplyTimeout != time.Minute || clerk.Limits != (agent.Limits{CallsPerMinute: 90}) {
+		t.Errorf("its endpoint: %+v", clerk)
+	}
 	path := "/agents/" + clerk.ID.String()
 	edit := olga.get(path + "/edit")
 	if strings.Contains(edit.body, typedSecret) || !strings.Contains(edit.text(), "Set, and kept") {
 		t.Error("the key is shown, or not known of")
 	}
-	changed := edit.filled("agent-form", url.Values{"model.name": {"m2"}, "escalate_to": {"leads"}})
+	few := olga.post(path+"/edit", edit.filled("agent-form", url.Values{"limits.concurrency": {"few"}, "limits.calls_per_minute": {"-1"}}))
+	if few.status != http.StatusUnprocessableEntity || few.find("problem-limits.concurrency").Length()+few.find("problem-limits.calls_per_minute").Length() != 2 {
+		t.Errorf("%d: %s", few.status, few.text())
+	}
+	changed := edit.filled("agent-form", url.Values{
+		"model.name": {"m2"}, "escalate_to": {"leads"}, "reply_timeout": {"5s"}, "limits.concurrency": {"3"},
+	})
 	if a := olga.post(path+"/edit", changed); a.status != http.StatusSeeOther {
 		t.Fatalf("%d: %s", a.status, a.text())
+	}
+	if a := w.agentNamed("clerk"); a.ReplyTimeout != 5*time.Second || a.Limits != (agent.Limits{CallsPerMinute: 90, Concurrency: 3}) {
+		t.Errorf("its endpoint: %+v", a)
 	}
 	model, err := w.agents.Model(t.Context(), clerk.ID)
 	check(t, err)

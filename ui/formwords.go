@@ -3,6 +3,7 @@ package ui
 import (
 	"errors"
 	"net/http"
+	"strconv"
 	"strings"
 	"time"
 
@@ -25,6 +26,18 @@ func (f *faults) duration(path, text string) *agent.Duration {
 		return nil
 	}
 	return new(agent.Duration(d))
+}
+
+// number reads a whole number. Nothing at all is zero.
+func (f *faults) number(path, text string) int {
+	if text == "" {
+		return 0
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil {
+		f.add(path, "must be a whole number")
+	}
+	return n
 }
 
 // faultsOf are those that the registry found. False: the error is another one.

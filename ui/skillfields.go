@@ -84,6 +84,13 @@ func (f *skillForm) approvalPart() view.FormPart {
 			Name: "call_timeout", Label: "Time for a call", Kind: view.FieldLine, Value: f.callTimeout, Required: true, Code: true,
 			Hint: "How long its server may take to answer.",
 		},
+		{
+			Name: "resources", Label: "Resources", Kind: view.FieldSelect, Value: f.resources, Required: true,
+			Choices: []view.Choice{
+				{Value: agent.ResourcesGated, Word: "Only those that a finished call returned"}, {Value: agent.ResourcesPass, Word: "All of them"},
+			},
+			Hint: "Which of its resources clients may read. Where calls need no approval, they may read all.",
+		},
 	}}
 }
 

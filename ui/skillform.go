@@ -16,6 +16,7 @@ type skillForm struct {
 	headers, env                  []pair
 	autoApprove, trustNewTools    bool
 	approvalTimeout, callTimeout  string
+	resources                     string
 	team, escalateTo              string
 	connection                    string
 	oauth                         oauthForm
@@ -33,6 +34,7 @@ func emptySkillForm() skillForm {
 	return skillForm{
 		transport: string(tool.HTTP), connection: agent.ConnectionShared,
 		approvalTimeout: durationWords(agent.DefaultApprovalTimeout), callTimeout: durationWords(agent.DefaultCallTimeout),
+		resources: agent.ResourcesGated,
 	}
 }
 
@@ -42,7 +44,8 @@ func formOfSkill(s *agent.Skill) skillForm {
 		name: s.Name, transport: string(s.Transport), url: s.URL, command: strings.Join(s.Command, "\n"),
 		headers: keptPairs(s.HeaderNames), env: keptPairs(s.EnvNames), autoApprove: s.AutoApprove, trustNewTools: s.TrustNewTools,
 		approvalTimeout: durationWords(s.ApprovalTimeout), callTimeout: durationWords(s.CallTimeout),
-		team: s.Team, escalateTo: s.EscalateTo, connection: agent.ConnectionShared,
+		resources: s.Resources,
+		team:      s.Team, escalateTo: s.EscalateTo, connection: agent.ConnectionShared,
 	}
 	if s.PerUser {
 		f.connection = agent.ConnectionPerUser
@@ -71,7 +74,8 @@ func readSkillForm(r *http.Request, before skillForm) skillForm {
 		headers: readPairs(r, "headers", namesOf(before.headers)), env: readPairs(r, "env", namesOf(before.env)),
 		autoApprove: ticked(r, "auto_approve"), trustNewTools: ticked(r, "trust_new_tools"),
 		approvalTimeout: line(r, "approval_timeout"), callTimeout: line(r, "call_timeout"),
-		team: line(r, "team"), escalateTo: line(r, "escalate_to"), connection: line(r, "connection"),
+		resources: line(r, "resources"),
+		team:      line(r, "team"), escalateTo: line(r, "escalate_to"), connection: line(r, "connection"),
 		oauth: oauthForm{
 			grant: line(r, "oauth.grant"), issuer: line(r, "oauth.issuer"), clientID: line(r, "oauth.client_id"),
 			authMethod: line(r, "oauth.auth_method"), scopes: line(r, "oauth.scopes"),
@@ -119,6 +123,7 @@ func (f *skillForm) spec(wrong *faults) agent.SkillSpec {
 		AutoApprove: f.autoApprove, TrustNewTools: f.trustNewTools,
 		ApprovalTimeout: wrong.duration("approval_timeout", f.approvalTimeout),
 		CallTimeout:     wrong.duration("call_timeout", f.callTimeout),
+		Resources:       f.resources,
 		Connection:      f.connection, Team: f.team, EscalateTo: f.escalateTo,
 	}
 	if o := f.oauth.spec(); o != nil {
@@ -133,6 +138,7 @@ func (f *skillForm) patch(wrong *faults, before *agent.Skill, commands bool) age
 		AutoApprove: &f.autoApprove, TrustNewTools: &f.trustNewTools, Team: &f.team, EscalateTo: &f.escalateTo,
 		ApprovalTimeout: wrong.duration("approval_timeout", f.approvalTimeout),
 		CallTimeout:     wrong.duration("call_timeout", f.callTimeout),
+		Resources:       &f.resources,
 	}
 	if before.Transport == tool.Stdio && !commands {
 		return patch

@@ -205,6 +205,7 @@ func skillFacts(s *agent.Skill) []view.Fact {
 		{Name: "Approval", Text: approvals},
 		{Name: "Time to decide, or to connect", Text: durationWords(s.ApprovalTimeout)},
 		{Name: "Time for a call", Text: durationWords(s.CallTimeout)},
+		{Name: "Resources", Text: resourceWords(s)},
 	}
 	if connectable(s) {
 		list = append(list, view.Fact{Name: "Connections", Text: whose})
@@ -223,6 +224,13 @@ func skillFacts(s *agent.Skill) []view.Fact {
 		}
 	}
 	return list
+}
+
+func resourceWords(s *agent.Skill) string {
+	if s.AutoApprove || s.Resources == agent.ResourcesPass {
+		return "clients may read all of them"
+	}
+	return "clients may read those that a finished call returned"
 }
 
 // durationWords leaves out what is zero at the end: "5m", not "5m0s".

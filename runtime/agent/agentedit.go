@@ -119,6 +119,7 @@ func (spec AgentSpec) state(r report) *agentState {
 	state := &agentState{
 		Instructions: spec.Instructions, Model: spec.Model,
 		WaitBudget: orDefault(spec.WaitBudget, DefaultWaitBudget),
+		Endpoint:   endpointOf(&spec),
 		Attention:  attention{spec.Team, spec.EscalateTo},
 	}
 	state.validate(r)
@@ -131,6 +132,7 @@ func (spec AgentSpec) state(r report) *agentState {
 func (patch AgentPatch) apply(a *agentState) *agentState {
 	changed := *a
 	set(&changed.Instructions, patch.Instructions)
+	changed.Endpoint = a.Endpoint.with(&patch)
 	changed.Attention = a.Attention.with(patch.Team, patch.EscalateTo)
 	if patch.WaitBudget != nil {
 		changed.WaitBudget = time.Duration(*patch.WaitBudget)
@@ -159,9 +161,11 @@ func (e *edit) insertAgent(ctx context.Context, name string, a *agentState) (uui
 	if err != nil {
 		return id, err
 	}
-	_, err = e.tx.Exec(ctx, `INSERT INTO agents (id, name, instructions, model, secrets, wait_budget_ms, team, escalate_to)
-		VALUES ($1, $2, $3, $4, $5, $6, nullif($7, ''), nullif($8, ''))`, id, name, a.Instructions, model, sealed,
-		a.WaitBudget.Milliseconds(), a.Attention.Team, a.Attention.EscalateTo)
+	_, err = e.tx.Exec(ctx, `INSERT INTO agents (id, name, instructions, model, secrets, wait_budget_ms, team, escalate_to,
+			error_style, reply_timeout_ms, calls_per_minute, concurrency)
+		VALUES ($1, $2, $3, $4, $5, $6, nullif($7, ''), nullif($8, ''), $9, $10, $11, $12)`, id, name, a.Instructions, model, sealed,
+		a.WaitBudget.Milliseconds(), a.Attention.Team, a.Attention.EscalateTo,
+		a.Endpoint.ErrorStyle, a.Endpoint.ReplyTimeout.Milliseconds(), a.Endpoint.Limits.CallsPerMinute, a.Endpoint.Limits.Concurrency)
 	if err != nil {
 		return id, err
 	}
@@ -175,8 +179,10 @@ func (e *edit) updateAgent(ctx context.Context, row *Agent, a *agentState, chang
 		return err
 	}
 	_, err = e.tx.Exec(ctx, `UPDATE agents SET instructions = $2, model = $3, secrets = $4, wait_budget_ms = $5,
-		team = nullif($6, ''), escalate_to = nullif($7, ''), updated_at = holdpoint_now() WHERE id = $1`,
-		row.ID, a.Instructions, model, sealed, a.WaitBudget.Milliseconds(), a.Attention.Team, a.Attention.EscalateTo)
+		team = nullif($6, ''), escalate_to = nullif($7, ''), error_style = $8, reply_timeout_ms = $9,
+		calls_per_minute = $10, concurrency = $11, updated_at = holdpoint_now() WHERE id = $1`,
+		row.ID, a.Instructions, model, sealed, a.WaitBudget.Milliseconds(), a.Attention.Team, a.Attention.EscalateTo,
+		a.Endpoint.ErrorStyle, a.Endpoint.ReplyTimeout.Milliseconds(), a.Endpoint.Limits.CallsPerMinute, a.Endpoint.Limits.Concurrency)
 	if err != nil {
 		return err
 	}

@@ -18,6 +18,7 @@ type agentState struct {
 	Instructions string
 	Model        *ModelSpec
 	WaitBudget   time.Duration
+	Endpoint     endpoint
 	Attention    attention
 }
 
@@ -30,14 +31,24 @@ type agentSecrets struct {
 const agentPurpose = "agent"
 
 const agentColumns = `a.id, a.name, a.instructions, a.model, a.wait_budget_ms,
+	a.error_style, a.reply_timeout_ms, a.calls_per_minute, a.concurrency,
 	coalesce(a.team, ''), coalesce(a.escalate_to, ''), a.revision, a.created_at, a.updated_at`
 
 func scanAgent(row pgx.CollectableRow) (*Agent, error) {
 	a := &Agent{}
-	var waitMS int64
-	err := row.Scan(&a.ID, &a.Name, &a.Instructions, &a.Model, &waitMS, &a.Team, &a.EscalateTo, &a.Revision, &a.CreatedAt, &a.UpdatedAt)
+	var waitMS, replyMS int64
+	err := row.Scan(&a.ID, &a.Name, &a.Instructions, &a.Model, &waitMS,
+		&a.ErrorStyle, &replyMS, &a.Limits.CallsPerMinute, &a.Limits.Concurrency,
+		&a.Team, &a.EscalateTo, &a.Revision, &a.CreatedAt, &a.UpdatedAt)
 	a.WaitBudget = time.Duration(waitMS) * time.Millisecond
+	a.ReplyTimeoutSet = time.Duration(replyMS) * time.Millisecond
+	a.ReplyTimeout = a.endpoint().replyTimeout()
 	return a, err
+}
+
+// endpoint is what was said of the agent's endpoint.
+func (a *Agent) endpoint() endpoint {
+	return endpoint{ErrorStyle: a.ErrorStyle, ReplyTimeout: a.ReplyTimeoutSet, Limits: a.Limits}
 }
 
 func oneAgent(ctx context.Context, db querier, where string, arg any) (*Agent, error) {
@@ -136,7 +147,7 @@ func (s *Service) readAgent(ctx context.Context, db querier, where string, arg a
 		return nil, nil, err
 	}
 	state := &agentState{
-		Instructions: a.Instructions, WaitBudget: a.WaitBudget, Attention: attention{a.Team, a.EscalateTo},
+		Instructions: a.Instructions, WaitBudget: a.WaitBudget, Endpoint: a.endpoint(), Attention: attention{a.Team, a.EscalateTo},
 	}
 	if a.Model == nil {
 		return a, state, nil

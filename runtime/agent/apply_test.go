@@ -56,7 +56,7 @@ func TestApplyIsIdempotent(t *testing.T) {
 	}
 	wantFields := []string{
 		"transport:  -> stdio", `command:  -> ["npx","-y","server","a && b"]`, "env.LOG_LEVEL:  -> (secret) set",
-		"auto_approve:  -> false", "trust_new_tools:  -> false", "approval_timeout:  -> 1m30s", "call_timeout:  -> 1m",
+		"auto_approve:  -> false", "trust_new_tools:  -> false", "approval_timeout:  -> 1m30s", "call_timeout:  -> 1m", "resources:  -> gated",
 		"tools.move_file:  -> {risk: high}", "tools.read_file:  -> {idempotent: true}",
 	}
 	if got := fields(changes[0]); !slices.Equal(got, wantFields) {
@@ -197,6 +197,12 @@ func TestSpecIsValidated(t *testing.T) {
 		"agent twice":       {`{"agents":[{"name":"a"},{"name":"a"}]}`, "agents[1].name"},
 		"wait budget":       {`{"agents":[{"name":"a","wait_budget":"-1s"}]}`, "agents[0].wait_budget"},
 		"no wait budget":    {`{"agents":[{"name":"a","wait_budget":"0s"}]}`, "agents[0].wait_budget"},
+		"error style":       {`{"agents":[{"name":"a","error_style":"json"}]}`, "agents[0].error_style"},
+		"reply timeout":     {`{"agents":[{"name":"a","reply_timeout":"10ms"}]}`, "agents[0].reply_timeout"},
+		"no reply for days": {`{"agents":[{"name":"a","reply_timeout":"25h"}]}`, "agents[0].reply_timeout"},
+		"negative rate":     {`{"agents":[{"name":"a","limits":{"calls_per_minute":-1}}]}`, "agents[0].limits.calls_per_minute"},
+		"huge concurrency":  {`{"agents":[{"name":"a","limits":{"concurrency":100001}}]}`, "agents[0].limits.concurrency"},
+		"resources":         {`{"skills":[` + skill + `,"resources":"all"}]}`, "skills[0].resources"},
 		"model":             {`{"agents":[{"name":"a","model":{"provider":"openai","name":""}}]}`, "agents[0].model.name"},
 		"model url":         {`{"agents":[{"name":"a","model":{"provider":"p","name":"m","base_url":"x"}}]}`, "agents[0].model.base_url"},
 		"no tools":          {`{"agents":[{"name":"a","skills":[{"skill":"s","tools":[]}]}]}`, "agents[0].skills[0].tools"},

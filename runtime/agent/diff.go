@@ -90,6 +90,7 @@ func (s *skillState) fields() []field {
 		field{name: "trust_new_tools", value: strconv.FormatBool(s.TrustNewTools)},
 		field{name: "approval_timeout", value: Duration(s.ApprovalTimeout).String()},
 		field{name: "call_timeout", value: Duration(s.CallTimeout).String()},
+		field{name: "resources", value: s.Resources},
 	)
 	for _, name := range slices.Sorted(maps.Keys(s.Tools)) {
 		list = append(list, field{name: "tools." + name, value: s.Tools[name].String()})
@@ -146,6 +147,7 @@ func (a *agentState) fields() []field {
 		}
 	}
 	list = append(list, field{name: "wait_budget", value: Duration(a.WaitBudget).String()})
+	list = append(list, a.Endpoint.fields()...)
 	return append(list, a.Attention.fields()...)
 }
 

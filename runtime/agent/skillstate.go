@@ -28,6 +28,7 @@ type skillState struct {
 	TrustNewTools   bool
 	ApprovalTimeout time.Duration
 	CallTimeout     time.Duration
+	Resources       string
 	Tools           map[string]ToolSettings // without those that say nothing
 	Attention       attention
 }
@@ -40,6 +41,7 @@ type skillSettings struct {
 	EnvNames    []string `json:"env_names,omitempty"`
 	OAuth       *OAuth   `json:"oauth,omitempty"`
 	PerUser     bool     `json:"per_user,omitempty"`
+	Resources   string   `json:"resources,omitempty"` // empty: gated
 }
 
 // skillSecrets is what is stored encrypted.
@@ -59,7 +61,7 @@ func (s *skillState) settings() skillSettings {
 	return skillSettings{
 		URL: s.URL, Command: s.Command,
 		HeaderNames: slices.Sorted(maps.Keys(s.Headers)), EnvNames: slices.Sorted(maps.Keys(s.Env)),
-		OAuth: s.OAuth.open(), PerUser: s.PerUser,
+		OAuth: s.OAuth.open(), PerUser: s.PerUser, Resources: s.Resources,
 	}
 }
 
@@ -103,6 +105,7 @@ func (spec SkillSpec) state(r report) *skillState {
 		AutoApprove: spec.AutoApprove, TrustNewTools: spec.TrustNewTools,
 		ApprovalTimeout: orDefault(spec.ApprovalTimeout, DefaultApprovalTimeout),
 		CallTimeout:     orDefault(spec.CallTimeout, DefaultCallTimeout),
+		Resources:       resources(spec.Resources),
 		Tools:           normalTools(spec.Tools),
 		Attention:       attention{spec.Team, spec.EscalateTo},
 	}
@@ -150,6 +153,7 @@ func (patch SkillPatch) apply(r report, s *skillState) *skillState {
 	set(&changed.Command, patch.Command)
 	set(&changed.AutoApprove, patch.AutoApprove)
 	set(&changed.TrustNewTools, patch.TrustNewTools)
+	set(&changed.Resources, patch.Resources)
 	if patch.ApprovalTimeout != nil {
 		changed.ApprovalTimeout = time.Duration(*patch.ApprovalTimeout)
 	}

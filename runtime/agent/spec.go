@@ -58,6 +58,7 @@ type SkillSpec struct {
 	TrustNewTools   bool                    `json:"trust_new_tools,omitempty"`
 	ApprovalTimeout *Duration               `json:"approval_timeout,omitempty"` // default 5m
 	CallTimeout     *Duration               `json:"call_timeout,omitempty"`     // default 60s
+	Resources       string                  `json:"resources,omitempty"`        // gated, the default, or pass
 	Tools           map[string]ToolSettings `json:"tools,omitempty"`
 	OAuth           *OAuthSpec              `json:"oauth,omitempty"`      // nil: discovered when the server asks for it
 	Connection      string                  `json:"connection,omitempty"` // shared, the default, or per_user
@@ -76,6 +77,7 @@ type SkillPatch struct {
 	TrustNewTools   *bool                    `json:"trust_new_tools,omitempty"`
 	ApprovalTimeout *Duration                `json:"approval_timeout,omitempty"`
 	CallTimeout     *Duration                `json:"call_timeout,omitempty"`
+	Resources       *string                  `json:"resources,omitempty"`
 	Tools           *map[string]ToolSettings `json:"tools,omitempty"` // replaces all of them
 	OAuth           OAuthPatch               `json:"oauth,omitzero"`  // replaces all of it; null removes it
 	Connection      *string                  `json:"connection,omitempty"`
@@ -98,8 +100,11 @@ type AgentSpec struct {
 	Name         string            `json:"name"`
 	Instructions string            `json:"instructions,omitempty"`
 	Model        *ModelSpec        `json:"model,omitempty"`
-	WaitBudget   *Duration         `json:"wait_budget,omitempty"` // default 50s
-	Team         string            `json:"team,omitempty"`        // whose attention its calls want, where a skill names none
+	WaitBudget   *Duration         `json:"wait_budget,omitempty"`   // default 50s
+	ErrorStyle   string            `json:"error_style,omitempty"`   // mcp, the default, or codes
+	ReplyTimeout *Duration         `json:"reply_timeout,omitempty"` // default 0s, that of the style: none for mcp, 60s for codes
+	Limits       *Limits           `json:"limits,omitempty"`
+	Team         string            `json:"team,omitempty"` // whose attention its calls want, where a skill names none
 	EscalateTo   string            `json:"escalate_to,omitempty"`
 	Skills       *[]AssignmentSpec `json:"skills,omitempty"` // all its assignments
 }
@@ -109,12 +114,15 @@ type AgentPatch struct {
 	Instructions *string `json:"instructions,omitempty"`
 	// Model replaces the model. An empty api_key keeps the stored one while
 	// provider and base_url stay the same. With an empty provider the agent has no model.
-	Model      *ModelSpec        `json:"model,omitempty"`
-	WaitBudget *Duration         `json:"wait_budget,omitempty"`
-	Team       *string           `json:"team,omitempty"`        // "": none
-	EscalateTo *string           `json:"escalate_to,omitempty"` // likewise
-	Skills     *[]AssignmentSpec `json:"skills,omitempty"`      // all its assignments
-	Revision   *int64            `json:"revision,omitempty" doc:"Of the agent, for which the change is made: where it has another by now, nothing is changed (409). Left out: whichever it has."`
+	Model        *ModelSpec        `json:"model,omitempty"`
+	WaitBudget   *Duration         `json:"wait_budget,omitempty"`
+	ErrorStyle   *string           `json:"error_style,omitempty"`
+	ReplyTimeout *Duration         `json:"reply_timeout,omitempty"` // 0s: that of the error style
+	Limits       *Limits           `json:"limits,omitempty"`        // replaces both
+	Team         *string           `json:"team,omitempty"`          // "": none
+	EscalateTo   *string           `json:"escalate_to,omitempty"`   // likewise
+	Skills       *[]AssignmentSpec `json:"skills,omitempty"`        // all its assignments
+	Revision     *int64            `json:"revision,omitempty" doc:"Of the agent, for which the change is made: where it has another by now, nothing is changed (409). Left out: whichever it has."`
 }
 
 // ModelSpec is an agent's model.

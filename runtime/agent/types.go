@@ -16,11 +16,16 @@ type Agent struct {
 	Instructions string
 	Model        json.RawMessage // nil: none; its api key is never here
 	WaitBudget   time.Duration   // how long a response is held open; default 50 s
-	Team         string          // whose attention its calls want; empty: everybody's
-	EscalateTo   string          // the team that is asked at half of the deadline; empty: none
-	Revision     int64           // grows with every change of the agent, its assignments and their skills
-	CreatedAt    time.Time
-	UpdatedAt    time.Time
+	ErrorStyle   string          // ErrorStyleMCP or ErrorStyleCodes
+	ReplyTimeout time.Duration   // after it a tools/call is answered -32003; zero: never. What counts, whoever set it
+	// ReplyTimeoutSet is the reply timeout that an operator set. Zero: that of the error style.
+	ReplyTimeoutSet time.Duration
+	Limits          Limits
+	Team            string // whose attention its calls want; empty: everybody's
+	EscalateTo      string // the team that is asked at half of the deadline; empty: none
+	Revision        int64  // grows with every change of the agent, its assignments and their skills
+	CreatedAt       time.Time
+	UpdatedAt       time.Time
 }
 
 // Key is an agent's credential, without its secret.
@@ -47,6 +52,7 @@ type Skill struct {
 	TrustNewTools   bool
 	ApprovalTimeout time.Duration // default 5 m
 	CallTimeout     time.Duration // default 60 s
+	Resources       string        // ResourcesGated or ResourcesPass; those of an auto-approved skill always pass
 	Tools           map[string]ToolSettings
 	Team            string // whose attention its calls want; it comes before the agent's. Empty: the agent's
 	EscalateTo      string // likewise

@@ -114,6 +114,7 @@ func (s *skillState) validate(r report, limits limits) {
 	}
 	r.duration("approval_timeout", s.ApprovalTimeout, minApprovalTimeout, maxApprovalTimeout)
 	r.duration("call_timeout", s.CallTimeout, minCallTimeout, maxCallTimeout)
+	r.check(s.Resources == ResourcesGated || s.Resources == ResourcesPass, "resources", "must be gated or pass")
 	r.toolSettings(s.Tools)
 	s.Attention.validate(r)
 }
@@ -172,6 +173,7 @@ func (r report) toolName(field, name string) {
 func (a *agentState) validate(r report) {
 	r.text("instructions", a.Instructions, maxInstructions)
 	r.duration("wait_budget", a.WaitBudget, minWaitBudget, maxWaitBudget)
+	a.Endpoint.validate(r)
 	a.Attention.validate(r)
 	if a.Model == nil {
 		return

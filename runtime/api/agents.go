@@ -18,6 +18,9 @@ type Agent struct {
 	Instructions string          `json:"instructions"`
 	Model        json.RawMessage `json:"model" doc:"Without its key; null when there is none."`
 	WaitBudget   agent.Duration  `json:"wait_budget" doc:"How long a response is held open for clients without tasks: 50s."`
+	ErrorStyle   string          `json:"error_style" enum:"mcp,codes" doc:"How its endpoint tells errors: as MCP says, or by the table of JSON-RPC codes of older gateways."`
+	ReplyTimeout agent.Duration  `json:"reply_timeout" doc:"After it a tools/call is answered with error -32003. 0s: never with error_style mcp, 1m with codes."`
+	Limits       agent.Limits    `json:"limits"`
 	Team         *string         `json:"team" doc:"Whose attention its calls want, where their skill names no team; null: everybody's."`
 	EscalateTo   *string         `json:"escalate_to" doc:"The team that is asked at half of the deadline; null: none."`
 	Skills       []AgentSkill    `json:"skills" nullable:"false" doc:"Its assignments, by skill."`
@@ -36,6 +39,7 @@ type AgentSkill struct {
 func newAgent(a agent.Agent, assignments []agent.Assignment) Agent {
 	view := Agent{
 		ID: a.ID, Name: a.Name, Instructions: a.Instructions, Model: a.Model, WaitBudget: agent.Duration(a.WaitBudget),
+		ErrorStyle: a.ErrorStyle, ReplyTimeout: agent.Duration(a.ReplyTimeoutSet), Limits: a.Limits,
 		Team: orNull(a.Team), EscalateTo: orNull(a.EscalateTo),
 		Skills: []AgentSkill{}, Revision: a.Revision, CreatedAt: a.CreatedAt.UTC(), UpdatedAt: a.UpdatedAt.UTC(),
 	}

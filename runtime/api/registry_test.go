@@ -108,6 +108,15 @@ func TestAgents(t *testing.T) {
 	if v["instructions"] != "Be nice." || v["wait_budget"] != "10s" || v["model"] == nil || strings.Contains(answer.body, "hush") {
 		t.Errorf("updated: %s", answer.body)
 	}
+	if limits := v["limits"].(map[string]any); v["error_style"] != "mcp" || v["reply_timeout"] != "0s" || len(limits) != 0 {
+		t.Errorf("its endpoint: %s", answer.body)
+	}
+	w.send("PATCH", "/api/v1/agents/clerk", w.operator, `{"error_style":"codes","reply_timeout":"2m","limits":{"concurrency":3}}`).want(t, 200)
+	v = w.send("PATCH", "/api/v1/agents/clerk", w.operator, `{"limits":{"calls_per_minute":60}}`).want(t, 200)
+	if v["error_style"] != "codes" || v["reply_timeout"] != "2m" || fmt.Sprint(v["limits"]) != "map[calls_per_minute:60]" {
+		t.Errorf("its endpoint: %v", v)
+	}
+	w.send("PATCH", "/api/v1/agents/clerk", w.operator, `{"limits":{"calls_per_minute":-1}}`).problem(t, 422, "invalid_request")
 	w.send("PATCH", "/api/v1/agents/clerk", w.operator, `{"instructions":"Be late.","revision":1}`).problem(t, 409, "state_conflict")
 	w.send("PATCH", "/api/v1/agents/clerk", w.operator, fmt.Sprintf(`{"team":"desk","revision":%v}`, v["revision"])).want(t, 200)
 	w.post("assignments", w.operator, `{"agent":"clerk","skill":"files","revision":1}`).problem(t, 409, "state_conflict")

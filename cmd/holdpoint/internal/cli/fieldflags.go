@@ -69,6 +69,11 @@ func (f *fieldFlags) bool(flag, path, usage string) {
 	f.field(flag, path, func() (any, error) { return *v, nil })
 }
 
+func (f *fieldFlags) number(flag, path, usage string) {
+	v := f.cmd.Flags().Int(flag, 0, usage)
+	f.field(flag, path, func() (any, error) { return *v, nil })
+}
+
 // words are given one by one: they may have commas in them.
 func (f *fieldFlags) words(flag, path, usage string) {
 	v := f.cmd.Flags().StringArray(flag, nil, usage)

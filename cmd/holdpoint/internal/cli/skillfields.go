@@ -18,6 +18,7 @@ func skillFields(e *Env, cmd *cobra.Command, removable bool) *fieldFlags {
 	f.bool("trust-new-tools", "trust_new_tools", "tools that it begins to offer later are accepted as they come")
 	f.text("approval-timeout", "approval_timeout", "time to decide about a call: 5m")
 	f.text("call-timeout", "call_timeout", "time for its server to answer a call: 60s")
+	f.text("resources", "resources", "which resources clients may read while it is not auto-approved: gated, those that a finished call returned, or pass")
 	f.text("connection", "connection", "shared, or per_user: each person has their own")
 	f.text("team", "team", `whose attention its calls want; "" is the agent's team`)
 	f.text("escalate-to", "escalate_to", `the team that is asked at half of the deadline; "" is the agent's`)
@@ -89,6 +90,10 @@ func agentFields(e *Env, cmd *cobra.Command) *fieldFlags {
 	cmd.MarkFlagsMutuallyExclusive("instructions", "instructions-file")
 	f.field("instructions-file", "instructions", func() (any, error) { return e.fileText(*file) })
 	f.text("wait-budget", "wait_budget", "how long a response is held open for a decision: 50s")
+	f.text("error-style", "error_style", "how its endpoint tells errors: mcp, or codes for clients of older gateways")
+	f.text("reply-timeout", "reply_timeout", "after it a tools/call is answered with error -32003; 0s is that of the error style: none for mcp, 60s for codes")
+	f.number("calls-per-minute", "limits.calls_per_minute", "how many requests that reach skills' servers it may make a minute; 0 is no limit")
+	f.number("concurrency", "limits.concurrency", "how many such requests of it are answered at one time; 0 is no limit")
 	f.text("team", "team", `whose attention its calls want, where their skill names no team; "" is everybody's`)
 	f.text("escalate-to", "escalate_to", `the team that is asked at half of the deadline; "" is none`)
 	f.text("model-provider", "model.provider", "openai, anthropic, …")
@@ -124,7 +129,7 @@ while provider and server stay the same.`,
   holdpoint agent edit billing --instructions-file instructions.md`,
 		Args: usage(cobra.ExactArgs(1)), ValidArgsFunction: e.completeNames("agents"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return f.edit(cmd.Context(), "agents/"+client.Segment(args[0]), "Saved.", "model")
+			return f.edit(cmd.Context(), "agents/"+client.Segment(args[0]), "Saved.", "model", "limits")
 		},
 	}
 	f = agentFields(e, cmd)

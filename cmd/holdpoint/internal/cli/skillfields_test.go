@@ -51,7 +51,7 @@ func TestSkillCreateAndEdit(t *testing.T) {
 func TestAgentCreateAndEdit(t *testing.T) {
 	t.Parallel()
 	f := newFake(t).answer("POST /api/v1/agents", `{"name":"billing"}`).answer("PATCH /api/v1/agents/billing", `{"name":"billing"}`).
-		answer("GET /api/v1/agents/billing", `{"name":"billing","revision":3,"model":{"provider":"openai","name":"m1","base_url":"http://h/"}}`)
+		answer("GET /api/v1/agents/billing", `{"name":"billing","revision":3,"model":{"provider":"openai","name":"m1","base_url":"http://h/"},"limits":{"calls_per_minute":60}}`)
 	told := writeFile(t, "told", "Be brief.\nBe kind.\n")
 	contains(t, "stdout", f.run("agent", "create", "billing", "--instructions-file", told, "--wait-budget", "2m").want(t, 0).stdout, "holdpoint agent key create billing")
 	if want := `{"instructions":"Be brief.\nBe kind.","name":"billing","wait_budget":"2m"}`; f.sent() != want {
@@ -59,6 +59,10 @@ func TestAgentCreateAndEdit(t *testing.T) {
 	}
 	f.run("agent", "edit", "billing", "--team", "ops").want(t, 0)
 	if want := `{"team":"ops"}`; f.sent() != want {
+		t.Errorf("sent %s, want %s", f.sent(), want)
+	}
+	f.run("agent", "edit", "billing", "--error-style", "codes", "--reply-timeout", "30s", "--concurrency", "4").want(t, 0)
+	if want := `{"error_style":"codes","limits":{"calls_per_minute":60,"concurrency":4},"reply_timeout":"30s","revision":3}`; f.sent() != want {
 		t.Errorf("sent %s, want %s", f.sent(), want)
 	}
 	f.run("agent", "edit", "billing", "--model-name", "m2").want(t, 0)

@@ -33,6 +33,7 @@ skills:
     url: https://mcp.example.com/mcp
     oauth: {grant: client_credentials, client_id: holdpoint, client_secret_env: LEDGER_SECRET, scopes: [ledger.write]}
     connection: shared
+    resources: pass
     team: finance
     escalate_to: finance leads
 agents:
@@ -40,6 +41,9 @@ agents:
     instructions: You file invoices.
     model: {provider: openai, name: some-model, base_url: http://127.0.0.1:11434/v1, api_key_env: OPENAI_API_KEY}
     wait_budget: 50s
+    error_style: codes
+    reply_timeout: 30s
+    limits: {calls_per_minute: 120, concurrency: 4}
     team: back office
     escalate_to: ops
     skills:
@@ -57,11 +61,12 @@ const exampleSpec = `{
 			"tools": {"move_file": {"risk": "high"}, "read_file": {"idempotent": true}, "write_file": {"enabled": true}}},
 		{"name": "everything", "transport": "http", "url": "http://127.0.0.1:3001/mcp",
 			"headers": {"X-Team": "t0ken"}, "auto_approve": true, "trust_new_tools": false},
-		{"name": "ledger", "transport": "http", "url": "https://mcp.example.com/mcp", "connection": "shared", "team": "finance", "escalate_to": "finance leads",
+		{"name": "ledger", "transport": "http", "url": "https://mcp.example.com/mcp", "connection": "shared", "resources": "pass", "team": "finance", "escalate_to": "finance leads",
 			"oauth": {"grant": "client_credentials", "client_id": "holdpoint", "client_secret": "s3cret", "scopes": ["ledger.write"]}}
 	],
 	"agents": [
-		{"name": "billing", "instructions": "You file invoices.", "wait_budget": "50s", "team": "back office", "escalate_to": "ops",
+		{"name": "billing", "instructions": "You file invoices.", "wait_budget": "50s", "error_style": "codes", "reply_timeout": "30s",
+			"limits": {"calls_per_minute": 120, "concurrency": 4}, "team": "back office", "escalate_to": "ops",
 			"model": {"provider": "openai", "name": "some-model", "base_url": "http://127.0.0.1:11434/v1", "api_key": "sk-1"},
 			"skills": [{"skill": "files"}, {"skill": "everything", "tools": ["echo", "get-sum"]}, {"skill": "ledger", "prefix": ""}]}
 	]
@@ -196,6 +201,7 @@ func TestParseErrors(t *testing.T) {
 		{"not a mapping", "agents:\n  - 5\n", []string{"f.yaml:2:5: agents[0]: want a mapping"}},
 		{"nothing", "agents:\n  - name:\n", []string{"f.yaml:2:11: agents[0].name: want a value"}},
 		{"not a truth", "skills:\n  - auto_approve: \"yes\"\n", []string{"f.yaml:2:19: skills[0].auto_approve: want true or false"}},
+		{"not a number", "agents:\n  - limits: {concurrency: few}\n", []string{"f.yaml:2:27: agents[0].limits.concurrency: want a whole number"}},
 		{"not a duration", "skills:\n  - call_timeout: 60\n", []string{"f.yaml:2:19: skills[0].call_timeout: want a duration such as 90s, 5m or 1h30m"}},
 		{"all of them", "skills:\n  - nam: a\nagents:\n  - skill: b\n", []string{"f.yaml:2:5: ", "f.yaml:4:5: "}},
 		{"empty", "# nothing\n", []string{"f.yaml: the file is empty"}},
@@ -242,9 +248,9 @@ func TestLocate(t *testing.T) {
 		"skills[0].command[1]":      "conf/holdpoint.yaml:6:20: skills[0].command[1]: no",
 		"skills[1].headers.X-Team":  "conf/holdpoint.yaml:15:15: skills[1].headers.X-Team: no",
 		"skills[1].approval":        "conf/holdpoint.yaml:12:5: skills[1].approval: no", // not in the file
-		"agents[0].skills[1].skill": "conf/holdpoint.yaml:34:10: agents[0].skills[1].skill: no",
-		"agents[0].skills[0].skill": "conf/holdpoint.yaml:33:9: agents[0].skills[0].skill: no",
-		"agents[7].name":            "conf/holdpoint.yaml:25:1: agents[7].name: no",
+		"agents[0].skills[1].skill": "conf/holdpoint.yaml:38:10: agents[0].skills[1].skill: no",
+		"agents[0].skills[0].skill": "conf/holdpoint.yaml:37:9: agents[0].skills[0].skill: no",
+		"agents[7].name":            "conf/holdpoint.yaml:26:1: agents[7].name: no",
 		"":                          "conf/holdpoint.yaml: no",
 	} {
 		if got := parsed.Locate(path, "no").Error(); got != want {

@@ -15,6 +15,7 @@ type kind int
 const (
 	word       kind = iota // a scalar, as it is written
 	boolean                // true or false
+	number                 // a whole number
 	duration               // as Go writes them
 	list                   // a sequence
 	dictionary             // a mapping with any keys
@@ -44,6 +45,7 @@ func skill() shape {
 		"trust_new_tools":  {kind: boolean},
 		"approval_timeout": {kind: duration},
 		"call_timeout":     {kind: duration},
+		"resources":        {},
 		"tools": dictionaryOf(shape{kind: object, fields: map[string]shape{
 			"risk": {}, "idempotent": {kind: boolean}, "enabled": {kind: boolean},
 		}}),
@@ -69,7 +71,11 @@ func agent() shape {
 			"provider": {}, "name": {}, "base_url": {}, "api_key": {secret: true},
 		}},
 		"wait_budget": {kind: duration},
-		"team":        {}, "escalate_to": {},
+		"error_style": {}, "reply_timeout": {kind: duration},
+		"limits": {kind: object, fields: map[string]shape{
+			"calls_per_minute": {kind: number}, "concurrency": {kind: number},
+		}},
+		"team": {}, "escalate_to": {},
 		"skills": listOf(shape{kind: object, short: "skill", fields: map[string]shape{
 			"skill": {}, "tools": listOf(shape{}), "prefix": {},
 		}}),

@@ -3,6 +3,7 @@ package manifest
 import (
 	"fmt"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -67,6 +68,8 @@ func (w *walker) value(node ast.Node, s shape, path string, depth int) any {
 		}
 		w.failf(node, path, "want true or false")
 		return nil
+	case number:
+		return w.number(node, path)
 	case duration:
 		return w.duration(node, path)
 	default:
@@ -115,6 +118,16 @@ func (w *walker) duration(node ast.Node, path string) any {
 		return nil
 	}
 	return found
+}
+
+func (w *walker) number(node ast.Node, path string) any {
+	found, ok := text(node)
+	n, err := strconv.Atoi(found)
+	if !ok || err != nil {
+		w.failf(node, path, "want a whole number")
+		return nil
+	}
+	return n
 }
 
 // outside reads a value that stands in a variable or a file.

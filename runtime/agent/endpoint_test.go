@@ -1,0 +1,60 @@
+package agent_test
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/holdpoint/holdpoint/runtime/agent"
+)
+
+func TestReplyTimeout(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	a, err := w.CreateAgent(t.Context(), operator, agent.AgentSpec{Name: "clerk"})
+	check(t, err)
+	if a.ErrorStyle != agent.ErrorStyleMCP || a.ReplyTimeout != 0 || a.Limits != (agent.Limits{}) {
+		t.Fatalf("made %+v", a)
+	}
+	for _, step := range []struct {
+		what  string
+		patch agent.AgentPatch
+		want  time.Duration
+	}{
+		{"codes have a default", agent.AgentPatch{ErrorStyle: new(agent.ErrorStyleCodes)}, agent.DefaultCodesReplyTimeout},
+		{"it can be set", agent.AgentPatch{ReplyTimeout: new(agent.Duration(5 * time.Second))}, 5 * time.Second},
+		{"it stays with another style", agent.AgentPatch{ErrorStyle: new(agent.ErrorStyleMCP)}, 5 * time.Second},
+		{"zero is that of the style", agent.AgentPatch{ReplyTimeout: new(agent.Duration(0))}, 0},
+	} {
+		a, err = w.UpdateAgent(t.Context(), operator, a.ID, step.patch)
+		check(t, err)
+		if read := w.agent("clerk"); a.ReplyTimeout != step.want || read.ReplyTimeout != step.want {
+			t.Errorf("%s: %s, and %s from memory; want %s", step.what, a.ReplyTimeout, read.ReplyTimeout, step.want)
+		}
+	}
+}
+
+func TestEndpointSettings(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	const first = `{"skills":[{"name":"docs","transport":"http","url":"http://h/","resources":"pass"}],
+		"agents":[{"name":"clerk","error_style":"codes","reply_timeout":"30s","limits":{"calls_per_minute":60,"concurrency":4}}]}`
+	w.apply(first)
+	a := w.agent("clerk")
+	if a.ErrorStyle != agent.ErrorStyleCodes || a.ReplyTimeout != 30*time.Second || a.Limits != (agent.Limits{CallsPerMinute: 60, Concurrency: 4}) {
+		t.Errorf("made %+v", a)
+	}
+	skill, err := w.SkillByName(t.Context(), "docs")
+	if err != nil || skill.Resources != agent.ResourcesPass {
+		t.Errorf("%+v, %v", skill, err)
+	}
+	changes := w.apply(`{"skills":[{"name":"docs","transport":"http","url":"http://h/"}],"agents":[{"name":"clerk","limits":{"concurrency":2}}]}`)
+	for i, want := range [][]string{
+		{"resources: pass -> gated"},
+		{"error_style: codes -> mcp", "limits.concurrency: 4 -> 2", "reply_timeout: 30s -> ", "limits.calls_per_minute: 60 -> "},
+	} {
+		if got := fields(changes[i]); !slices.Equal(got, want) {
+			t.Errorf("%s: %q", changes[i].Name, got)
+		}
+	}
+}
