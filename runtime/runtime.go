@@ -25,6 +25,7 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/agent"
 	"github.com/holdpoint/holdpoint/runtime/api"
 	"github.com/holdpoint/holdpoint/runtime/call"
+	"github.com/holdpoint/holdpoint/runtime/limit"
 	"github.com/holdpoint/holdpoint/runtime/mcpserver"
 	"github.com/holdpoint/holdpoint/runtime/mcptool"
 	"github.com/holdpoint/holdpoint/runtime/tool"
@@ -70,6 +71,7 @@ type Runtime struct {
 	OAuth     *oauthclient.Service
 	API       *api.API
 	Notify    *notify.Service
+	Limits    *limit.Service
 
 	source *mcptool.Source
 	mcp    *mcpserver.Server
@@ -174,8 +176,12 @@ func (rt *Runtime) makeCalls() error {
 
 func (rt *Runtime) makeEdges() error {
 	var err error
+	rt.Limits, err = limit.New(limit.Config{Pool: rt.DB.Pool(), Instance: rt.Instance, Logger: rt.Logger})
+	if err != nil {
+		return err
+	}
 	rt.mcp, err = mcpserver.New(mcpserver.Config{
-		Calls: rt.Calls, Agents: rt.Agents, Identity: rt.Identity, Logger: rt.Logger, Now: rt.Now,
+		Calls: rt.Calls, Agents: rt.Agents, Identity: rt.Identity, Limits: rt.Limits, Logger: rt.Logger, Now: rt.Now,
 		Version: rt.Version, PublicURL: rt.PublicURL, Broadcast: rt.broadcastDrop,
 	})
 	if err != nil {
@@ -245,6 +251,7 @@ func (rt *Runtime) close(ctx context.Context) {
 	rt.OAuth.Close()
 	rt.Notify.Close()
 	rt.Identity.Close()
+	rt.Limits.Close()
 }
 
 // quiet keeps the job queue's own chatter out of the log.

@@ -133,6 +133,11 @@ func (x *exchange) dispatch() {
 		x.notification()
 		return
 	}
+	done, ok := x.admitted()
+	if !ok {
+		return
+	}
+	defer done()
 	switch method := x.msg.method; {
 	case method == "tools/call":
 		x.callTool()

@@ -64,6 +64,7 @@ type Config struct {
 	Calls    Calls
 	Agents   Agents
 	Identity Identity
+	Limits   Limits
 	Logger   *slog.Logger
 	Now      func() time.Time
 
@@ -114,8 +115,8 @@ type Server struct {
 
 // New makes a server.
 func New(cfg Config) (*Server, error) {
-	if cfg.Calls == nil || cfg.Agents == nil || cfg.Identity == nil || cfg.Logger == nil || cfg.Now == nil {
-		return nil, errors.New("make MCP server: Calls, Agents, Identity, Logger and Now are required")
+	if cfg.Calls == nil || cfg.Agents == nil || cfg.Identity == nil || cfg.Limits == nil || cfg.Logger == nil || cfg.Now == nil {
+		return nil, errors.New("make MCP server: Calls, Agents, Identity, Limits, Logger and Now are required")
 	}
 	public, err := url.Parse(cfg.PublicURL)
 	if err != nil || public.Scheme == "" || public.Host == "" {

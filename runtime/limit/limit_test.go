@@ -1,0 +1,201 @@
+package limit_test
+
+import (
+	"errors"
+	"log/slog"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"go.uber.org/goleak"
+
+	"github.com/holdpoint/holdpoint/internal/postgrestest"
+	"github.com/holdpoint/holdpoint/runtime/limit"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// world is a database with processes on it.
+type world struct {
+	t    *testing.T
+	pool *pgxpool.Pool
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	return &world{t: t, pool: postgrestest.New(t).Pool()}
+}
+
+func (w *world) exec(sql string, args ...any) {
+	w.t.Helper()
+	if _, err := w.pool.Exec(w.t.Context(), sql, args...); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// process is one that is alive.
+func (w *world) process() (*limit.Service, uuid.UUID) {
+	w.t.Helper()
+	id := uuid.New()
+	w.exec(`INSERT INTO instances (id) VALUES ($1)`, id)
+	s, err := limit.New(limit.Config{Pool: w.pool, Instance: id, Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.t.Cleanup(s.Close)
+	return s, id
+}
+
+// refusal is what a request is refused for; nil: it is let in.
+func (w *world) refusal(s *limit.Service, agent uuid.UUID, l limit.Limits) (done func(), refused *limit.Exceeded) {
+	w.t.Helper()
+	done, err := s.Admit(w.t.Context(), agent, l)
+	if err != nil && !errors.As(err, &refused) {
+		w.t.Error(err)
+	}
+	return done, refused
+}
+
+// crowd is how many of so many requests that come at once, to both processes, are let in.
+func (w *world) crowd(n int, agent uuid.UUID, l limit.Limits, processes ...*limit.Service) (let []func()) {
+	var mu sync.Mutex
+	var all sync.WaitGroup
+	for i := range n {
+		all.Go(func() {
+			if done, refused := w.refusal(processes[i%len(processes)], agent, l); refused == nil {
+				mu.Lock()
+				defer mu.Unlock()
+				let = append(let, done)
+			}
+		})
+	}
+	all.Wait()
+	return let
+}
+
+func TestRateIsSharedByProcesses(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	a, _ := w.process()
+	b, _ := w.process()
+	agent, limits := uuid.New(), limit.Limits{PerMinute: 2} // one each half minute, and two at once
+	if let := w.crowd(30, agent, limits, a, b); len(let) != 2 {
+		t.Fatalf("%d were let in at once, not 2", len(let))
+	}
+	if _, refused := w.refusal(a, uuid.New(), limits); refused != nil {
+		t.Errorf("another agent: %v", refused)
+	}
+	for range 3 {
+		_, refused := w.refusal(b, agent, limits)
+		if refused == nil || refused.Kind != limit.Rate || refused.Limit != 2 || refused.RetryAfter <= 0 || refused.RetryAfter > 30*time.Second {
+			t.Fatalf("%+v", refused)
+		}
+		w.exec(`UPDATE clock_offset SET value = value + $1 * interval '1 microsecond'`, refused.RetryAfter.Microseconds()+1)
+		if let := w.crowd(6, agent, limits, a, b); len(let) != 1 {
+			t.Fatalf("%d were let in after the time that was told, not 1", len(let))
+		}
+	}
+	w.exec(`UPDATE clock_offset SET value = value + interval '1 hour'`)
+	if let := w.crowd(6, agent, limits, a, b); len(let) != 2 {
+		t.Errorf("after an hour of rest %d were let in at once, not 2", len(let))
+	}
+}
+
+func TestBurst(t *testing.T) {
+	t.Parallel()
+	for perMinute, want := range map[int]int{1: 1, 3: 3, 5: 5, 12: 5, 20: 5, 60: 15, 1000: 250} {
+		if got := (limit.Limits{PerMinute: perMinute}).Burst(); got != want {
+			t.Errorf("of %d a minute %d may come at once, not %d", perMinute, got, want)
+		}
+	}
+}
+
+func TestConcurrencyIsSharedByProcesses(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	a, dying := w.process()
+	b, _ := w.process()
+	agent, limits := uuid.New(), limit.Limits{Concurrency: 3}
+	let := w.crowd(30, agent, limits, a, b)
+	if len(let) != 3 {
+		t.Fatalf("%d were let in, not 3", len(let))
+	}
+	if _, refused := w.refusal(b, agent, limits); refused == nil || refused.Kind != limit.Concurrency || refused.RetryAfter != time.Second {
+		t.Errorf("%+v", refused)
+	}
+	let[0]()
+	let[0]() // ending twice is ending once
+	if again := w.crowd(10, agent, limits, a, b); len(again) != 1 {
+		t.Errorf("%d were let in after one had ended", len(again))
+	}
+	var held int
+	if err := w.pool.QueryRow(t.Context(), `SELECT count(*) FROM agent_slots WHERE instance = $1`, dying).Scan(&held); err != nil || held == 0 {
+		t.Fatalf("%d slots of the process, %v", held, err)
+	}
+	w.exec(`DELETE FROM instances WHERE id = $1`, dying) // as whoever finds it silent does
+	if freed := w.crowd(10, agent, limits, b); len(freed) != held {
+		t.Errorf("%d were let in after a process had died that held %d", len(freed), held)
+	}
+	if _, err := a.Admit(t.Context(), uuid.New(), limits); err == nil {
+		t.Error("a process that counts as dead holds a slot that nobody would free")
+	}
+}
+
+func TestRefusedRequestsCostNothing(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	s, _ := w.process()
+	agent, limits := uuid.New(), limit.Limits{PerMinute: 2, Concurrency: 1}
+	done, refused := w.refusal(s, agent, limits)
+	if refused != nil {
+		t.Fatal(refused)
+	}
+	for range 5 {
+		if _, refused := w.refusal(s, agent, limits); refused == nil || refused.Kind != limit.Concurrency {
+			t.Fatalf("%+v", refused)
+		}
+	}
+	done()
+	if _, refused := w.refusal(s, agent, limits); refused != nil {
+		t.Errorf("what was refused counted against the rate: %v", refused)
+	}
+}
+
+func TestSlotIsGivenBackLate(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	s, _ := w.process()
+	agent, limits := uuid.New(), limit.Limits{Concurrency: 1}
+	done, refused := w.refusal(s, agent, limits)
+	if refused != nil {
+		t.Fatal(refused)
+	}
+	w.exec(`ALTER TABLE agent_slots RENAME TO agent_slots_away`)
+	done()
+	w.exec(`ALTER TABLE agent_slots_away RENAME TO agent_slots`)
+	for { // until the test's time is over
+		if _, refused := w.refusal(s, agent, limits); refused == nil {
+			return
+		}
+	}
+}
+
+func TestWithoutLimits(t *testing.T) {
+	t.Parallel()
+	pool := postgrestest.New(t).Pool()
+	s, err := limit.New(limit.Config{Pool: pool, Instance: uuid.New(), Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	pool.Close() // it is not asked
+	done, err := s.Admit(t.Context(), uuid.New(), limit.Limits{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	done()
+	if _, err := s.Admit(t.Context(), uuid.New(), limit.Limits{PerMinute: 1}); err == nil {
+		t.Error("let in by nobody")
+	}
+}
