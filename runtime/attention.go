@@ -9,6 +9,7 @@ import (
 	"github.com/holdpoint/holdpoint/approval"
 	"github.com/holdpoint/holdpoint/internal/notify"
 	"github.com/holdpoint/holdpoint/runtime/call"
+	"github.com/holdpoint/holdpoint/runtime/callback"
 )
 
 func (rt *Runtime) makeNotify() error {
@@ -16,6 +17,14 @@ func (rt *Runtime) makeNotify() error {
 	rt.Notify, err = notify.New(notify.Config{
 		Pool: rt.DB.Pool(), Box: rt.Box, Identity: rt.Identity, Logger: rt.Logger, Now: rt.Now, PublicURL: rt.PublicURL,
 		AllowSelfApproval: rt.AllowSelfApproval, Waiting: rt.waiting,
+	})
+	return err
+}
+
+func (rt *Runtime) makeCallbacks() error {
+	var err error
+	rt.Callbacks, err = callback.New(callback.Config{
+		Pool: rt.DB.Pool(), Box: rt.Box, Logger: rt.Logger, Now: rt.Now, TrustedHosts: rt.TrustedHosts,
 	})
 	return err
 }

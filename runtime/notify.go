@@ -11,6 +11,7 @@ import (
 	"github.com/holdpoint/holdpoint/oauthclient"
 	"github.com/holdpoint/holdpoint/runtime/agent"
 	"github.com/holdpoint/holdpoint/runtime/call"
+	"github.com/holdpoint/holdpoint/runtime/callback"
 	"github.com/holdpoint/holdpoint/runtime/mcptool"
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
@@ -42,6 +43,8 @@ func (rt *Runtime) notified(channel, payload string) {
 	switch channel {
 	case call.Channel:
 		rt.Calls.HandleNotification(payload)
+	case callback.Channel:
+		rt.Callbacks.HandleNotification()
 	case oauthclient.Channel:
 		rt.connectionChanged(payload)
 	case registry.Channel:
@@ -61,6 +64,7 @@ func (rt *Runtime) caughtUp() {
 	rt.forget()
 	rt.OAuth.Invalidate()
 	rt.Calls.CatchUp()
+	rt.Callbacks.HandleNotification()
 }
 
 // connectionChanged forgets what was known of a skill under another connection.
@@ -116,6 +120,7 @@ func (rt *Runtime) reconnected(ctx context.Context, skillID uuid.UUID) error {
 func (rt *Runtime) forget() {
 	rt.Identity.Invalidate()
 	rt.Notify.Invalidate()
+	rt.Callbacks.Invalidate()
 	rt.Discovery.Invalidate()
 	rt.Agents.Invalidate()
 	rt.mcp.CatalogueMayHaveChanged()

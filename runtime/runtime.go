@@ -25,6 +25,7 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/agent"
 	"github.com/holdpoint/holdpoint/runtime/api"
 	"github.com/holdpoint/holdpoint/runtime/call"
+	"github.com/holdpoint/holdpoint/runtime/callback"
 	"github.com/holdpoint/holdpoint/runtime/limit"
 	"github.com/holdpoint/holdpoint/runtime/mcpserver"
 	"github.com/holdpoint/holdpoint/runtime/mcptool"
@@ -72,6 +73,7 @@ type Runtime struct {
 	API       *api.API
 	Notify    *notify.Service
 	Limits    *limit.Service
+	Callbacks *callback.Service
 
 	source *mcptool.Source
 	mcp    *mcpserver.Server
@@ -91,7 +93,7 @@ func New(cfg Config) (*Runtime, error) {
 		return nil, fmt.Errorf("assemble runtime: %w", err)
 	}
 	rt := &Runtime{Config: cfg, Instance: instance}
-	for _, join := range []func() error{rt.makeRegistry, rt.makeNotify, rt.makeCalls, rt.makeEdges} {
+	for _, join := range []func() error{rt.makeRegistry, rt.makeNotify, rt.makeCallbacks, rt.makeCalls, rt.makeEdges} {
 		if err := join(); err != nil {
 			return nil, fmt.Errorf("assemble runtime: %w", err)
 		}
@@ -139,6 +141,9 @@ func (rt *Runtime) makeRegistry() error {
 	rt.Agents, err = agent.New(agent.Config{
 		Pool: pool, Discovery: rt.Discovery, Box: rt.Box, Logger: log, Now: rt.Now, StdioOff: rt.StdioOff,
 		SkillDeleted: rt.OAuth.Removed,
+		AgentDeleted: func(ctx context.Context, tx pgx.Tx, agentID uuid.UUID) error {
+			return rt.Callbacks.Removed(ctx, tx, agentID)
+		},
 	})
 	return err
 }
@@ -148,6 +153,7 @@ func (rt *Runtime) makeCalls() error {
 	rt.Calls, err = call.New(call.Config{
 		Pool: rt.DB.Pool(), Agents: rt.Agents, Discovery: rt.Discovery, Logger: rt.Logger, Now: rt.Now,
 		Instance: rt.Instance, AllowSelfApproval: rt.AllowSelfApproval, Reconnected: rt.reconnected, Attend: rt.attend, Reviewable: rt.reviewable,
+		Publish: rt.Callbacks.Publish,
 	})
 	if err != nil {
 		return err
@@ -156,6 +162,7 @@ func (rt *Runtime) makeCalls() error {
 	rt.Calls.AddWorkers(workers)
 	rt.OAuth.AddWorkers(workers)
 	rt.Notify.AddWorkers(workers)
+	rt.Callbacks.AddWorkers(workers)
 	rt.river, err = river.NewClient(riverpgxv5.New(rt.DB.Pool()), &river.Config{
 		ID:      rt.Instance.String(),
 		Logger:  quiet(rt.Logger),
@@ -164,6 +171,7 @@ func (rt *Runtime) makeCalls() error {
 			river.QueueDefault: {MaxWorkers: 20},
 			call.ExecuteQueue:  {MaxWorkers: 1000},
 			notify.JobQueue:    {MaxWorkers: 20},
+			callback.JobQueue:  {MaxWorkers: callback.JobWorkers},
 		},
 		// The default of 100 ms also holds back the notification of a new job.
 		FetchCooldown: time.Millisecond,
@@ -212,12 +220,13 @@ func (rt *Runtime) Start(ctx context.Context) error {
 	rt.stop = stop
 	rt.OAuth.Start(rt.river)
 	rt.Notify.Start(rt.river)
+	rt.Callbacks.Start(ctx, rt.river)
 	if err := rt.Calls.Start(ctx, rt.river); err != nil {
 		stop()
 		return err
 	}
 	rt.background.Go(func() {
-		rt.DB.Listen(background, []string{call.Channel, oauthclient.Channel, registry.Channel, dropChannel}, rt.notified, rt.caughtUp)
+		rt.DB.Listen(background, []string{call.Channel, callback.Channel, oauthclient.Channel, registry.Channel, dropChannel}, rt.notified, rt.caughtUp)
 	})
 	if err := rt.river.Start(background); err != nil {
 		stop()
@@ -250,6 +259,7 @@ func (rt *Runtime) close(ctx context.Context) {
 	rt.Discovery.Close()
 	rt.OAuth.Close()
 	rt.Notify.Close()
+	rt.Callbacks.Close()
 	rt.Identity.Close()
 	rt.Limits.Close()
 }

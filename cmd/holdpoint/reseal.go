@@ -21,7 +21,7 @@ type resealer interface {
 
 // resealers are all of them. Whoever seals something new is named here.
 func resealers(rt *runtime.Runtime) []resealer {
-	return []resealer{rt.Agents, rt.OAuth, rt.Notify}
+	return []resealer{rt.Agents, rt.OAuth, rt.Notify, rt.Callbacks}
 }
 
 // reseal seals again what the primary key did not seal, each owner's rows in one

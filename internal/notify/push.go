@@ -17,6 +17,7 @@ import (
 
 	"github.com/holdpoint/holdpoint/internal/audit"
 	"github.com/holdpoint/holdpoint/internal/plain"
+	"github.com/holdpoint/holdpoint/internal/receiver"
 	"github.com/holdpoint/holdpoint/internal/secret"
 )
 
@@ -55,8 +56,8 @@ func (n Subscription) validate() error {
 		return errors.New("a subscription belongs to a session")
 	}
 	u, err := url.Parse(n.Endpoint)
-	if err != nil || len(n.Endpoint) > maxURL || u.Scheme != "https" || u.Hostname() == "" || u.User != nil || u.Fragment != "" {
-		return &InvalidError{"endpoint", fmt.Sprintf("must be an https URL of at most %d bytes", maxURL)}
+	if err != nil || len(n.Endpoint) > receiver.MaxURL || u.Scheme != "https" || u.Hostname() == "" || u.User != nil || u.Fragment != "" {
+		return &InvalidError{"endpoint", fmt.Sprintf("must be an https URL of at most %d bytes", receiver.MaxURL)}
 	}
 	key, err := base64.RawURLEncoding.DecodeString(n.P256DH)
 	if err == nil {

@@ -14,6 +14,7 @@ import (
 	"github.com/holdpoint/holdpoint/internal/audit"
 	"github.com/holdpoint/holdpoint/internal/identity"
 	"github.com/holdpoint/holdpoint/internal/plain"
+	"github.com/holdpoint/holdpoint/internal/receiver"
 	"github.com/holdpoint/holdpoint/internal/registry"
 )
 
@@ -121,7 +122,7 @@ func (s *Service) push(ctx context.Context, row *browserRow, message pushMessage
 		s.Logger.Error("push messages cannot be sent", "error", err)
 		return outcome{state: later, err: errors.New("this server's key for push messages cannot be read")}
 	}
-	text, err := encode(message)
+	text, err := receiver.Encode(message)
 	if err != nil {
 		return outcome{state: refused, err: fmt.Errorf("encode message: %w", err)}
 	}
@@ -135,9 +136,10 @@ func (s *Service) push(ctx context.Context, row *browserRow, message pushMessage
 		return outcome{state: refused, err: err}
 	}
 	if err != nil {
-		return unsent(err)
+		return s.outcomeOf(receiver.Unsent(err))
 	}
-	out := s.answered(response, n.Endpoint)
+	defer response.Body.Close()
+	out := s.outcomeOf(receiver.Judge(response, n.Endpoint, s.Now()))
 	if out.state == refused && (response.StatusCode == http.StatusNotFound || response.StatusCode == http.StatusGone) {
 		out.state = gone
 	}

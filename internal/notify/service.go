@@ -16,6 +16,7 @@ import (
 
 	"github.com/holdpoint/holdpoint/internal/identity"
 	"github.com/holdpoint/holdpoint/internal/outbound"
+	"github.com/holdpoint/holdpoint/internal/receiver"
 	"github.com/holdpoint/holdpoint/internal/registry"
 	"github.com/holdpoint/holdpoint/internal/secret"
 )
@@ -85,18 +86,9 @@ func New(cfg Config) (*Service, error) {
 	s := &Service{Config: cfg}
 	s.wants = registry.NewMemory[struct{}](registry.Config[wants]{Now: cfg.Now, TTL: registry.SafetyNet})
 	s.vapid = registry.NewMemory[struct{}](registry.Config[vapid]{Now: cfg.Now, TTL: vapidTTL})
-	s.webhooks = cfg.client(outbound.Policy{AllowPrivate: true})
-	s.pushes = cfg.client(outbound.Policy{TrustedHosts: cfg.PushHosts})
+	s.webhooks = receiver.NewClient(outbound.Policy{AllowPrivate: true}, cfg.Timeout, cfg.TLS)
+	s.pushes = receiver.NewClient(outbound.Policy{TrustedHosts: cfg.PushHosts}, cfg.Timeout, cfg.TLS)
 	return s, nil
-}
-
-// client follows no redirect.
-func (c Config) client(policy outbound.Policy) *http.Client {
-	client := outbound.NewClient(outbound.Config{
-		Policy: policy, DialTimeout: c.Timeout, MaxHeaderBytes: 64 << 10, TLS: c.TLS,
-	})
-	client.Timeout = c.Timeout
-	return client
 }
 
 // Start gives the service the client that inserts its jobs.

@@ -3,8 +3,6 @@ package notify
 import (
 	"context"
 	"fmt"
-	"net/url"
-	"regexp"
 	"strings"
 	"time"
 
@@ -14,6 +12,7 @@ import (
 	"github.com/holdpoint/holdpoint/internal/audit"
 	"github.com/holdpoint/holdpoint/internal/plain"
 	"github.com/holdpoint/holdpoint/internal/postgres"
+	"github.com/holdpoint/holdpoint/internal/receiver"
 	"github.com/holdpoint/holdpoint/internal/registry"
 	"github.com/holdpoint/holdpoint/internal/secret"
 )
@@ -53,24 +52,21 @@ type NewWebhook struct {
 }
 
 const (
-	maxURL      = 2048
 	maxTeam     = 128
 	maxWebhooks = 100
 )
 
-var webhookName = regexp.MustCompile(`^[a-z0-9]([a-z0-9._-]{0,62}[a-z0-9])?$`)
-
 // validate returns the URL's host.
 func (n NewWebhook) validate() (string, error) {
-	if !webhookName.MatchString(n.Name) {
-		return "", &InvalidError{"name", "must be 1 to 64 of a-z, 0-9, '.', '_' and '-', and begin and end with a letter or digit"}
+	if !receiver.ValidName(n.Name) {
+		return "", &InvalidError{"name", receiver.ErrName.Error()}
 	}
 	if n.Team != strings.TrimSpace(n.Team) || len(n.Team) > maxTeam || plain.Line(n.Team, maxTeam) != n.Team {
 		return "", &InvalidError{"team", fmt.Sprintf("must be at most %d bytes of printable text without white space at its ends", maxTeam)}
 	}
-	u, err := url.Parse(n.URL)
-	if err != nil || len(n.URL) > maxURL || u.Scheme != "https" && u.Scheme != "http" || u.Hostname() == "" || u.User != nil || u.Fragment != "" {
-		return "", &InvalidError{"url", fmt.Sprintf("must be an https or http URL of at most %d bytes, without a user name and a fragment", maxURL)}
+	u, err := receiver.ParseURL(n.URL)
+	if err != nil {
+		return "", &InvalidError{"url", err.Error()}
 	}
 	return u.Host, nil
 }
@@ -190,7 +186,7 @@ func (s *Service) Webhook(ctx context.Context, name string) (Webhook, error) {
 }
 
 func webhook(ctx context.Context, db querier, name string) (Webhook, error) {
-	if !webhookName.MatchString(name) {
+	if !receiver.ValidName(name) {
 		return Webhook{}, ErrNotFound
 	}
 	found, err := webhooks(ctx, db, `name = $1`, name)

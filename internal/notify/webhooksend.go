@@ -1,15 +1,14 @@
 package notify
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 
 	"github.com/google/uuid"
 
 	"github.com/holdpoint/holdpoint/internal/plain"
+	"github.com/holdpoint/holdpoint/internal/receiver"
 	"github.com/holdpoint/holdpoint/internal/secret"
 )
 
@@ -33,21 +32,11 @@ func (s *Service) postWebhook(ctx context.Context, row *webhookRow, message chat
 		s.Logger.Error("the URL of a webhook cannot be decrypted", "webhook", row.id, "error", err)
 		return outcome{state: refused, err: errors.New("its URL cannot be decrypted with this server's key"), wait: rest}
 	}
-	body, err := encode(message)
+	body, err := receiver.Encode(message)
 	if err != nil {
 		return outcome{state: refused, err: fmt.Errorf("encode message: %w", err), wait: rest}
 	}
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, string(address), bytes.NewReader(body))
-	if err != nil {
-		return outcome{state: refused, err: errors.New("its URL cannot be used"), wait: rest}
-	}
-	r.Header.Set("Content-Type", "application/json; charset=utf-8")
-	r.Header.Set("User-Agent", "Holdpoint")
-	response, err := s.webhooks.Do(r)
-	if err != nil {
-		return unsent(err)
-	}
-	return s.answered(response, string(address))
+	return s.outcomeOf(receiver.Post(ctx, s.webhooks, string(address), nil, body, s.Now()))
 }
 
 // TestWebhook sends a message that says it is a test, now and once, and returns the webhook as that left it: its Error says

@@ -88,7 +88,10 @@ func (s *Service) DeleteAgent(ctx context.Context, by audit.Actor, id uuid.UUID)
 			}
 		}
 		e.did("agent.deleted", id, auditData(row.Name, nil))
-		return nil
+		if s.agentDeleted == nil {
+			return nil
+		}
+		return s.agentDeleted(ctx, e.tx, id)
 	})
 	if err != nil {
 		return fmt.Errorf("delete agent %s: %w", id, err)

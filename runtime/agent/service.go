@@ -31,6 +31,8 @@ type Config struct {
 	Now       func() time.Time // times what is remembered, nothing else
 	// SkillDeleted is told, in its transaction, that a skill is deleted. Nil: nobody wants to know.
 	SkillDeleted func(ctx context.Context, tx pgx.Tx, skillID uuid.UUID) error
+	// AgentDeleted likewise.
+	AgentDeleted func(ctx context.Context, tx pgx.Tx, agentID uuid.UUID) error
 	// StdioOff refuses skills that run a command on this server.
 	StdioOff bool
 	// ListTimeout is how long the start of a conversation waits for a skill's tools.
@@ -52,6 +54,7 @@ type Service struct {
 	log          *slog.Logger
 	limits       limits
 	skillDeleted func(ctx context.Context, tx pgx.Tx, skillID uuid.UUID) error
+	agentDeleted func(ctx context.Context, tx pgx.Tx, agentID uuid.UUID) error
 	listTimeout  time.Duration
 
 	byKey         *registry.Memory[secret.Hash, *Agent]
@@ -84,8 +87,8 @@ func New(cfg Config) (*Service, error) {
 	}
 	return &Service{
 		pool: cfg.Pool, discovery: cfg.Discovery, box: cfg.Box, log: cfg.Logger,
-		skillDeleted: cfg.SkillDeleted,
-		limits:       limits{stdioOff: cfg.StdioOff}, listTimeout: cfg.ListTimeout,
+		skillDeleted: cfg.SkillDeleted, agentDeleted: cfg.AgentDeleted,
+		limits: limits{stdioOff: cfg.StdioOff}, listTimeout: cfg.ListTimeout,
 		byKey:         memory[secret.Hash, *Agent](cfg),
 		byName:        memory[string, *Agent](cfg),
 		byID:          memory[uuid.UUID, *Agent](cfg),

@@ -48,11 +48,11 @@ func (s *Service) recordIf(batch *pgx.Batch, condition string, agents []uuid.UUI
 	}
 	var list []Happening
 	for i := range events {
-		for _, kind := range happened(&events[i]) {
-			h := Happening{CallID: events[i].Subject, Kind: kind}
-			if agents != nil {
-				h.AgentID = agents[i]
-			}
+		h := Happening{CallID: events[i].Subject}
+		if agents != nil {
+			h.AgentID = agents[i]
+		}
+		for _, h.Kind = range happened(&events[i]) {
 			list = append(list, h)
 		}
 	}

@@ -1,0 +1,464 @@
+package callback_test
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
+
+	"github.com/holdpoint/holdpoint/internal/audit"
+	"github.com/holdpoint/holdpoint/runtime/call"
+	"github.com/holdpoint/holdpoint/runtime/callback"
+)
+
+// signed reports whether a request is signed by a secret, as the specification's own library judges.
+func signed(t *testing.T, r received, secretText string) bool {
+	t.Helper()
+	hook, err := standardwebhooks.NewWebhook(secretText)
+	check(t, err)
+	return hook.Verify(r.body, r.header) == nil
+}
+
+// TestEveryEndIsTold: what becomes of a call arrives, whichever way it goes.
+func TestEveryEndIsTold(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	e := newEndpoint(t)
+	secretText := w.create(w.billing, "ops", e.URL)
+	want := map[uuid.UUID][]string{}
+	expect := func(ticket call.Ticket, lines ...string) uuid.UUID {
+		want[ticket.ID] = lines
+		return ticket.ID
+	}
+	id := expect(w.submit(w.billing, "files__write", `{"n":1}`), "call.decided approved", "call.finished succeeded", "call.parked parked")
+	w.decide(id, true)
+	id = expect(w.submit(w.billing, "files__write", `{"n":2}`), "call.decided rejected rejected", "call.finished rejected rejected", "call.parked parked")
+	w.decide(id, false)
+	id = expect(w.submit(w.billing, "files__write", `{"n":3}`), "call.decided expired expired", "call.finished expired expired", "call.parked parked")
+	w.exec(`UPDATE approvals SET deadline = holdpoint_now() WHERE call_id = $1`, id)
+	check(t, w.calls.Expire(t.Context(), id))
+	id = expect(w.submit(w.billing, "files__write", `{"n":4}`), "call.decided cancelled cancelled", "call.finished cancelled cancelled", "call.parked parked")
+	_, err := w.calls.Cancel(t.Context(), call.Viewer{}, uuid.Nil, id)
+	check(t, err)
+	expect(w.submit(w.billing, "open__write", `{"n":5}`), "call.finished succeeded")
+	expect(w.submit(w.billing, "open__write", `{"n":"five"}`), "call.finished invalid invalid_arguments")
+	id = expect(w.submit(w.billing, "files__write", `{"n":6}`), "call.finished unknown outcome_unknown", "call.parked parked")
+	silent := uuid.New()
+	w.exec(`UPDATE approvals SET status = 'approved', decided_at = holdpoint_now() WHERE call_id = $1`, id)
+	w.exec(`UPDATE calls SET status = 'executing', claimed_by = $2 WHERE id = $1`, id, silent)
+	w.exec(`INSERT INTO instances (id, heartbeat_at) VALUES ($1, holdpoint_now() - interval '20 seconds')`, silent)
+
+	requests := e.await(t, 16)
+	for id, lines := range want {
+		if got := about(t, requests, id); !slices.Equal(got, lines) {
+			t.Errorf("told %q, want %q", got, lines)
+		}
+	}
+	ids := map[string]bool{}
+	for _, r := range requests {
+		if !signed(t, r, secretText) {
+			t.Errorf("not signed by the callback's secret: %s", r.body)
+		}
+		ids[r.header.Get("webhook-id")] = true
+		p := r.payload(t)
+		if p.Data.Agent != "billing" || !strings.HasSuffix(p.Data.Tool, "__write") || p.Data.ConversationID == nil || p.Timestamp.IsZero() {
+			t.Errorf("payload %s", r.body)
+		}
+		if text := string(r.body); strings.Contains(text, `"n"`) || strings.Contains(text, "the-re") {
+			t.Errorf("holds more than ids and status: %s", text)
+		}
+	}
+	if len(requests) != 16 || len(ids) != 16 {
+		t.Errorf("%d requests with %d ids, want 16 of each", len(requests), len(ids))
+	}
+	if c := w.state(w.billing, "ops"); c.State() != "working" || c.SentAt == nil {
+		t.Errorf("the callback is %s", c.State())
+	}
+}
+
+// TestReceiverIsDownForAWhile: the same message comes again, with the same id, until it is taken.
+func TestReceiverIsDownForAWhile(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	e := newEndpoint(t)
+	secretText := w.create(w.billing, "ops", e.URL)
+	e.answers(http.StatusInternalServerError)
+	w.submit(w.billing, "files__write", `{"n":1}`)
+	e.await(t, 1)
+	w.retry(1)
+	e.await(t, 2)
+	e.answers(http.StatusFound, "Location", e.URL+"/elsewhere")
+	w.retry(1)
+	e.await(t, 3)
+	eventually(t, "the third attempt is noted", func() bool { return w.deliveries(w.billing, "ops")[0].Attempts == 3 })
+	if c := w.state(w.billing, "ops"); c.State() != "failing" || c.Error != "answered HTTP 302, a redirect, which is not followed" || c.Waiting != 1 {
+		t.Errorf("the callback is %s: %s; %d wait", c.State(), c.Error, c.Waiting)
+	}
+	e.answers(http.StatusOK)
+	w.retry(1)
+	requests := e.await(t, 4)
+	for _, r := range requests {
+		if r.header.Get("webhook-id") != requests[0].header.Get("webhook-id") || string(r.body) != string(requests[0].body) || !signed(t, r, secretText) {
+			t.Errorf("another message, or not signed: %s %s", r.header.Get("webhook-id"), r.body)
+		}
+	}
+	eventually(t, "the message is delivered", func() bool { return w.deliveries(w.billing, "ops")[0].State == "delivered" })
+	d := w.deliveries(w.billing, "ops")[0]
+	if d.ID.String() != requests[0].header.Get("webhook-id") || d.Attempts != 4 || len(d.Log) != 4 || d.Error != "" {
+		t.Fatalf("delivery %+v", d)
+	}
+	for i, status := range []int{200, 302, 500, 500} {
+		if a := d.Log[i]; a.HTTPStatus != status || (a.Error == "") != (status == 200) || a.At.IsZero() {
+			t.Errorf("attempt %d: %+v", a.Number, a)
+		}
+	}
+	if c := w.state(w.billing, "ops"); c.State() != "working" || c.Waiting != 0 {
+		t.Errorf("the callback is %s: %s; %d wait", c.State(), c.Error, c.Waiting)
+	}
+}
+
+// TestGivesUpAfterItsLastAttempt, and sends again when somebody says so.
+func TestGivesUpAfterItsLastAttempt(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	e := newEndpoint(t)
+	w.create(w.billing, "ops", e.URL)
+	e.answers(http.StatusBadRequest)
+	w.submit(w.billing, "files__write", `{"n":1}`)
+	e.await(t, 1)
+	w.exec(`UPDATE river_job SET max_attempts = 2 WHERE kind = 'callback_deliver'`)
+	w.retry(1)
+	eventually(t, "the message is given up", func() bool { return w.deliveries(w.billing, "ops")[0].State == "failed" })
+	d := w.deliveries(w.billing, "ops")[0]
+	if d.Attempts != 2 || d.Error != "answered HTTP 400" {
+		t.Errorf("delivery %+v", d)
+	}
+	e.answers(http.StatusOK)
+	d, err := w.callbacks.Resend(t.Context(), audit.Person(w.operator), w.billing, "ops", d.ID)
+	check(t, err)
+	if d.State != "waiting" {
+		t.Errorf("a message that is sent again is %s", d.State)
+	}
+	requests := e.await(t, 3)
+	if requests[2].header.Get("webhook-id") != requests[0].header.Get("webhook-id") {
+		t.Error("it was sent again with another id")
+	}
+	eventually(t, "the message is delivered", func() bool { return w.deliveries(w.billing, "ops")[0].State == "delivered" })
+	if _, err := w.callbacks.Resend(t.Context(), audit.System(), w.billing, "ops", uuid.New()); !errors.Is(err, callback.ErrNotFound) {
+		t.Errorf("an unknown message: %v", err)
+	}
+	if _, err := w.callbacks.Resend(t.Context(), audit.System(), w.support, "ops", d.ID); !errors.Is(err, callback.ErrNotFound) {
+		t.Errorf("another agent's: %v", err)
+	}
+}
+
+// TestReceiverAsksToWait: a job that comes earlier sends nothing.
+func TestReceiverAsksToWait(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	e := newEndpoint(t)
+	w.create(w.billing, "ops", e.URL)
+	e.answers(http.StatusServiceUnavailable, "Retry-After", "300")
+	w.submit(w.billing, "files__write", `{"n":1}`)
+	e.await(t, 1)
+	w.retry(1)
+	eventually(t, "the job is put off", func() bool {
+		return w.text(`SELECT (count(*) = 1)::text FROM river_job WHERE kind = 'callback_deliver' AND state = 'scheduled'
+			AND scheduled_at > now() + interval '4 minutes'`) == "true"
+	})
+	e.answers(http.StatusOK)
+	w.exec(`UPDATE clock_offset SET value = interval '6 minutes'`)
+	w.exec(`UPDATE river_job SET state = 'available', scheduled_at = now() WHERE kind = 'callback_deliver' AND state = 'scheduled'`)
+	if got := e.await(t, 2); len(got) != 2 {
+		t.Errorf("%d requests", len(got))
+	}
+}
+
+// TestRotation: both secrets sign during the grace period, and then the new one alone.
+func TestRotation(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	e := newEndpoint(t)
+	first := w.create(w.billing, "ops", e.URL)
+	raw, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(first, "whsec_"))
+	if err != nil || len(raw) != 32 || !strings.HasPrefix(first, "whsec_") {
+		t.Errorf("secret %q, %v", first, err)
+	}
+	by := audit.Person(w.operator)
+	rotated, second, err := w.callbacks.Rotate(t.Context(), by, w.billing, "ops", callback.DefaultGrace)
+	check(t, err)
+	if rotated.EarlierUntil == nil || second == first {
+		t.Fatalf("rotated: %+v", rotated)
+	}
+	w.submit(w.billing, "files__write", `{"n":1}`)
+	r := e.await(t, 1)[0]
+	if !signed(t, r, first) || !signed(t, r, second) || len(strings.Fields(r.header.Get("webhook-signature"))) != 2 {
+		t.Errorf("within the grace period: %s", r.header.Get("webhook-signature"))
+	}
+	w.exec(`UPDATE clock_offset SET value = interval '25 hours'`)
+	w.submit(w.billing, "files__write", `{"n":2}`)
+	if r = e.await(t, 2)[1]; signed(t, r, first) || !signed(t, r, second) {
+		t.Errorf("after it: %s", r.header.Get("webhook-signature"))
+	}
+	_, third, err := w.callbacks.Rotate(t.Context(), by, w.billing, "ops", 0)
+	check(t, err)
+	w.submit(w.billing, "files__write", `{"n":3}`)
+	if r = e.await(t, 3)[2]; signed(t, r, second) || !signed(t, r, third) {
+		t.Errorf("without a grace period: %s", r.header.Get("webhook-signature"))
+	}
+	for range 3 {
+		_, _, err = w.callbacks.Rotate(t.Context(), by, w.billing, "ops", time.Hour)
+		check(t, err)
+	}
+	var wrong *callback.InvalidError
+	for _, grace := range []time.Duration{time.Hour, -time.Second, 8 * 24 * time.Hour} {
+		if _, _, err = w.callbacks.Rotate(t.Context(), by, w.billing, "ops", grace); !errors.As(err, &wrong) || wrong.Field != "grace_seconds" {
+			t.Errorf("grace %s: %v", grace, err)
+		}
+	}
+	w.exec(`UPDATE clock_offset SET value = interval '100 hours'`)
+	check(t, w.callbacks.Tidy(t.Context()))
+	if n := w.text(`SELECT count(*)::text FROM callback_secrets`); n != "1" {
+		t.Errorf("%s secrets are kept, want the present one", n)
+	}
+}
+
+// TestGone: a receiver that says so hears nothing more.
+func TestGone(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	e := newEndpoint(t)
+	w.create(w.billing, "ops", e.URL)
+	e.answers(http.StatusGone)
+	w.submit(w.billing, "files__write", `{"n":1}`)
+	eventually(t, "the callback is disabled", func() bool { return w.state(w.billing, "ops").State() == "disabled" })
+	c := w.state(w.billing, "ops")
+	if c.DisabledReason != callback.ByReceiver || w.deliveries(w.billing, "ops")[0].State != "failed" {
+		t.Errorf("%+v", c)
+	}
+	w.submit(w.billing, "files__write", `{"n":2}`)
+	if n := len(w.deliveries(w.billing, "ops")); n != 1 {
+		t.Errorf("%d messages, want none for a callback that is disabled", n)
+	}
+	by := audit.Person(w.operator)
+	if _, err := w.callbacks.Resend(t.Context(), by, w.billing, "ops", w.deliveries(w.billing, "ops")[0].ID); !errors.Is(err, callback.ErrDisabled) {
+		t.Errorf("resend: %v", err)
+	}
+	e.answers(http.StatusOK)
+	d, err := w.callbacks.Test(t.Context(), by, w.billing, "ops")
+	check(t, err)
+	if d.State != "delivered" || d.Type != callback.TypeTest {
+		t.Errorf("test: %+v", d)
+	}
+	check(t, w.callbacks.Enable(t.Context(), by, w.billing, "ops"))
+	id := w.submit(w.billing, "files__write", `{"n":3}`).ID
+	eventually(t, "calls are told of again", func() bool { return len(about(t, e.all(), id)) == 1 })
+	if got := w.actions(c.ID); got != "callback.created callback.disabled callback.tested callback.enabled" {
+		t.Errorf("audit: %s", got)
+	}
+}
+
+// TestAgentsAreApart: each callback hears of its own agent's calls, and of others costs nothing.
+func TestAgentsAreApart(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	mine, other, second := newEndpoint(t), newEndpoint(t), newEndpoint(t)
+	w.create(w.billing, "ops", mine.URL)
+	w.create(w.billing, "second", second.URL)
+	w.create(w.support, "ops", other.URL)
+	a, b := w.submit(w.billing, "files__write", `{"n":1}`).ID, w.submit(w.support, "files__write", `{"n":1}`).ID
+	for _, tt := range []struct {
+		e    *endpoint
+		id   uuid.UUID
+		name string
+	}{{mine, a, "billing"}, {second, a, "billing"}, {other, b, "support"}} {
+		r := tt.e.await(t, 1)
+		if p := r[0].payload(t); len(r) != 1 || p.Data.Agent != tt.name || *p.Data.CallID != tt.id {
+			t.Errorf("%s: %d requests, the first %s", tt.name, len(r), r[0].body)
+		}
+	}
+	check(t, w.callbacks.Delete(t.Context(), audit.System(), w.support, "ops"))
+	eventually(t, "nothing is added for agents without callbacks", func() bool {
+		batch := &pgx.Batch{}
+		check(t, w.callbacks.Publish(batch, "true", []call.Happening{{CallID: b, AgentID: w.support.ID, Kind: call.HappenedDecided}}))
+		return batch.Len() == 0
+	})
+	w.decide(b, false)
+	if len(other.all()) != 1 {
+		t.Error("a deleted callback was told of a call")
+	}
+	check(t, w.agents.DeleteAgent(t.Context(), audit.System(), w.billing.ID))
+	if n := w.text(`SELECT (SELECT count(*) FROM callbacks) || ' ' || (SELECT count(*) FROM callback_deliveries) || ' ' || (SELECT count(*) FROM callback_secrets)`); n != "0 0 0" {
+		t.Errorf("callbacks, messages and secrets of a deleted agent: %s", n)
+	}
+}
+
+// TestNothingSecretIsKept in clear, or logged.
+func TestNothingSecretIsKept(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	e := newEndpoint(t)
+	secretText := w.create(w.billing, "ops", e.URL+"/hushhush?key=hushhush")
+	e.Close() // whoever cannot connect says whereto
+	w.submit(w.billing, "files__write", `{"n":1}`)
+	w.retry(1)
+	d, err := w.callbacks.Test(t.Context(), audit.System(), w.billing, "ops")
+	check(t, err)
+	if d.State != "failed" || len(d.Log) != 1 || !strings.Contains(d.Log[0].Error, "connection refused") {
+		t.Errorf("test: %+v", d)
+	}
+	_, another, err := w.callbacks.Rotate(t.Context(), audit.System(), w.billing, "ops", time.Hour)
+	check(t, err)
+	dump := w.logs.String()
+	for _, table := range []string{"callbacks", "callback_secrets", "callback_deliveries", "callback_attempts", "river_job", "audit_events"} {
+		dump += w.text(`SELECT coalesce(string_agg(to_jsonb(t)::text, E'\n'), '') FROM ` + table + ` t`)
+	}
+	for _, hidden := range []string{"hushhush", secretText, strings.TrimPrefix(secretText, "whsec_"), another, "whsec_"} {
+		if strings.Contains(dump, hidden) {
+			t.Errorf("%q is logged or kept in clear", hidden)
+		}
+	}
+	if !strings.Contains(dump, "callback.created") || !strings.Contains(dump, "callback.secret_rotated") {
+		t.Error("the audit does not tell of changes")
+	}
+}
+
+// TestProcessDiesAfterCommit: another one sends what a killed process left, whether it had a job or not.
+func TestProcessDiesAfterCommit(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	e := newEndpoint(t)
+	w.create(w.billing, "ops", e.URL)
+	// A process that only calls, and never looks at what is to be sent: its transaction is all that is left of it.
+	dead := w.service(time.Now)
+	id := w.submit(w.billing, "open__write", `{"n":1}`).ID
+	e.await(t, 1)
+	w.inTx(func(tx pgx.Tx) error {
+		batch := &pgx.Batch{}
+		if err := dead.Publish(batch, "true", []call.Happening{{CallID: id, AgentID: w.billing.ID, Kind: call.HappenedFinished}}); err != nil {
+			return err
+		}
+		// Nobody hears its notification.
+		if err := tx.SendBatch(t.Context(), batch).Close(); err != nil {
+			return err
+		}
+		_, err := tx.Exec(t.Context(), `UNLISTEN *`)
+		return err
+	})
+	e.await(t, 2)
+	if got := about(t, e.all(), id); !slices.Equal(got, []string{"call.finished succeeded", "call.finished succeeded"}) {
+		t.Errorf("told %q", got)
+	}
+	// What is rolled back is not told.
+	stop := errors.New("rolled back")
+	err := pgx.BeginFunc(t.Context(), w.db.Pool(), func(tx pgx.Tx) error {
+		batch := &pgx.Batch{}
+		check(t, dead.Publish(batch, "true", []call.Happening{{CallID: id, AgentID: w.billing.ID, Kind: call.HappenedDecided}}))
+		check(t, tx.SendBatch(context.Background(), batch).Close())
+		return stop
+	})
+	if !errors.Is(err, stop) || len(w.deliveries(w.billing, "ops")) != 2 {
+		t.Errorf("%v; %d messages", err, len(w.deliveries(w.billing, "ops")))
+	}
+}
+
+// TestUnsoundCallbacksAreRefused, with errors that name the field and hold no URL.
+func TestUnsoundCallbacksAreRefused(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.create(w.billing, "ops", "https://ops.example/hook")
+	trusting, err := callback.New(callback.Config{
+		Pool: w.db.Pool(), Box: w.box, Logger: w.log(0), Now: time.Now, TrustedHosts: []string{"inside.example"},
+	})
+	check(t, err)
+	t.Cleanup(trusting.Close)
+	for name, tt := range map[string]struct {
+		s     *callback.Service
+		name  string
+		url   string
+		field string // empty: it is sound
+	}{
+		"no name":        {w.callbacks, "", "https://ops.example/hushhush", "name"},
+		"bad name":       {w.callbacks, "Ops!", "https://ops.example/hushhush", "name"},
+		"taken name":     {w.callbacks, "ops", "https://ops.example/hushhush", "name"},
+		"no URL":         {w.callbacks, "a", "", "url"},
+		"not a URL":      {w.callbacks, "a", "hushhush", "url"},
+		"user name":      {w.callbacks, "a", "https://me:hushhush@ops.example/", "url"},
+		"fragment":       {w.callbacks, "a", "https://ops.example/#hushhush", "url"},
+		"http":           {w.callbacks, "a", "http://ops.example/hushhush", "url"},
+		"other scheme":   {w.callbacks, "a", "ftp://ops.example/hushhush", "url"},
+		"long":           {w.callbacks, "a", "https://ops.example/" + strings.Repeat("hushhush", 400), "url"},
+		"loopback":       {w.callbacks, "b", "http://localhost:9/x", ""},
+		"loopback IP":    {w.callbacks, "c", "http://[::1]:9/x", ""},
+		"trusted host":   {trusting, "d", "http://inside.example/x", ""},
+		"untrusted host": {trusting, "e", "http://outside.example/hushhush", "url"},
+	} {
+		_, _, err := tt.s.Create(t.Context(), audit.System(), w.billing, callback.NewCallback{Name: tt.name, URL: tt.url})
+		var wrong *callback.InvalidError
+		switch {
+		case tt.field == "" && err != nil:
+			t.Errorf("%s: %v", name, err)
+		case tt.field != "" && (!errors.As(err, &wrong) || wrong.Field != tt.field || strings.Contains(err.Error(), "hushhush")):
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if err := w.callbacks.Disable(t.Context(), audit.System(), w.support, "ops"); !errors.Is(err, callback.ErrNotFound) {
+		t.Errorf("another agent's: %v", err)
+	}
+}
+
+// TestLogIsBounded: the newest are kept.
+func TestLogIsBounded(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.create(w.billing, "ops", "https://ops.example/hook")
+	w.create(w.support, "ops", "https://ops.example/hook")
+	fill := func(id uuid.UUID, n int, state, age string) {
+		w.exec(`INSERT INTO callback_deliveries (id, callback_id, type, state, at)
+			SELECT gen_random_uuid(), $1, 'call.finished', $3, holdpoint_now() - $4::text::interval FROM generate_series(1, $2)`, id, n, state, age)
+	}
+	busy, calm := w.state(w.billing, "ops").ID, w.state(w.support, "ops").ID
+	fill(busy, 1200, "delivered", "1 day")
+	fill(busy, 10_050, "pending", "1 day")
+	fill(calm, 10, "failed", "1 day")
+	fill(calm, 5, "failed", "31 days")
+	fill(calm, 2, "pending", "4 days")
+	fill(uuid.New(), 3, "delivered", "1 day")
+	check(t, w.callbacks.Tidy(t.Context()))
+	got := w.text(`SELECT string_agg(state || ' ' || n, ', ' ORDER BY callback_id = $1, state) FROM
+		(SELECT callback_id, state, count(*) AS n FROM callback_deliveries GROUP BY 1, 2) AS s`, busy)
+	if got != "failed 12, delivered 950, failed 50, pending 10000" {
+		t.Errorf("kept: %s", got)
+	}
+}
+
+func TestDeliveriesArePaged(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	e := newEndpoint(t)
+	w.create(w.billing, "ops", e.URL)
+	for range 3 {
+		if _, err := w.callbacks.Test(t.Context(), audit.System(), w.billing, "ops"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	id := w.state(w.billing, "ops").ID
+	first, next, err := w.callbacks.Deliveries(t.Context(), id, 0, 2)
+	check(t, err)
+	rest, end, err := w.callbacks.Deliveries(t.Context(), id, next, 2)
+	check(t, err)
+	if len(first) != 2 || len(rest) != 1 || next == 0 || end != 0 || first[1].ID == rest[0].ID {
+		t.Errorf("%d, then %d; cursors %d and %d", len(first), len(rest), next, end)
+	}
+	if p := e.all()[0].payload(t); p.Type != "callback.test" || p.Data.CallID != nil || p.Data.Agent != "billing" {
+		t.Errorf("a test is %s", e.all()[0].body)
+	}
+}
