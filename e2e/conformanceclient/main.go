@@ -22,7 +22,6 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/holdpoint/holdpoint/runtime/mcptool"
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
@@ -111,6 +110,7 @@ func (st *state) drive(ctx context.Context, sc scenario) error {
 		definition := &listing.Tools[i]
 		request := tool.CallRequest{
 			CallID: uuid.New(), Tool: definition.Name, Arguments: sc.arguments(definition.Name, listing.Tools), Definition: definition,
+			Caller: tool.Caller{Capabilities: json.RawMessage(`{"elicitation":{"form":{}}}`), Ask: accept},
 		}
 		for range sc.repeats() {
 			err := st.connecting(ctx, sc, func() error {
@@ -175,7 +175,23 @@ func (st *state) connecting(ctx context.Context, sc scenario, f func() error) er
 
 const maxConnects = 3
 
-// elicit accepts what a server asks for, with the defaults that it declares.
-func elicit(context.Context, uuid.UUID, mcptool.Elicitation) (mcptool.ElicitationAnswer, error) {
-	return mcptool.ElicitationAnswer{Action: mcptool.ElicitationAccept}, nil
+// accept accepts what a server asks for, with the defaults that it declares.
+func accept(_ context.Context, question tool.Question) (json.RawMessage, error) {
+	var form struct {
+		RequestedSchema struct {
+			Properties map[string]struct {
+				Default json.RawMessage `json:"default"`
+			} `json:"properties"`
+		} `json:"requestedSchema"`
+	}
+	if err := json.Unmarshal(question.Params, &form); err != nil {
+		return nil, fmt.Errorf("read the form: %w", err)
+	}
+	content := map[string]json.RawMessage{}
+	for name, field := range form.RequestedSchema.Properties {
+		if field.Default != nil {
+			content[name] = field.Default
+		}
+	}
+	return json.Marshal(map[string]any{"action": "accept", "content": content})
 }

@@ -120,7 +120,7 @@ func (st *state) assemble(ctx context.Context, sc scenario) error {
 	if err != nil {
 		return err
 	}
-	st.source = mcptool.New(mcptool.Config{Logger: st.log, OAuth: st.oauth, Elicit: elicit, Version: "conformance"})
+	st.source = mcptool.New(mcptool.Config{Logger: st.log, OAuth: st.oauth, Version: "conformance"})
 	st.browser = outbound.NewClient(outbound.Config{Policy: outbound.Policy{AllowPrivate: true}})
 	return nil
 }

@@ -1,7 +1,6 @@
 package call
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"runtime/debug"
@@ -83,10 +82,8 @@ func (s *Service) attempt(c *Call, skill *agent.Skill, server tool.Server, defin
 	if err != nil {
 		return failed(&tool.Failure{Kind: tool.TransportFailure, Effect: tool.EffectNone, Message: err.Error()})
 	}
-	ctx, cancel := context.WithTimeout(s.running, skill.CallTimeout)
-	defer cancel()
-	result, err := source.Call(ctx, server, tool.CallRequest{
-		CallID: c.ID, Tool: c.Tool, Arguments: c.Arguments, Definition: &definition,
+	result, err := source.Call(s.running, server, tool.CallRequest{
+		CallID: c.ID, Tool: c.Tool, Arguments: c.Arguments, Definition: &definition, Timeout: skill.CallTimeout,
 	})
 	if err != nil {
 		var failure *tool.Failure

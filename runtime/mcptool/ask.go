@@ -28,14 +28,14 @@ func (s *Source) Request(ctx context.Context, server tool.Server, asked tool.Req
 	if failure != nil {
 		return nil, failure
 	}
-	if asked.Timeout > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, asked.Timeout)
-		defer cancel()
+	e, failure := s.newErrand(ctx, server, asked.Caller, asked.Timeout)
+	if failure != nil {
+		return nil, failure
 	}
-	raw, _, failure := s.send(ctx, server, r)
-	if failure == nil {
-		failure = checkResult(r.what, raw)
+	defer s.finish(e)
+	raw, kind, failure := s.rounds(e, server, r)
+	if failure == nil && kind != typeComplete {
+		failure = unknownType(r.what, raw, kind)
 	}
 	if failure != nil {
 		return nil, without(failure)
@@ -90,24 +90,6 @@ func membersOf(params json.RawMessage) ([]byte, error) {
 	}
 	text := bytes.TrimSpace(params)
 	return bytes.TrimSpace(text[1 : len(text)-1]), nil
-}
-
-// checkResult judges the result of a request that is no tools/call.
-func checkResult(what string, raw json.RawMessage) *tool.Failure {
-	resultType := "complete"
-	err := eachMember(raw, func(name string, value json.RawMessage) error {
-		if name == "resultType" && json.Unmarshal(value, &resultType) != nil {
-			return errors.New("resultType is not a string")
-		}
-		return nil
-	})
-	switch {
-	case err != nil:
-		return protocolFailure(raw, err, "%s: the result is not one: %s", what, plain(err.Error(), 200))
-	case resultType != "complete":
-		return protocolFailure(raw, nil, "%s: the server answered with a result of type %q", what, plain(resultType, 100))
-	}
-	return nil
 }
 
 // notSent is the JSON-RPC error of a request that no server was asked.

@@ -3,135 +3,175 @@ package mcptool
 import (
 	"context"
 	"encoding/json"
-	"log/slog"
+	"maps"
 	"sync"
 
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
-const elicitMethod = "elicitation/create"
+// The bounds of the questions that are open at once.
+const (
+	maxOpen       = 8    // of one errand
+	maxOpenOfPeer = 1000 // of one server
+)
 
-// maxOpen bounds the questions of one server that are open at once.
-const maxOpen = 8
-
-// asked are the questions that one server asks while it works on calls, in the
-// revisions before 2026-07-28, where they are requests of its own. nil: the
-// server may not ask.
+// asked are the errands that are on their way to one server, and what the server asks while it works
+// on them, in the revisions before 2026-07-28, where questions are requests of its own.
 type asked struct {
-	elicit func(context.Context, Elicitation) (ElicitationAnswer, error)
-	log    *slog.Logger
-	tasks  *tasks
-	// send sends an answer, later a refusal, which may be dropped.
+	tasks *tasks
+	// send sends an answer, later a refusal.
 	send  func(context.Context, []byte)
 	later func([]byte)
 
 	mu     sync.Mutex
-	calls  int             // on their way
-	during context.Context // ends when none is
-	stop   context.CancelFunc
-	open   map[string]context.CancelFunc // by the request's id
+	legacy bool            // the server's questions are requests of its own
+	onWay  map[*errand]int // their exchanges under way
+	open   map[string]*openQuestion
 }
 
-func newAsked(config Config, server tool.Server, tasks *tasks, send func(context.Context, []byte), later func([]byte)) *asked {
-	if config.Elicit == nil {
-		return nil
-	}
+// openQuestion is one that is being answered.
+type openQuestion struct {
+	errand *errand
+	cancel context.CancelFunc
+}
+
+func newAsked(tasks *tasks, send func(context.Context, []byte), later func([]byte)) *asked {
 	return &asked{
-		elicit: func(ctx context.Context, question Elicitation) (ElicitationAnswer, error) {
-			return config.Elicit(ctx, server.SkillID, question)
-		},
-		log: config.Logger.With("skill", server.Skill), tasks: tasks, send: send, later: later,
-		open: map[string]context.CancelFunc{},
+		tasks: tasks, send: send, later: later,
+		onWay: map[*errand]int{}, open: map[string]*openQuestion{},
 	}
 }
 
-// begin notes that a request is on its way, until end is called. Only calls
-// before 2026-07-28 count: nothing else may lead to questions.
+// leadsToQuestions are the methods during which a server may ask, and say what is to be logged.
+var leadsToQuestions = map[string]bool{"tools/call": true, "prompts/get": true, "resources/read": true, "tasks/result": true}
+
+// begin notes that a request is on its way, until end is called.
 func (a *asked) begin(r *request, agreed negotiated) (end func()) {
-	if a == nil || r.method != "tools/call" || agreed.modern() {
+	e := r.errand
+	if e == nil || !leadsToQuestions[r.method] {
 		return func() {}
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.calls++; a.calls == 1 {
-		a.during, a.stop = context.WithCancel(context.Background())
+	a.legacy = !agreed.modern()
+	a.onWay[e]++
+	return func() {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		if a.onWay[e]--; a.onWay[e] == 0 {
+			delete(a.onWay, e)
+		}
 	}
-	return a.end
 }
 
-func (a *asked) end() {
+// only is the errand that is on its way, if it is the only one.
+func (a *asked) only() *errand {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.calls--; a.calls == 0 {
-		a.stop()
+	return a.theOnly()
+}
+
+func (a *asked) theOnly() *errand {
+	if len(a.onWay) != 1 {
+		return nil
 	}
+	for e := range maps.Keys(a.onWay) {
+		return e
+	}
+	return nil
 }
 
 // takes reports whether a message is about a question.
 func (a *asked) takes(e envelope) bool {
-	return a != nil && (e.method == elicitMethod && e.isCall() || e.method == "notifications/cancelled" && e.id == nil)
+	return isQuestion(e.method) && e.isCall() || e.method == "notifications/cancelled" && e.id == nil
 }
 
-// received acts on a message that takes accepted. A question lasts as long as
-// ctx, and as long as a call is on its way.
-func (a *asked) received(ctx context.Context, e envelope) {
-	if e.method != elicitMethod {
+// received acts on a message that takes accepted. about is the errand that the message is about; nil:
+// the server did not say. A question lasts as long as ctx, and as long as its errand.
+func (a *asked) received(ctx context.Context, about *errand, e envelope) {
+	if !e.isCall() {
 		a.withdraw(e.params)
 		return
 	}
-	question, err := readElicitation(e.params)
-	if err != nil {
-		a.later(refusal(e.id, -32602, plain(err.Error(), 300)))
-		return
-	}
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	id := string(e.id)
-	switch {
-	case a.open[id] != nil: // heard twice
-		return
-	case a.calls == 0:
-		a.later(refusal(e.id, -32600, "no call is on its way that this could be about"))
-		return
-	case len(a.open) == maxOpen:
-		a.later(refusal(e.id, -32603, "too many questions at once"))
-		return
-	}
-	ctx, cancel := context.WithCancel(ctx)
-	untie := context.AfterFunc(a.during, cancel)
-	a.open[id] = func() { untie(); cancel() }
-	started := a.tasks.run(func() {
-		a.answer(ctx, e.id, question)
-		a.close(id)
-	})
-	if !started {
-		a.open[id]()
-		delete(a.open, id)
+	if refused := a.take(ctx, about, e); refused != nil {
+		a.later(refused.refusal(e.id))
 	}
 }
 
+// take begins to answer a question, or says why it is not answered.
+func (a *asked) take(ctx context.Context, about *errand, e envelope) *notAnswered {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	id := string(e.id)
+	if a.open[id] != nil { // heard twice
+		return nil
+	}
+	about, refused := a.attribute(about, e.method)
+	if refused != nil {
+		return refused
+	}
+	open := 0
+	for _, q := range a.open {
+		if q.errand == about {
+			open++
+		}
+	}
+	if open >= maxOpen || len(a.open) >= maxOpenOfPeer {
+		return &notAnswered{code: codeInternal, message: "too many questions at once"}
+	}
+	question := tool.Question{Method: e.method, Params: e.params}
+	if refused := about.mayAsk(question); refused != nil {
+		return refused
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	untie := context.AfterFunc(about.ctx, cancel)
+	a.open[id] = &openQuestion{errand: about, cancel: func() { untie(); cancel() }}
+	started := a.tasks.run(func() {
+		a.answer(ctx, about, e.id, question)
+		a.close(id)
+	})
+	if !started {
+		a.open[id].cancel()
+		delete(a.open, id)
+	}
+	return nil
+}
+
+// attribute finds the errand that a question is about. What the session's state may come to depend on
+// is told only where the server says on whose behalf it asks: a server of files takes the roots of
+// whoever answers for those of all.
+func (a *asked) attribute(about *errand, method string) (*errand, *notAnswered) {
+	switch {
+	case !a.legacy && len(a.onWay) > 0:
+		return nil, &notAnswered{code: codeMethodNotFound, message: "not offered by this client: " + plain(method, 64)}
+	case about != nil:
+		return about, nil
+	case len(a.onWay) == 0:
+		return nil, &notAnswered{code: codeInvalidRequest, message: "no call is on its way that this could be about"}
+	case method == rootsMethod:
+		return nil, &notAnswered{code: codeInvalidRequest, message: "several clients share this session: roots are told only on the stream of a call"}
+	case len(a.onWay) > 1:
+		return nil, &notAnswered{code: codeInvalidRequest, message: "several calls are on their way, and it cannot be told which one this is about"}
+	}
+	return a.theOnly(), nil
+}
+
 // answer has a question answered and sends the answer, if it is still wanted.
-func (a *asked) answer(ctx context.Context, id json.RawMessage, question Elicitation) {
-	answer, err := a.elicit(ctx, question)
-	if ctx.Err() != nil {
-		return
+func (a *asked) answer(ctx context.Context, about *errand, id json.RawMessage, question tool.Question) {
+	answer, refused := about.ask(ctx, question)
+	switch {
+	case ctx.Err() != nil:
+	case refused != nil:
+		a.send(ctx, refused.refusal(id))
+	default:
+		a.send(ctx, respond(id, answer))
 	}
-	var text json.RawMessage
-	if err == nil {
-		text, err = question.result(answer)
-	}
-	if err != nil {
-		a.log.Warn("server's question not answered", "error", err)
-		a.send(ctx, refusal(id, -32603, "there was no answer to be had"))
-		return
-	}
-	a.send(ctx, respond(id, text))
 }
 
 func (a *asked) close(id string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.open[id]()
+	a.open[id].cancel()
 	delete(a.open, id)
 }
 
@@ -149,7 +189,7 @@ func (a *asked) withdraw(params json.RawMessage) {
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if cancel := a.open[id]; cancel != nil {
-		cancel()
+	if q := a.open[id]; q != nil {
+		q.cancel()
 	}
 }

@@ -2,13 +2,12 @@ package mcptool_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"net/http"
 	"strings"
 	"sync/atomic"
 	"testing"
-
-	"github.com/google/uuid"
 
 	"github.com/holdpoint/holdpoint/runtime/mcptool"
 	"github.com/holdpoint/holdpoint/runtime/tool"
@@ -23,12 +22,13 @@ func TestQuestionEndsWithItsCall(t *testing.T) {
 			t.Parallel()
 			ctx, leave := context.WithCancel(t.Context())
 			ended := make(chan struct{})
-			s := newSource(t, mcptool.Config{Elicit: func(ctx context.Context, _ uuid.UUID, _ mcptool.Elicitation) (mcptool.ElicitationAnswer, error) {
+			s := newSource(t, mcptool.Config{})
+			caller := asks(func(ctx context.Context, _ tool.Question) (json.RawMessage, error) {
 				leave()
 				<-ctx.Done()
 				close(ended)
-				return mcptool.ElicitationAnswer{Action: mcptool.ElicitationAccept}, nil
-			}})
+				return json.RawMessage(accepted), nil
+			})
 			upstream, _ := asker(form("1", `{}`))
 			switch where {
 			case "own stream":
@@ -53,7 +53,7 @@ func TestQuestionEndsWithItsCall(t *testing.T) {
 			if where != "own stream" {
 				letGo = holdCall(t, s, skill, upstream)
 			}
-			f := failCall(ctx, t, s, skill)
+			f := failCallFor(ctx, t, s, skill, caller)
 			if f.Effect != tool.EffectPossible || !errors.Is(f, context.Canceled) {
 				t.Errorf("got %s, effect %s: %s", f.Kind, f.Effect, f.Message)
 			}
@@ -118,15 +118,15 @@ func TestServerTakesItsQuestionBack(t *testing.T) {
 		},
 	}}
 	var count atomic.Int64
-	s := newSource(t, mcptool.Config{Elicit: func(ctx context.Context, _ uuid.UUID, _ mcptool.Elicitation) (mcptool.ElicitationAnswer, error) {
+	s := newSource(t, mcptool.Config{})
+	callFor(t, s, httpSkill(upstream.serve(t).URL), "echo", `{}`, asks(func(ctx context.Context, _ tool.Question) (json.RawMessage, error) {
 		if count.Add(1) == 1 {
 			asked <- struct{}{}
 			<-ctx.Done()
 			close(ended)
 		}
-		return mcptool.ElicitationAnswer{Action: mcptool.ElicitationAccept}, nil
-	}})
-	call(t, s, httpSkill(upstream.serve(t).URL), "echo", `{}`)
+		return json.RawMessage(accepted), nil
+	}))
 	if count.Load() != 2 || len(answers) != 0 {
 		t.Errorf("asked %d times, %d more answers", count.Load(), len(answers))
 	}
@@ -153,12 +153,12 @@ func TestQuestionsAreBounded(t *testing.T) {
 			refused <- m
 		},
 	}}
-	s := newSource(t, mcptool.Config{Elicit: func(ctx context.Context, _ uuid.UUID, _ mcptool.Elicitation) (mcptool.ElicitationAnswer, error) {
+	s := newSource(t, mcptool.Config{})
+	callFor(t, s, httpSkill(upstream.serve(t).URL), "echo", `{}`, asks(func(ctx context.Context, _ tool.Question) (json.RawMessage, error) {
 		open.Add(1)
 		<-ctx.Done()
-		return mcptool.ElicitationAnswer{}, ctx.Err()
-	}})
-	call(t, s, httpSkill(upstream.serve(t).URL), "echo", `{}`)
+		return nil, ctx.Err()
+	}))
 	eventually(t, "all questions but one were asked", func() bool { return open.Load() == 8 })
 	if n := upstream.count("answer"); n != 1 {
 		t.Errorf("%d answers", n)

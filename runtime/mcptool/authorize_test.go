@@ -290,16 +290,11 @@ func TestLaterRoundIsNotSentAgain(t *testing.T) {
 		g.mu.Lock()
 		g.revoked = 1000
 		g.mu.Unlock()
-		answer(w, m, inputRequired(`{"a":`+question(`{"type":"object","properties":{}}`)+`}`, `"s"`))
+		answer(w, m, inputRequired(`"a":`+question(`{"type":"object","properties":{}}`), `"s"`))
 	})
 	g, skill := guarded(t, scripted)
-	s := newSource(t, mcptool.Config{
-		OAuth: newOAuth(t, &skill),
-		Elicit: func(context.Context, uuid.UUID, mcptool.Elicitation) (mcptool.ElicitationAnswer, error) {
-			return mcptool.ElicitationAnswer{Action: mcptool.ElicitationAccept}, nil
-		},
-	})
-	f := failCall(t.Context(), t, s, skill)
+	s := newSource(t, mcptool.Config{OAuth: newOAuth(t, &skill)})
+	f := failCallFor(t.Context(), t, s, skill, giving(accepted))
 	if f.Effect != tool.EffectPossible || f.Connect != nil {
 		t.Errorf("failure %+v", f)
 	}

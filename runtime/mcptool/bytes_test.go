@@ -90,8 +90,8 @@ func TestModernRequestsCarryWhatTheRevisionWants(t *testing.T) {
 			t.Errorf("%s: %q, want %q", name, got.header.Get(name), value)
 		}
 	}
-	params := `"params":{"name":"größe","arguments":` + arguments + `,"_meta":{"io.modelcontextprotocol/clientCapabilities":{},` +
-		`"io.modelcontextprotocol/clientInfo":{"name":"holdpoint","version":"9.9"},"io.modelcontextprotocol/protocolVersion":"2026-07-28"}}}`
+	params := `"params":{"name":"größe","arguments":` + arguments + `,"_meta":{"io.modelcontextprotocol/clientInfo":{"name":"holdpoint","version":"9.9"},` +
+		`"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{"extensions":{"io.modelcontextprotocol/tasks":{}}}}}}`
 	if !strings.HasSuffix(string(got.body), params) {
 		t.Errorf("body %s\nwant …%s", got.body, params)
 	}

@@ -25,33 +25,22 @@ func callRequest(call tool.CallRequest, limit int64) *request {
 	}
 }
 
-// readResult judges a result of tools/call. All of it is kept as it came. asks:
-// it is none yet, the server wants input first.
-func readResult(raw json.RawMessage) (result tool.Result, asks bool, failure *tool.Failure) {
-	result.Raw = raw
-	resultType := "complete"
+// readResult judges a complete result of tools/call. All of it is kept as it came.
+func readResult(raw json.RawMessage) (tool.Result, *tool.Failure) {
+	result := tool.Result{Raw: raw}
 	err := eachMember(raw, func(name string, value json.RawMessage) error {
-		switch name {
-		case "isError":
-			if err := json.Unmarshal(value, &result.IsError); err != nil {
-				return errors.New("isError is neither true nor false")
-			}
-		case "resultType":
-			if err := json.Unmarshal(value, &resultType); err != nil {
-				return errors.New("resultType is not a string")
-			}
+		if name == "isError" && json.Unmarshal(value, &result.IsError) != nil {
+			return errors.New("isError is neither true nor false")
 		}
 		return nil
 	})
-	switch {
-	case err != nil:
-		return tool.Result{}, false, protocolFailure(raw, err, "the result is not a tool result: %s", plain(err.Error(), 200))
-	case resultType == "complete":
-		return result, false, nil
-	case resultType == "input_required":
-		return tool.Result{}, true, nil
-	case resultType == "task":
-		return tool.Result{}, false, protocolFailure(raw, nil, "the server answered with a task, which it was not offered; what becomes of it is not known")
+	if err != nil {
+		return tool.Result{}, protocolFailure(raw, err, "the result is not a tool result: %s", plain(err.Error(), 200))
 	}
-	return tool.Result{}, false, protocolFailure(raw, nil, "the server answered with a result of unknown type %q", plain(resultType, 100))
+	return result, nil
+}
+
+// unknownType is the failure of a result that is of a type that MCP does not have there.
+func unknownType(what string, raw json.RawMessage, kind string) *tool.Failure {
+	return protocolFailure(raw, nil, "%s: the server answered with a result of unknown type %q", what, plain(kind, 100))
 }

@@ -1,7 +1,6 @@
 package mcptool
 
 import (
-	"context"
 	"crypto/tls"
 	"log/slog"
 	"time"
@@ -23,14 +22,6 @@ type Config struct {
 	// for a skill, when the skill's server announced that its tools changed.
 	// Default: announcements are ignored and no stream is kept open for them.
 	ListChanged func(skillID uuid.UUID)
-	// Elicit answers what a skill's server asks while it works on a call (MCP's
-	// elicitation, forms only). It is called for each question, for several at
-	// once, and must return when its context ends: with the call, or, where the
-	// server does not say which call it asks about, with the last on its way.
-	// Its error leaves the question without an answer, which a server before
-	// 2026-07-28 is told, and which since then fails the call.
-	// Default: servers are told that they may not ask, and refused if they do.
-	Elicit func(ctx context.Context, skillID uuid.UUID, question Elicitation) (ElicitationAnswer, error)
 	// Now is the clock of durations and backoff. Default time.Now.
 	Now func() time.Time
 
@@ -68,6 +59,8 @@ type Limits struct {
 	ListBytes   int64 // of one tools/list, all pages. Default 8 MiB
 	ResultBytes int64 // of one call's result. Default 16 MiB
 
+	TaskPoll time.Duration // least pause between two looks at a server's task. Default 250 ms
+
 	IdlePerSkill int           // unused connections kept for an HTTP skill. Default 128
 	Idle         time.Duration // how long they are kept. Default 4 s: many servers close theirs after 5 s, and a call that meets a closing connection may count as sent
 }
@@ -92,6 +85,7 @@ func (c Config) withDefaults() Config {
 	set(&l.Tools, 1000)
 	set(&l.ListBytes, 8<<20)
 	set(&l.ResultBytes, 16<<20)
+	set(&l.TaskPoll, 250*time.Millisecond)
 	set(&l.IdlePerSkill, 128)
 	set(&l.Idle, 4*time.Second)
 	return c

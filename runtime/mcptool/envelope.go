@@ -147,6 +147,8 @@ type request struct {
 	members []byte
 	// definition and arguments are where Mcp-Param-* headers come from.
 	definition paramSource
+	// errand is what the request is part of; nil: nobody is asked or told anything during it.
+	errand *errand
 	// limit bounds the answer's result, in bytes.
 	limit int64
 	// what names the request in messages: "tools/call echo".

@@ -61,7 +61,7 @@ func TestHostileAnswersToACall(t *testing.T) {
 		"many members":     {result(`{},` + members(80_000)), tool.ProtocolFailure, tool.EffectPossible, "more than 1000 members"},
 		"in the result":    {result(`{` + members(80_000) + `}`), tool.ProtocolFailure, tool.EffectPossible, "more than 1000 members"},
 		"another id":       {body("application/json", `{"jsonrpc":"2.0","id":77,"result":{}}`), tool.ProtocolFailure, tool.EffectPossible, "another request"},
-		"result no object": {result(`[1]`), tool.ProtocolFailure, tool.EffectPossible, "not a tool result"},
+		"result no object": {result(`[1]`), tool.ProtocolFailure, tool.EffectPossible, "not a JSON object"},
 		"isError no bool":  {result(`{"isError":"yes"}`), tool.ProtocolFailure, tool.EffectPossible, "isError"},
 		"task":             {result(`{"resultType":"task","taskId":"t"}`), tool.ProtocolFailure, tool.EffectPossible, "task"},
 		"input required":   {result(`{"resultType":"input_required","inputRequests":{}}`), tool.ProtocolFailure, tool.EffectPossible, "input"},

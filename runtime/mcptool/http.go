@@ -28,7 +28,7 @@ type httpPeer struct {
 	agreed    negotiated
 	sessionID string
 	session   *mcp.ClientSession
-	changed   func() // the server's tools changed
+	listener  listener
 
 	ctx    context.Context // ends with the peer
 	cancel context.CancelCauseFunc
@@ -40,32 +40,37 @@ type httpPeer struct {
 	readers sync.Pool // of *bufio.Reader
 	headers sync.Map  // tool.Pin → []binding
 	// heard is closed when the server's own stream was opened, or refused.
-	heard     chan struct{}
-	listening sync.Once
+	heard            chan struct{}
+	listens, opening sync.Once
 }
 
 // connectHTTP connects and negotiates. ctx bounds that only.
-func connectHTTP(ctx context.Context, config Config, server tool.Server, e era, h *handshake, changed func()) (*httpPeer, *tool.Failure) {
+func connectHTTP(ctx context.Context, config Config, server tool.Server, e era, h *handshake, to listener) (*httpPeer, *tool.Failure) {
 	endpoint, err := url.Parse(server.URL)
 	if err != nil || (endpoint.Scheme != "http" && endpoint.Scheme != "https") || endpoint.Host == "" {
 		return nil, transportFailure(tool.EffectNone, nil, "connect: the skill's URL is not an http or https URL")
 	}
 	p := &httpPeer{
-		config: config, server: server, endpoint: endpoint, changed: changed,
-		transport: newTransport(config), auth: config.authorizer(server), answers: make(chan struct{}, 4), heard: make(chan struct{}),
+		config: config, server: server, endpoint: endpoint, listener: to,
+		transport: newTransport(config), auth: config.authorizer(server), answers: make(chan struct{}, maxAnswers), heard: make(chan struct{}),
 	}
 	p.readers.New = func() any { return bufio.NewReaderSize(nil, 4096) }
 	p.lastID.Store(firstID)
-	p.asked = newAsked(config, server, &p.tasks, p.sendAnswer, p.sendLater)
+	p.asked = newAsked(&p.tasks, p.sendAnswer, p.sendLater)
 	p.ctx, p.cancel = context.WithCancelCause(context.Background())
 	if failure := p.negotiate(ctx, e, h); failure != nil {
 		p.cancel(errPeerClosed)
 		p.transport.CloseIdleConnections()
 		return nil, failure
 	}
-	p.startListening(ctx)
+	if p.agreed.offers.ToolsListChanged && config.ListChanged != nil {
+		p.startListening()
+	}
 	return p, nil
 }
+
+// maxAnswers bounds how many answers to a server's requests are sent at once.
+const maxAnswers = 64
 
 // errPeerClosed is why a request ends that outlives its peer.
 var errPeerClosed = errors.New("the connection to the skill was closed")
@@ -85,7 +90,7 @@ func newTransport(config Config) *http.Transport {
 // is one.
 func (p *httpPeer) negotiate(ctx context.Context, e era, h *handshake) *tool.Failure {
 	watch := &connectWatch{peer: p, handshake: h}
-	session, err := newClient(p.config).Connect(ctx, &mcp.StreamableClientTransport{
+	session, err := newClient(p.config, tool.HTTP).Connect(ctx, &mcp.StreamableClientTransport{
 		Endpoint:             p.server.URL,
 		HTTPClient:           &http.Client{Transport: watch, CheckRedirect: noRedirect},
 		DisableStandaloneSSE: true, // ours: see listen

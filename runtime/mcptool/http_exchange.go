@@ -34,6 +34,7 @@ type httpExchange struct {
 
 // exchange sends one request, as a POST of its own.
 func (p *httpPeer) exchange(ctx context.Context, r *request) outcome {
+	p.hearing(ctx, r.errand)
 	defer p.asked.begin(r, p.agreed)()
 	x := &httpExchange{peer: p, request: r, id: p.lastID.Add(1), caller: ctx}
 	x.ctx, x.cancel = context.WithCancelCause(p.ctx)
@@ -121,7 +122,7 @@ func (x *httpExchange) authorized() (*http.Response, outcome) {
 // build makes the HTTP request.
 func (x *httpExchange) build() *http.Request {
 	p := x.peer
-	body := x.request.encode(x.id, p.agreed.meta)
+	body := x.request.encode(x.id, p.agreed.metaOf(x.request))
 	return &http.Request{
 		Method: http.MethodPost, URL: p.endpoint, Host: p.host,
 		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,

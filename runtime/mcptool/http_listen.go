@@ -17,27 +17,39 @@ const (
 // maxAnnouncement bounds one event of a stream that nobody asked for.
 const maxAnnouncement = 1 << 20
 
-// listenPatience is how long connecting waits for the server's own stream.
+// listenPatience is how long an errand waits for the server's own stream.
 const listenPatience = time.Second
 
-// startListening opens the server's own stream if anything is wanted of it.
-// Where the server may ask questions on it, the first call waits until it is
-// open, for what comes before that is lost. But not for long: some servers
+// startListening opens the server's own stream, once.
+func (p *httpPeer) startListening() {
+	p.listens.Do(func() {
+		p.tasks.run(p.listen)
+		p.tasks.run(func() { // a stream that is silent holds nobody up for long
+			timer := time.NewTimer(listenPatience)
+			defer timer.Stop()
+			select {
+			case <-timer.C:
+				p.opened()
+			case <-p.heard:
+			case <-p.ctx.Done():
+			}
+		})
+	})
+}
+
+// opened says that the server's own stream is open, or is waited for no longer.
+func (p *httpPeer) opened() { p.opening.Do(func() { close(p.heard) }) }
+
+// hearing waits until the server's own stream is open, for an errand that a server of sessions may
+// ask on it: what comes before that is lost. But not for long: some servers
 // send not even a header before they have something to say.
-func (p *httpPeer) startListening(ctx context.Context) {
-	asks := p.asked != nil && !p.agreed.modern()
-	if !asks && (!p.agreed.offers.ToolsListChanged || p.config.ListChanged == nil) {
+func (p *httpPeer) hearing(ctx context.Context, e *errand) {
+	if p.agreed.modern() || !e.canBeAsked() {
 		return
 	}
-	p.tasks.run(p.listen)
-	if !asks {
-		return
-	}
-	timer := time.NewTimer(listenPatience)
-	defer timer.Stop()
+	p.startListening()
 	select {
 	case <-p.heard:
-	case <-timer.C:
 	case <-ctx.Done():
 	}
 }
@@ -73,7 +85,7 @@ func (p *httpPeer) listen() {
 // listenOnce reads one stream to its end.
 func (p *httpPeer) listenOnce(after string) (lastID string, wish time.Duration, err error) {
 	response, err := p.openListen(after)
-	p.listening.Do(func() { close(p.heard) })
+	p.opened()
 	if err != nil {
 		return after, 0, err
 	}
@@ -98,7 +110,7 @@ func (p *httpPeer) openListen(after string) (*http.Response, error) {
 		return p.openStream(p.ctx, after)
 	}
 	ask := listenRequest()
-	body := ask.encode(p.lastID.Add(1), p.agreed.meta)
+	body := ask.encode(p.lastID.Add(1), p.agreed.metaOf(ask))
 	r, err := http.NewRequestWithContext(p.ctx, http.MethodPost, p.server.URL, bytes.NewReader(body))
 	if err != nil {
 		return nil, err

@@ -170,24 +170,26 @@ func (e *streamRefused) Error() string {
 	return strings.TrimSpace("the server offered no stream: " + http.StatusText(e.status) + " " + plain(e.media, 100))
 }
 
-// received acts on what a server sends before it answers. What it asks on a
-// call's own stream it asks about that call.
+// received acts on what a server sends before it answers. What it says and asks on a
+// request's own stream is about that errand.
 func (x *httpExchange) received(e envelope) {
-	if p := x.peer; x.request.method == "tools/call" && !p.agreed.modern() && p.asked.takes(e) {
-		p.asked.received(x.ctx, e)
-		return
+	p, errand := x.peer, x.request.errand
+	switch {
+	case e.method == logNotification && e.id == nil:
+		errand.logged(e.params)
+	case errand != nil && !p.agreed.modern() && p.asked.takes(e):
+		p.asked.received(x.ctx, errand, e)
+	default:
+		p.received(e)
 	}
-	x.peer.received(e)
 }
 
 // received acts on what a server sends besides answers.
 func (p *httpPeer) received(e envelope) {
 	switch {
-	case e.method == "notifications/tools/list_changed":
-		p.changed()
-	case p.agreed.modern():
+	case p.listener.received(e), p.agreed.modern():
 	case p.asked.takes(e):
-		p.asked.received(p.ctx, e)
+		p.asked.received(p.ctx, nil, e)
 	case e.isCall():
 		p.sendLater(answerTo(e))
 	}

@@ -2,6 +2,7 @@ package mcptool
 
 import (
 	"context"
+	"encoding/json"
 	"sync"
 	"time"
 
@@ -42,6 +43,8 @@ type held struct {
 	once    sync.Once
 	users   int  // keeper.mu
 	dropped bool // keeper.mu: no longer current, closed when unused
+	// logLevel is that of the session, counted from 1; 0: the server's own choice. keeper.mu
+	logLevel int
 }
 
 // acquire returns the peer, connecting if need be. retired: the skill was
@@ -88,7 +91,7 @@ func (k *keeper) start() {
 	e := k.era
 	started := k.source.tasks.run(func() {
 		h := &handshake{now: k.source.config.Now}
-		p, failure := k.source.connect(k.source.ctx, k.server, e, h, k.changed)
+		p, failure := k.source.connect(k.source.ctx, k.server, e, h, k.listener())
 		k.finish(a, p, failure)
 	})
 	if !started { // the Source was closed
@@ -203,6 +206,15 @@ func (s *Source) untrack(h *held) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.live, h)
+}
+
+// listener is who hears what the peer's server says unasked.
+func (k *keeper) listener() listener {
+	key := keyOf(k.server)
+	return listener{
+		changed:    k.changed,
+		progressed: func(params json.RawMessage) { k.source.errands.progressed(key, params) },
+	}
 }
 
 // changed passes on that the server announced other tools. However many

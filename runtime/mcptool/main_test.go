@@ -95,20 +95,36 @@ func serveHandler(t testing.TB, server *mcp.Server, handler http.Handler) *httpt
 	return h
 }
 
-// call calls a tool and wants a result.
+// call calls a tool for nobody and wants a result.
 func call(t testing.TB, s *mcptool.Source, server tool.Server, name, arguments string) tool.Result {
 	t.Helper()
-	result, err := s.Call(t.Context(), server, tool.CallRequest{CallID: uuid.New(), Tool: name, Arguments: json.RawMessage(arguments)})
+	return callFor(t, s, server, name, arguments, tool.Caller{})
+}
+
+// callFor calls a tool and wants a result.
+func callFor(t testing.TB, s *mcptool.Source, server tool.Server, name, arguments string, caller tool.Caller) tool.Result {
+	t.Helper()
+	result, err := s.Call(t.Context(), server, tool.CallRequest{
+		CallID: uuid.New(), Tool: name, Arguments: json.RawMessage(arguments), Caller: caller,
+	})
 	if err != nil {
 		t.Fatalf("call %s: %v", name, err)
 	}
 	return result
 }
 
-// failCall calls a tool and wants a failure.
+// failCall calls a tool for nobody and wants a failure.
 func failCall(ctx context.Context, t testing.TB, s *mcptool.Source, server tool.Server) *tool.Failure {
 	t.Helper()
-	result, err := s.Call(ctx, server, tool.CallRequest{CallID: uuid.New(), Tool: "echo", Arguments: json.RawMessage(`{}`)})
+	return failCallFor(ctx, t, s, server, tool.Caller{})
+}
+
+// failCallFor calls a tool and wants a failure.
+func failCallFor(ctx context.Context, t testing.TB, s *mcptool.Source, server tool.Server, caller tool.Caller) *tool.Failure {
+	t.Helper()
+	result, err := s.Call(ctx, server, tool.CallRequest{
+		CallID: uuid.New(), Tool: "echo", Arguments: json.RawMessage(`{}`), Caller: caller,
+	})
 	if err == nil {
 		t.Fatalf("call succeeded: %.200s", result.Raw)
 	}

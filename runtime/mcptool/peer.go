@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -38,6 +39,30 @@ type peer interface {
 	close(ctx context.Context)
 }
 
+// listener hears what a server says unasked. Its zero value does not listen.
+type listener struct {
+	changed    func()                       // the server's tools changed
+	progressed func(params json.RawMessage) // a notifications/progress came
+}
+
+// received acts on a notification, if it is one of those that listeners hear.
+func (l listener) received(e envelope) bool {
+	switch {
+	case e.id != nil:
+		return false
+	case e.method == "notifications/tools/list_changed" && l.changed != nil:
+		l.changed()
+	case e.method == "notifications/progress" && l.progressed != nil:
+		l.progressed(e.params)
+	default:
+		return false
+	}
+	return true
+}
+
+// logNotification says something to be logged.
+const logNotification = "notifications/message"
+
 // negotiated is the result of connecting.
 type negotiated struct {
 	version string
@@ -63,13 +88,41 @@ func newNegotiated(session *mcp.ClientSession, config Config) (negotiated, error
 		return n, nil
 	}
 	meta, err := json.Marshal(map[string]any{
-		mcp.MetaKeyProtocolVersion:    n.version,
-		mcp.MetaKeyClientInfo:         implementation(config.Version),
-		mcp.MetaKeyClientCapabilities: metaCapabilities(config),
+		mcp.MetaKeyProtocolVersion: n.version,
+		mcp.MetaKeyClientInfo:      implementation(config.Version),
 	})
-	n.meta = meta
+	if err == nil {
+		n.meta = meta[1 : len(meta)-1]
+	}
 	return n, err
 }
+
+// metaOf is the _meta of a request, nil for none. Since 2026-07-28 each says what can be asked of
+// whom it is made for, and that tasks are followed.
+func (n negotiated) metaOf(r *request) []byte {
+	e, meta := r.errand, []byte{'{'}
+	aboutTask := strings.HasPrefix(r.method, "tasks/") // during which nothing is said
+	if n.modern() {
+		meta = append(append(meta, n.meta...), `,"`+mcp.MetaKeyClientCapabilities+`":{`...)
+		if e != nil && len(e.may.members) > 0 {
+			meta = append(append(meta, e.may.members...), ',')
+		}
+		meta = append(meta, `"extensions":{"`+tasksExtension+`":{}}}`...)
+		if e.wantsLogs() && !aboutTask {
+			meta = appendMember(meta, logLevelKey, quoted(nil, e.caller.LogLevel))
+		}
+	}
+	if e != nil && e.caller.Progress != nil && !aboutTask {
+		meta = appendMember(meta, "progressToken", quoted(nil, e.token))
+	}
+	if len(meta) == 1 {
+		return nil
+	}
+	return append(meta, '}')
+}
+
+// logLevelKey asks, in a _meta, for log messages (2026-07-28).
+const logLevelKey = "io.modelcontextprotocol/logLevel"
 
 // offers reads what a server declared.
 func offers(result *mcp.InitializeResult) tool.Capabilities {
@@ -93,27 +146,21 @@ func offers(result *mcp.InitializeResult) tool.Capabilities {
 	return c
 }
 
-// newClient makes the SDK's client that negotiates. It advertises elicitation
-// where somebody answers, and nothing else: no roots, sampling or tasks.
-func newClient(config Config) *mcp.Client {
-	capabilities := &mcp.ClientCapabilities{}
-	if config.Elicit != nil {
-		capabilities.Elicitation = &mcp.ElicitationCapabilities{Form: &mcp.FormElicitationCapabilities{}}
+// newClient makes the SDK's client that negotiates. To servers of sessions it advertises what any
+// caller might be asked, since all share the session: each question is then refused or not by whom
+// it is about. Over stdio no server can say whom it asks for roots, see asked.attribute.
+func newClient(config Config, transport tool.Transport) *mcp.Client {
+	capabilities := &mcp.ClientCapabilities{
+		Elicitation: &mcp.ElicitationCapabilities{Form: &mcp.FormElicitationCapabilities{}, URL: &mcp.URLElicitationCapabilities{}},
+		Sampling:    &mcp.SamplingCapabilities{}, //nolint:staticcheck // deprecated by MCP, and in use
+	}
+	if transport == tool.HTTP {
+		capabilities.RootsV2 = &mcp.RootCapabilities{} //nolint:staticcheck // as above
 	}
 	return mcp.NewClient(implementation(config.Version), &mcp.ClientOptions{
 		Capabilities:   capabilities,
 		MultiRoundTrip: &mcp.MultiRoundTripOptions{Disabled: true},
 	})
-}
-
-// metaCapabilities are the same capabilities as they go with every request
-// since 2026-07-28.
-func metaCapabilities(config Config) map[string]any {
-	capabilities := map[string]any{}
-	if config.Elicit != nil {
-		capabilities["elicitation"] = map[string]any{"form": struct{}{}}
-	}
-	return capabilities
 }
 
 func implementation(version string) *mcp.Implementation {

@@ -12,7 +12,7 @@ import (
 // and closes it.
 func (s *Source) Probe(ctx context.Context, server tool.Server, step func(tool.Step)) error {
 	h := &handshake{now: s.config.Now, step: step}
-	p, failure := s.connect(ctx, server, eraUnknown, h, func() {})
+	p, failure := s.connect(ctx, server, eraUnknown, h, listener{})
 	if failure != nil {
 		h.fail(failure)
 		return failure

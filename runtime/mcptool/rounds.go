@@ -1,7 +1,6 @@
 package mcptool
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -9,32 +8,81 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
-// The bounds of what a server may ask before it answers a call.
+// The bounds of what a server may ask before it answers a request.
 const (
 	maxRounds    = 10        // results that ask for input
 	maxQuestions = 16        // in one of them
 	maxState     = 256 << 10 // bytes of its requestState
 )
 
+// The types of results.
+const (
+	typeComplete = "complete"
+	typeInput    = "input_required"
+	typeTask     = "task"
+)
+
+// rounds sends a request, and sends it on with what the server asked for, until it asks for nothing
+// more. kind is the type of its result.
+func (s *Source) rounds(e *errand, server tool.Server, first *request) (raw json.RawMessage, kind string, failure *tool.Failure) {
+	first.errand = e
+	r := first
+	for round := 1; ; round++ {
+		raw, agreed, failure := s.send(e.ctx, server, r)
+		if failure == nil {
+			kind, failure = resultType(first.what, raw)
+		}
+		switch {
+		case failure != nil && r.continues:
+			return nil, "", continued(failure)
+		case failure != nil:
+			return nil, "", failure
+		case kind != typeInput:
+			return raw, kind, nil
+		}
+		if r, failure = s.next(e, first, raw, agreed, round); failure != nil {
+			return nil, "", failure
+		}
+	}
+}
+
+// resultType reads the type of a result; servers of earlier revisions do not tell it.
+func resultType(what string, raw json.RawMessage) (string, *tool.Failure) {
+	kind := typeComplete
+	err := eachMember(raw, func(name string, value json.RawMessage) error {
+		if name == "resultType" && json.Unmarshal(value, &kind) != nil {
+			return errors.New("resultType is not a string")
+		}
+		return nil
+	})
+	if err != nil {
+		return "", protocolFailure(raw, err, "%s: the result cannot be read: %s", what, plain(err.Error(), 200))
+	}
+	return kind, nil
+}
+
 // inputRequired is a result that asks for input (MCP 2026-07-28).
 type inputRequired struct {
 	asks      bool // it has inputRequests
 	keys      []string
-	questions []Elicitation
+	questions []tool.Question
 	state     json.RawMessage // requestState as it came, nil without one
 }
 
 // next makes the request with which a call goes on after a result that asked
 // for input. It is what the server asked for, and not the first request again:
 // that one was answered.
-func (s *Source) next(ctx context.Context, server tool.Server, first *request, raw json.RawMessage, agreed negotiated, round int) (*request, *tool.Failure) {
+func (s *Source) next(e *errand, first *request, raw json.RawMessage, agreed negotiated, round int) (*request, *tool.Failure) {
 	switch {
-	case s.config.Elicit == nil, !agreed.modern():
+	case !agreed.modern():
 		return nil, protocolFailure(raw, nil, "the server asks for more input before it goes on, which it was not offered")
 	case round > maxRounds:
 		return nil, protocolFailure(raw, nil, "%s: the server asked for input more than %d times", first.what, maxRounds)
 	}
 	wants, err := readInputRequired(raw)
+	if err == nil {
+		err = e.mayAskAll(wants)
+	}
 	if err != nil {
 		return nil, protocolFailure(raw, err, "%s: the server asks for input that cannot be given: %s", first.what, plain(err.Error(), 300))
 	}
@@ -42,7 +90,7 @@ func (s *Source) next(ctx context.Context, server tool.Server, first *request, r
 	more.continues = true
 	more.members = append([]byte(nil), first.members...)
 	if wants.asks {
-		responses, failure := s.respond(ctx, server, first.what, raw, wants)
+		responses, failure := e.respond(first.what, raw, wants)
 		if failure != nil {
 			return nil, failure
 		}
@@ -54,27 +102,38 @@ func (s *Source) next(ctx context.Context, server tool.Server, first *request, r
 	return &more, nil
 }
 
+// mayAskAll reports whether all questions of one result may be asked: else none is.
+func (e *errand) mayAskAll(wants inputRequired) error {
+	for i, question := range wants.questions {
+		if refused := e.mayAsk(question); refused != nil {
+			return fmt.Errorf("request %q: %w", plain(wants.keys[i], 64), refused)
+		}
+	}
+	return nil
+}
+
 // respond has all questions of one result answered.
-func (s *Source) respond(ctx context.Context, server tool.Server, what string, raw json.RawMessage, wants inputRequired) ([]byte, *tool.Failure) {
+func (e *errand) respond(what string, raw json.RawMessage, wants inputRequired) ([]byte, *tool.Failure) {
 	responses := []byte{'{'}
 	for i, question := range wants.questions {
-		answer, err := s.config.Elicit(ctx, server.SkillID, question)
-		if ctx.Err() != nil {
-			return nil, ended(ctx, tool.EffectPossible, what)
+		answer, refused := e.ask(e.ctx, question)
+		switch {
+		case e.ctx.Err() != nil:
+			return nil, ended(e.ctx, tool.EffectPossible, what)
+		case refused != nil:
+			return nil, protocolFailure(raw, refused, "%s: the server asks for input, and %s", what, refused.message)
 		}
-		var text json.RawMessage
-		if err == nil {
-			text, err = question.result(answer)
-		}
-		if err != nil {
-			return nil, protocolFailure(raw, err, "%s: the server asks for input, and there was no answer to be had", what)
-		}
-		if i > 0 {
-			responses = append(responses, ',')
-		}
-		responses = append(append(quoted(responses, wants.keys[i]), ':'), text...)
+		responses = appendMember(responses, wants.keys[i], answer)
 	}
 	return append(responses, '}'), nil
+}
+
+// appendMember appends a member to a JSON object that was begun.
+func appendMember(object []byte, name string, value json.RawMessage) []byte {
+	if len(object) > 1 {
+		object = append(object, ',')
+	}
+	return append(append(quoted(object, name), ':'), value...)
 }
 
 // continued is the failure of a call that had begun: whatever it says of the
@@ -114,26 +173,18 @@ func (w *inputRequired) add(key string, value json.RawMessage) error {
 	if len(w.keys) == maxQuestions {
 		return fmt.Errorf("more than %d questions at once", maxQuestions)
 	}
-	var method string
-	var params json.RawMessage
+	var question tool.Question
 	err := eachMember(value, func(name string, member json.RawMessage) error {
 		switch name {
 		case "method":
-			if err := json.Unmarshal(member, &method); err != nil {
+			if err := json.Unmarshal(member, &question.Method); err != nil {
 				return errors.New("method is not a name")
 			}
 		case "params":
-			params = member
+			question.Params = member
 		}
 		return nil
 	})
-	if err == nil && method != elicitMethod {
-		err = fmt.Errorf("%q is not offered", plain(method, 64))
-	}
-	var question Elicitation
-	if err == nil {
-		question, err = readElicitation(params)
-	}
 	if err != nil {
 		return fmt.Errorf("request %q: %w", plain(key, 64), err)
 	}

@@ -11,8 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/uuid"
-
 	"github.com/holdpoint/holdpoint/runtime/mcptool"
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
@@ -65,7 +63,7 @@ const complete = `{"resultType":"complete","content":[]}`
 func paramsOf(t testing.TB, m message) string {
 	t.Helper()
 	text, _, found := strings.Cut(string(m.Params), `,"_meta":`)
-	if !found || !strings.Contains(string(m.Params), `"io.modelcontextprotocol/clientCapabilities":{"elicitation":{"form":{}}}`) {
+	if !found || !strings.Contains(string(m.Params), `"io.modelcontextprotocol/clientCapabilities":{`+everything[1:len(everything)-1]+`,"extensions":{"io.modelcontextprotocol/tasks":{}}}`) {
 		t.Errorf("params %s", m.Params)
 	}
 	return text
@@ -76,23 +74,29 @@ func paramsOf(t testing.TB, m message) string {
 func TestCallGoesOnAsTheServerAsked(t *testing.T) {
 	t.Parallel()
 	upstream := modern(replies(
-		inputRequired(`"b\n":`+question(`{"properties":{"n":{"type":"number","default":1.50}}}`)+`,"a":`+question(`{}`), `"q\/\u00e9 \ud83d"`),
+		inputRequired(`"b\n":`+question(`{"n":1e400}`)+`,"a":`+question(`{}`), `"q\/\u00e9 \ud83d"`),
 		inputRequired(`"c":`+question(`{}`), ""),
 		`{"resultType":"input_required","requestState":""}`,
 		`{"resultType":"input_required","inputRequests":null,"requestState":"x"}`,
 		`{"content":[1]}`,
 	))
-	s := newSource(t, mcptool.Config{Elicit: accept(nil)})
+	s := newSource(t, mcptool.Config{})
 	skill := httpSkill(upstream.serve(t).URL)
-	if got := call(t, s, skill, "echo", `{"z":1e400,"a":"<"}`); string(got.Raw) != `{"content":[1]}` {
+	caller := asks(func(_ context.Context, q tool.Question) (json.RawMessage, error) {
+		return json.RawMessage(`{ "of":` + string(q.Params) + `,"n":1.50}`), nil
+	})
+	if got := callFor(t, s, skill, "echo", `{"z":1e400,"a":"<"}`, caller); string(got.Raw) != `{"content":[1]}` {
 		t.Errorf("got %s", got.Raw)
 	}
-	call(t, s, skill, "echo", `{}`)
+	callFor(t, s, skill, "echo", `{}`, caller)
+	answered := func(schema string) string {
+		return `{ "of":{"mode":"form","message":"?","requestedSchema":` + schema + `},"n":1.50}`
+	}
 	same := `{"name":"echo","arguments":{"z":1e400,"a":"<"}`
 	want := []string{
 		same,
-		same + `,"inputResponses":{"b\n":{"action":"accept","content":{"n":1.50}},"a":{"action":"accept","content":{}}},"requestState":"q\/\u00e9 \ud83d"`,
-		same + `,"inputResponses":{"c":{"action":"accept","content":{}}}`,
+		same + `,"inputResponses":{"b\n":` + answered(`{"n":1e400}`) + `,"a":` + answered(`{}`) + `},"requestState":"q\/\u00e9 \ud83d"`,
+		same + `,"inputResponses":{"c":` + answered(`{}`) + `}`,
 		same + `,"requestState":""`,
 		same + `,"requestState":"x"`,
 		`{"name":"echo","arguments":{}`,
@@ -133,12 +137,12 @@ func TestParallelCallsKeepTheirStatesApart(t *testing.T) {
 			answer(w, m, complete)
 		}
 	})
-	s := newSource(t, mcptool.Config{Elicit: accept(nil)})
+	s := newSource(t, mcptool.Config{})
 	skill := httpSkill(upstream.serve(t).URL)
 	errs := make(chan error, 26)
 	for letter := 'a'; letter <= 'z'; letter++ {
 		go func() {
-			_, err := s.Call(t.Context(), skill, tool.CallRequest{Tool: "echo", Arguments: json.RawMessage(fmt.Sprintf(`{"%c":1}`, letter))})
+			_, err := s.Call(t.Context(), skill, tool.CallRequest{Tool: "echo", Arguments: json.RawMessage(fmt.Sprintf(`{"%c":1}`, letter)), Caller: giving(accepted)})
 			errs <- err
 		}()
 	}
@@ -158,30 +162,25 @@ func TestInputThatCannotBeGiven(t *testing.T) {
 		many[i] = fmt.Sprintf(`"q%d":%s`, i, question(`{}`))
 	}
 	tests := map[string]struct{ result, says string }{
-		"nothing asked":        {`{"resultType":"input_required"}`, "neither"},
-		"no object":            {`{"resultType":"input_required","inputRequests":[]}`, "not a JSON object"},
-		"sampling":             {inputRequired(`"a":`+question(`{}`)+`,"b":{"method":"sampling/createMessage","params":{}}`, ""), `"sampling/createMessage" is not offered`},
-		"no method":            {inputRequired(`"a":{"params":{}}`, ""), "is not offered"},
-		"a URL":                {inputRequired(`"a":{"method":"elicitation/create","params":{"mode":"url","message":"?","url":"https://evil.example"}}`, ""), "only forms"},
-		"no schema":            {inputRequired(`"a":{"method":"elicitation/create","params":{"message":"?"}}`, ""), "requestedSchema"},
-		"no message":           {inputRequired(`"a":{"method":"elicitation/create","params":{"requestedSchema":{}}}`, ""), "no message"},
-		"a key twice":          {inputRequired(`"a":`+question(`{}`)+`,"a":`+question(`{}`), ""), "twice"},
-		"many questions":       {inputRequired(strings.Join(many, ","), ""), "more than 16"},
-		"large question":       {inputRequired(`"a":`+question(`{"x":"`+big+`"}`), ""), "larger than 65536"},
-		"large state":          {inputRequired("", `"`+big+`"`), "larger than 262144"},
-		"state no string":      {inputRequired("", `{}`), "requestState is not a string"},
-		"schema no object":     {inputRequired(`"a":`+question(`true`), ""), "requestedSchema: not a JSON object"},
-		"properties no object": {inputRequired(`"a":`+question(`{"properties":[]}`), ""), "requestedSchema: not a JSON object"},
-		"field no object":      {inputRequired(`"a":`+question(`{"properties":{"\u202e":true}}`), ""), `field "\\u202e"`},
-		"field twice":          {inputRequired(`"a":`+question(`{"properties":{"f":{},"f":{}}}`), ""), "twice"},
-		"many fields":          {inputRequired(`"a":`+question(`{"properties":{`+strings.ReplaceAll(members(1001), "0,", "{},")+`}}`), ""), "more than 1000 members"},
+		"nothing asked":   {`{"resultType":"input_required"}`, "neither"},
+		"no object":       {`{"resultType":"input_required","inputRequests":[]}`, "not a JSON object"},
+		"not offered":     {inputRequired(`"a":`+question(`{}`)+`,"b":{"method":"tasks/list","params":{}}`, ""), "not offered by this client: tasks/list"},
+		"no method":       {inputRequired(`"a":{"params":{}}`, ""), "not offered"},
+		"method no name":  {inputRequired(`"a":{"method":1}`, ""), "method is not a name"},
+		"unknown mode":    {inputRequired(`"a":{"method":"elicitation/create","params":{"mode":"video"}}`, ""), `mode "video"`},
+		"no params":       {inputRequired(`"a":{"method":"elicitation/create"}`, ""), "params"},
+		"a key twice":     {inputRequired(`"a":`+question(`{}`)+`,"a":`+question(`{}`), ""), "twice"},
+		"many questions":  {inputRequired(strings.Join(many, ","), ""), "more than 16"},
+		"large question":  {inputRequired(`"a":`+question(`{"x":"`+big+`"}`), ""), "larger than 65536"},
+		"large state":     {inputRequired("", `"`+big+`"`), "larger than 262144"},
+		"state no string": {inputRequired("", `{}`), "requestState is not a string"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			upstream := modern(replies(test.result))
-			s := newSource(t, mcptool.Config{Elicit: never(t)})
-			f := failCall(t.Context(), t, s, httpSkill(upstream.serve(t).URL))
+			s := newSource(t, mcptool.Config{})
+			f := failCallFor(t.Context(), t, s, httpSkill(upstream.serve(t).URL), never(t))
 			if f.Kind != tool.ProtocolFailure || f.Effect != tool.EffectPossible || !strings.Contains(f.Message, test.says) {
 				t.Errorf("got %s, effect %s: %s", f.Kind, f.Effect, f.Message)
 			}
@@ -197,18 +196,22 @@ func TestInputThatCannotBeGiven(t *testing.T) {
 func TestInputIsNotOffered(t *testing.T) {
 	t.Parallel()
 	wants := replies(inputRequired(`"q":`+question(`{}`), ""))
+	sampling := never(t)
+	sampling.Capabilities = json.RawMessage(`{"sampling":{}}`)
 	for name, test := range map[string]struct {
 		upstream *script
-		elicit   elicit
+		caller   tool.Caller
+		says     string
 	}{
-		"nobody answers": {modern(wants), nil},
-		"2025-11-25":     {&script{at: map[string]act{"tools/call": wants}}, never(t)},
+		"nobody answers": {modern(wants), tool.Caller{}, "did not declare elicitation"},
+		"not declared":   {modern(wants), sampling, "did not declare elicitation"},
+		"2025-11-25":     {&script{at: map[string]act{"tools/call": wants}}, never(t), "not offered"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := newSource(t, mcptool.Config{Elicit: test.elicit})
-			f := failCall(t.Context(), t, s, httpSkill(test.upstream.serve(t).URL))
-			if f.Kind != tool.ProtocolFailure || f.Effect != tool.EffectPossible || !strings.Contains(f.Message, "not offered") {
+			s := newSource(t, mcptool.Config{})
+			f := failCallFor(t.Context(), t, s, httpSkill(test.upstream.serve(t).URL), test.caller)
+			if f.Kind != tool.ProtocolFailure || f.Effect != tool.EffectPossible || !strings.Contains(f.Message, test.says) {
 				t.Errorf("got %s, effect %s: %s", f.Kind, f.Effect, f.Message)
 			}
 			if n := test.upstream.count("tools/call"); n != 1 {
@@ -221,8 +224,8 @@ func TestInputIsNotOffered(t *testing.T) {
 func TestRoundsAreBounded(t *testing.T) {
 	t.Parallel()
 	upstream := modern(replies(inputRequired("", `"again"`)))
-	s := newSource(t, mcptool.Config{Elicit: never(t)})
-	f := failCall(t.Context(), t, s, httpSkill(upstream.serve(t).URL))
+	s := newSource(t, mcptool.Config{})
+	f := failCallFor(t.Context(), t, s, httpSkill(upstream.serve(t).URL), never(t))
 	if f.Kind != tool.ProtocolFailure || f.Effect != tool.EffectPossible || !strings.Contains(f.Message, "more than 10 times") {
 		t.Errorf("got %s, effect %s: %s", f.Kind, f.Effect, f.Message)
 	}
@@ -256,8 +259,8 @@ func TestFailureOfALaterRoundMayHaveHadAnEffect(t *testing.T) {
 				}
 				answer(w, m, inputRequired(`"q":`+question(`{}`), ""))
 			})
-			s := newSource(t, mcptool.Config{Elicit: accept(nil)})
-			f := failCall(within(t, patience(name)), t, s, httpSkill(upstream.serve(t).URL))
+			s := newSource(t, mcptool.Config{})
+			f := failCallFor(within(t, patience(name)), t, s, httpSkill(upstream.serve(t).URL), giving(accepted))
 			if f.Kind != test.kind || f.Effect != tool.EffectPossible {
 				t.Errorf("got %s, effect %s: %s", f.Kind, f.Effect, f.Message)
 			}
@@ -272,10 +275,10 @@ func TestQuestionWithoutAnAnswerFailsTheCall(t *testing.T) {
 	t.Parallel()
 	reason := errors.New("the secret reason")
 	upstream := modern(replies(inputRequired(`"q":`+question(`{}`), ""), complete))
-	s := newSource(t, mcptool.Config{Elicit: func(context.Context, uuid.UUID, mcptool.Elicitation) (mcptool.ElicitationAnswer, error) {
-		return mcptool.ElicitationAnswer{}, reason
-	}})
-	f := failCall(t.Context(), t, s, httpSkill(upstream.serve(t).URL))
+	s := newSource(t, mcptool.Config{})
+	f := failCallFor(t.Context(), t, s, httpSkill(upstream.serve(t).URL), asks(func(context.Context, tool.Question) (json.RawMessage, error) {
+		return nil, reason
+	}))
 	if f.Kind != tool.ProtocolFailure || f.Effect != tool.EffectPossible || !errors.Is(f, reason) || strings.Contains(f.Message, "secret") {
 		t.Errorf("got %s, effect %s: %s", f.Kind, f.Effect, f.Message)
 	}
@@ -297,57 +300,17 @@ func TestServerThatCannotGoOnIsNotCalledAgain(t *testing.T) {
 		}
 		discovered(w, r, m)
 	}
-	var s *mcptool.Source
-	s = newSource(t, mcptool.Config{Elicit: func(_ context.Context, skillID uuid.UUID, _ mcptool.Elicitation) (mcptool.ElicitationAnswer, error) {
+	s := newSource(t, mcptool.Config{})
+	skill := httpSkill(upstream.serve(t).URL)
+	f := failCallFor(within(t, 20*time.Second), t, s, skill, asks(func(context.Context, tool.Question) (json.RawMessage, error) {
 		old.Store(true)
-		s.Forget(skillID)
-		return mcptool.ElicitationAnswer{Action: mcptool.ElicitationAccept}, nil
-	}})
-	f := failCall(within(t, 20*time.Second), t, s, httpSkill(upstream.serve(t).URL))
+		s.Forget(skill.SkillID)
+		return json.RawMessage(accepted), nil
+	}))
 	if f.Kind != tool.TransportFailure || f.Effect != tool.EffectPossible || !strings.Contains(f.Message, "could not go on") {
 		t.Errorf("got %s, effect %s: %s", f.Kind, f.Effect, f.Message)
 	}
 	if n := upstream.count("tools/call"); n != 1 {
 		t.Errorf("%d calls arrived", n)
-	}
-}
-
-func TestDefaultsOfAForm(t *testing.T) {
-	t.Parallel()
-	tests := map[string]struct{ field, want string }{
-		"string":         {`{"type":"string","default":"<é\n"}`, `"<é\n"`},
-		"choice":         {`{"type":"string","enum":["a","b"],"default":"b"}`, `"b"`},
-		"integer":        {`{"default":30,"type":"integer"}`, `30`},
-		"number":         {`{"type":"number","default":95.50}`, `95.50`},
-		"boolean":        {`{"type":"boolean","default":false}`, `false`},
-		"choices":        {`{"type":"array","items":{"enum":["a"]},"default":["a", "b"]}`, `["a", "b"]`},
-		"no choice":      {`{"type":"array","default":[]}`, `[]`},
-		"none":           {`{"type":"string"}`, ``},
-		"no type":        {`{"default":"a"}`, ``},
-		"null":           {`{"type":"string","default":null}`, ``},
-		"not a string":   {`{"type":"string","default":{"a":1}}`, ``},
-		"not a number":   {`{"type":"number","default":"1"}`, ``},
-		"beyond numbers": {`{"type":"number","default":1e999}`, ``},
-		"not an integer": {`{"type":"integer","default":1.5}`, ``},
-		"not a boolean":  {`{"type":"boolean","default":0}`, ``},
-		"not choices":    {`{"type":"array","default":["a",1]}`, ``},
-		"an object":      {`{"type":"object","default":{}}`, ``},
-		"elsewhere":      {`{"$ref":"http://127.0.0.1:1/","allOf":[{"type":"string","default":"a"}]}`, ``},
-	}
-	for name, test := range tests {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			upstream := modern(replies(inputRequired(`"q":`+question(`{"type":"object","properties":{"f":`+test.field+`,"given":{"type":"integer","default":1}},"required":["f"]}`), ""), complete))
-			s := newSource(t, mcptool.Config{Elicit: accept(map[string]json.RawMessage{"given": json.RawMessage(`2`), "h\"": json.RawMessage(`[]`)})})
-			call(t, s, httpSkill(upstream.serve(t).URL), "echo", `{}`)
-			want := `"given":2,"h\"":[]`
-			if test.want != "" {
-				want = `"f":` + test.want + `,` + want
-			}
-			_, got, _ := strings.Cut(paramsOf(t, upstream.last("tools/call")), `"inputResponses":`)
-			if got != `{"q":{"action":"accept","content":{`+want+`}}}` {
-				t.Errorf("got %s", got)
-			}
-		})
 	}
 }

@@ -3,6 +3,7 @@ package mcptool
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"sync"
 
@@ -26,6 +27,7 @@ type Source struct {
 	mu      sync.Mutex
 	closed  bool
 	keepers map[keeperKey]*keeper
+	errands errands
 	live    map[*held]struct{}
 }
 
@@ -36,6 +38,7 @@ func New(config Config) *Source {
 	s := &Source{
 		config:  config.withDefaults(),
 		keepers: map[keeperKey]*keeper{},
+		errands: errands{byID: map[string]*errand{}},
 		live:    map[*held]struct{}{},
 	}
 	s.ctx, s.cancel = context.WithCancelCause(context.Background())
@@ -59,29 +62,49 @@ func (s *Source) List(ctx context.Context, server tool.Server) (tool.Listing, er
 
 // Call implements [tool.Source]. The arguments must be one JSON object, which
 // is not checked here; without any, an empty object is sent. A server that
-// answers with questions is asked on with their answers; see [Config.Elicit].
+// answers with questions is asked on with their answers, and one that answers
+// with a task is followed until that ends.
 func (s *Source) Call(ctx context.Context, server tool.Server, call tool.CallRequest) (tool.Result, error) {
+	e, failure := s.newErrand(ctx, server, call.Caller, call.Timeout)
+	if failure != nil {
+		return tool.Result{}, failure
+	}
+	defer s.finish(e)
+	raw, failure := s.call(e, server, call)
+	if failure != nil {
+		return tool.Result{}, failure
+	}
+	result, failure := readResult(raw)
+	if failure != nil {
+		return tool.Result{}, failure
+	}
+	return result, nil
+}
+
+// call sends a tools/call and has its complete result.
+func (s *Source) call(e *errand, server tool.Server, call tool.CallRequest) (json.RawMessage, *tool.Failure) {
 	first := callRequest(call, s.config.Limits.ResultBytes)
-	r := first
-	for round := 1; ; round++ {
-		raw, agreed, failure := s.send(ctx, server, r)
-		switch {
-		case failure != nil && r.continues:
-			return tool.Result{}, continued(failure)
-		case failure != nil:
-			return tool.Result{}, failure
-		}
-		result, asks, failure := readResult(raw)
-		switch {
-		case failure != nil:
-			return tool.Result{}, failure
-		case !asks:
-			return result, nil
-		}
-		if r, failure = s.next(ctx, server, first, raw, agreed, round); failure != nil {
-			return tool.Result{}, failure
+	asTask, failure := s.wantsTask(e.ctx, server, call.Definition)
+	if failure != nil {
+		return nil, failure
+	}
+	if asTask {
+		first.members = append(first.members, `,"task":{}`...)
+	}
+	raw, kind, failure := s.rounds(e, server, first)
+	switch {
+	case failure != nil:
+		return nil, failure
+	case kind == typeTask:
+		return s.follow(e, server, first, raw, false)
+	case kind != typeComplete:
+		return nil, unknownType(first.what, raw, kind)
+	case asTask:
+		if task := legacyTask(raw); task != nil {
+			return s.follow(e, server, first, task, true)
 		}
 	}
+	return raw, nil
 }
 
 // Forget implements [tool.Source]. Calls that are on their way still get their
@@ -143,6 +166,9 @@ func (s *Source) closeLive(ctx context.Context) {
 	all.Wait()
 }
 
+// errOtherRevision: the server is one of an earlier revision by now.
+var errOtherRevision = errors.New("the server speaks another revision")
+
 // send sends a request to a skill's peer. It is sent a second time only when
 // no byte of it was written, or on the session's 404, each at most once.
 func (s *Source) send(ctx context.Context, server tool.Server, r *request) (json.RawMessage, negotiated, *tool.Failure) {
@@ -158,8 +184,9 @@ func (s *Source) send(ctx context.Context, server tool.Server, r *request) (json
 		}
 		if r.continues && !h.peer.negotiated().modern() {
 			h.release(false)
-			return nil, negotiated{}, transportFailure(tool.EffectPossible, nil, "%s: the server asked for input, and is now one that could not go on with it", r.what)
+			return nil, negotiated{}, transportFailure(tool.EffectPossible, errOtherRevision, "%s: the server asked for input, and is now one that could not go on with it", r.what)
 		}
+		h.hearLogs(ctx, r)
 		out := h.peer.exchange(ctx, r)
 		h.release(out.sessionGone || out.renew)
 		switch {
@@ -226,12 +253,12 @@ func (s *Source) keeper(server tool.Server) (*keeper, *tool.Failure) {
 }
 
 // connect makes a peer of a skill's server.
-func (s *Source) connect(ctx context.Context, server tool.Server, e era, h *handshake, changed func()) (peer, *tool.Failure) {
+func (s *Source) connect(ctx context.Context, server tool.Server, e era, h *handshake, to listener) (peer, *tool.Failure) {
 	switch server.Transport {
 	case tool.HTTP:
 		ctx, cancel := context.WithTimeout(ctx, s.config.Limits.Connect)
 		defer cancel()
-		p, failure := connectHTTP(ctx, s.config, server, e, h, changed)
+		p, failure := connectHTTP(ctx, s.config, server, e, h, to)
 		if failure != nil {
 			return nil, failure
 		}
@@ -239,7 +266,7 @@ func (s *Source) connect(ctx context.Context, server tool.Server, e era, h *hand
 	case tool.Stdio:
 		ctx, cancel := context.WithTimeout(ctx, s.config.Limits.Start)
 		defer cancel()
-		p, failure := connectStdio(ctx, s.config, server, e, h, changed)
+		p, failure := connectStdio(ctx, s.config, server, e, h, to)
 		if failure != nil {
 			return nil, failure
 		}

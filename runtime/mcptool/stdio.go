@@ -17,13 +17,13 @@ import (
 // stdioPeer is a server that is a child process. One goroutine writes to it and
 // one reads from it; requests wait for the answer with their id.
 type stdioPeer struct {
-	config  Config
-	server  tool.Server
-	child   *child
-	agreed  negotiated
-	session *mcp.ClientSession
-	sdk     *sdkConn
-	changed func()
+	config   Config
+	server   tool.Server
+	child    *child
+	agreed   negotiated
+	session  *mcp.ClientSession
+	sdk      *sdkConn
+	listener listener
 
 	queue   chan *message
 	gone    chan struct{} // closed when nothing can be asked any more
@@ -78,7 +78,7 @@ func oneLine(data []byte) []byte {
 }
 
 // connectStdio starts the child and negotiates. ctx bounds that only.
-func connectStdio(ctx context.Context, config Config, server tool.Server, e era, h *handshake, changed func()) (*stdioPeer, *tool.Failure) {
+func connectStdio(ctx context.Context, config Config, server tool.Server, e era, h *handshake, to listener) (*stdioPeer, *tool.Failure) {
 	switch {
 	case config.StdioOff:
 		return nil, transportFailure(tool.EffectNone, nil, "start skill %s: stdio skills are switched off on this server", server.Skill)
@@ -92,12 +92,12 @@ func connectStdio(ctx context.Context, config Config, server tool.Server, e era,
 	}
 	h.finish(fmt.Sprintf("process %d", c.cmd.Process.Pid), nil)
 	p := &stdioPeer{
-		config: config, server: server, child: c, changed: changed,
+		config: config, server: server, child: c, listener: to,
 		queue: make(chan *message, 64), gone: make(chan struct{}),
 		waiting: map[int64]chan reply{},
 	}
 	p.lastID.Store(firstID)
-	p.asked = newAsked(config, server, &p.tasks, p.postNow, p.post)
+	p.asked = newAsked(&p.tasks, p.postNow, p.post)
 	p.sdk = newSDKConn(p, h)
 	p.tasks.run(p.write)
 	p.tasks.run(p.read)
@@ -108,7 +108,8 @@ func connectStdio(ctx context.Context, config Config, server tool.Server, e era,
 		return nil, failure
 	}
 	if p.agreed.modern() && p.agreed.offers.ToolsListChanged && config.ListChanged != nil {
-		p.post(listenRequest().encode(p.lastID.Add(1), p.agreed.meta))
+		ask := listenRequest()
+		p.post(ask.encode(p.lastID.Add(1), p.agreed.metaOf(ask)))
 	}
 	return p, nil
 }
@@ -204,10 +205,11 @@ func (p *stdioPeer) dispatch(f frame) {
 	switch {
 	case err != nil:
 		p.noted(f.data)
-	case e.method == "notifications/tools/list_changed":
-		p.changed()
+	case p.listener.received(e):
+	case e.method == logNotification && e.id == nil:
+		p.asked.only().logged(e.params)
 	case p.asked.takes(e):
-		p.asked.received(context.Background(), e)
+		p.asked.received(context.Background(), nil, e)
 	case e.isCall():
 		p.post(answerTo(e))
 	case e.method != "":

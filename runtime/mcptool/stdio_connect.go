@@ -16,7 +16,7 @@ import (
 
 // negotiate lets the SDK find the server's revision.
 func (p *stdioPeer) negotiate(ctx context.Context, e era, h *handshake) *tool.Failure {
-	session, err := newClient(p.config).Connect(ctx, p.sdk, e.options())
+	session, err := newClient(p.config, tool.Stdio).Connect(ctx, p.sdk, e.options())
 	if err == nil {
 		p.session = session
 		p.agreed, err = newNegotiated(session, p.config)

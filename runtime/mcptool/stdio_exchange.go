@@ -17,7 +17,7 @@ func (p *stdioPeer) exchange(ctx context.Context, r *request) outcome {
 	defer p.abandon(id)
 
 	noise := p.noise.Load()
-	m := newMessage(r.encode(id, p.agreed.meta))
+	m := newMessage(r.encode(id, p.agreed.metaOf(r)))
 	select {
 	case p.queue <- m:
 	case <-p.gone:

@@ -164,7 +164,7 @@ func TestChildMayAsk(t *testing.T) {
 	s := newSource(t, mcptool.Config{DataDir: t.TempDir()})
 	got := textOf(t, call(t, s, childSkill(t, "raw"), "ping", `{}`))
 	want := `{"jsonrpc":"2.0","id":"p","result":{}}` + "\n" +
-		`{"jsonrpc":"2.0","id":2,"error":{"code":-32601,"message":"not offered by this client: roots/list"}}` + "\n"
+		`{"jsonrpc":"2.0","id":2,"error":{"code":-32600,"message":"several clients share this session: roots are told only on the stream of a call"}}` + "\n"
 	if got != want {
 		t.Errorf("got %s", got)
 	}

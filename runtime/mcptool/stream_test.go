@@ -200,24 +200,58 @@ func TestListenerHarmsNothing(t *testing.T) {
 	}
 }
 
-// TestNothingIsOffered: no roots, sampling, elicitation or tasks, in any era.
-func TestNothingIsOffered(t *testing.T) {
+// TestWhatIsOffered: to a session what any caller may be asked, and since 2026-07-28 what this one may.
+func TestWhatIsOffered(t *testing.T) {
 	t.Parallel()
-	upstream := &script{}
-	s := newSource(t, mcptool.Config{})
-	call(t, s, httpSkill(upstream.serve(t).URL), "echo", `{}`)
-	var initialize struct {
-		Capabilities json.RawMessage `json:"capabilities"`
-		ClientInfo   mcp.Implementation
+	capabilities := func(text json.RawMessage) string {
+		var params struct {
+			Capabilities map[string]any
+			ClientInfo   mcp.Implementation
+			Meta         map[string]any `json:"_meta"`
+		}
+		if err := json.Unmarshal(text, &params); err != nil {
+			t.Fatal(err)
+		}
+		of := any(params.Capabilities)
+		if params.Meta != nil {
+			of = params.Meta["io.modelcontextprotocol/clientCapabilities"]
+		} else if params.ClientInfo.Name != "holdpoint" {
+			t.Errorf("client %+v", params.ClientInfo)
+		}
+		sorted, err := json.Marshal(of)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(sorted)
 	}
-	if err := json.Unmarshal(upstream.last("initialize").Params, &initialize); err != nil {
+	s := newSource(t, mcptool.Config{})
+	upstream := &script{}
+	call(t, s, httpSkill(upstream.serve(t).URL), "echo", `{}`)
+	if got := capabilities(upstream.last("initialize").Params); got != `{"elicitation":{"form":{},"url":{}},"roots":{},"sampling":{}}` {
+		t.Errorf("initialize %s", got)
+	}
+	if got := string(upstream.last("tools/call").Params); strings.Contains(got, "_meta") {
+		t.Errorf("call %s", got)
+	}
+	upstream = modern(replies(complete))
+	skill := httpSkill(upstream.serve(t).URL)
+	if _, err := s.List(t.Context(), skill); err != nil {
 		t.Fatal(err)
 	}
-	if string(initialize.Capabilities) != "{}" || initialize.ClientInfo.Name != "holdpoint" {
-		t.Errorf("initialize %s", upstream.last("initialize").Params)
+	const tasks = `"extensions":{"io.modelcontextprotocol/tasks":{}}`
+	if got := capabilities(upstream.last("tools/list").Params); got != "{"+tasks+"}" {
+		t.Errorf("list %s", got)
 	}
-	if discover := string(upstream.last("server/discover").Params); !strings.Contains(discover, `clientCapabilities":{}`) {
-		t.Errorf("discover %s", discover)
+	caller := never(t)
+	caller.Capabilities = json.RawMessage(` {"sampling":{"tools":{}}}`)
+	callFor(t, s, skill, "echo", `{}`, caller)
+	if got := capabilities(upstream.last("tools/call").Params); got != "{"+tasks+`,"sampling":{"tools":{}}}` {
+		t.Errorf("call %s", got)
+	}
+	caller.Ask = nil
+	callFor(t, s, skill, "echo", `{}`, caller)
+	if got := capabilities(upstream.last("tools/call").Params); got != "{"+tasks+"}" {
+		t.Errorf("call of one who cannot be asked %s", got)
 	}
 }
 

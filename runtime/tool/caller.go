@@ -21,9 +21,13 @@ type Caller struct {
 	// Log takes the params of a notifications/message. It does not block. Nil: nobody wants to know.
 	Log func(params json.RawMessage)
 	// Ask asks the caller, and returns the result that was answered, as it came, or an error when
-	// there is none: then the server is refused. It takes as long as people take: the
+	// there is none: then the server is refused; with the JSON-RPC error of a [Failure] if the error
+	// is one. It takes as long as people take: the
 	// time that a request has does not run meanwhile. Nil: nothing may be asked.
 	Ask func(ctx context.Context, question Question) (json.RawMessage, error)
+	// Task is called once, when the server answered a call with a task, which is then followed. It
+	// does not block. Nil: nobody wants to know.
+	Task func()
 	// Cancel is closed when the caller wants the request cancelled. It matters only to a
 	// server that answered with a task, which is then asked to cancel it. Nil: never.
 	Cancel <-chan struct{}

@@ -58,7 +58,7 @@ type Source interface {
 
 	// Call sends one tools/call, at most once: it is sent a second time only
 	// when no byte of it had been written, or the server answered the
-	// session's 404. The context carries the call's timeout. An error is a *Failure, whose
+	// session's 404. An error is a *Failure, whose
 	// Effect tells whether the server may have acted.
 	Call(ctx context.Context, server Server, request CallRequest) (Result, error)
 
@@ -120,6 +120,9 @@ type CallRequest struct {
 	// HeaderParams: the tool's definition, for the Mcp-Param-* headers of
 	// MCP 2026-07-28 (x-mcp-header). May be nil.
 	Definition *Definition
+	// Timeout is how long the server may take; it does not run while the caller is being
+	// asked. Zero: as long as the context lasts.
+	Timeout time.Duration
 	// Caller is who the call is made for.
 	Caller Caller
 }
@@ -170,6 +173,8 @@ type Failure struct {
 	RPC json.RawMessage
 	// Raw is a result that was received but is not acceptable (ProtocolFailure), bounded.
 	Raw json.RawMessage
+	// Cancelled is set when the server says that it cancelled the call's task (JSONRPCError only).
+	Cancelled bool
 	// Unauthorized is set when the server answered 401 or 403; the challenge
 	// is the WWW-Authenticate header.
 	Unauthorized bool

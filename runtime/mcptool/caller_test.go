@@ -1,0 +1,282 @@
+package mcptool_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/holdpoint/holdpoint/runtime/mcptool"
+	"github.com/holdpoint/holdpoint/runtime/tool"
+)
+
+// hearing is what a caller was told.
+type hearing struct {
+	mu    sync.Mutex
+	texts []string
+	over  bool // nothing may come any more
+	late  bool
+}
+
+func (h *hearing) hear(params json.RawMessage) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.texts = append(h.texts, string(params))
+	h.late = h.late || h.over
+}
+
+func (h *hearing) end() []string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.over = true
+	return slices.Clone(h.texts)
+}
+
+func (h *hearing) count() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return len(h.texts)
+}
+
+// reportingServer is an SDK server with a tool that reports its progress and logs.
+func reportingServer() *mcp.Server {
+	server := mcp.NewServer(&mcp.Implementation{Name: "reporting", Version: "1"}, nil)
+	server.AddTool(&mcp.Tool{Name: "report", InputSchema: json.RawMessage(`{"type":"object"}`)},
+		func(ctx context.Context, r *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+			for i, level := range []mcp.LoggingLevel{"debug", "info", "error"} {
+				if err := r.Session.Log(ctx, &mcp.LoggingMessageParams{Level: level, Data: i}); err != nil {
+					return nil, err
+				}
+				if token := r.Params.GetProgressToken(); token != nil {
+					err := r.Session.NotifyProgress(ctx, &mcp.ProgressNotificationParams{ProgressToken: token, Progress: float64(i + 1), Total: 3})
+					if err != nil {
+						return nil, err
+					}
+				}
+			}
+			return &mcp.CallToolResult{}, nil
+		})
+	return server
+}
+
+// TestCallerHearsOfProgress: in every era, over both transports, in order, before the call returns.
+func TestCallerHearsOfProgress(t *testing.T) {
+	t.Parallel()
+	for name, skill := range everyWay(reportingServer, "reporting") {
+		if strings.HasSuffix(name, "JSON") { // nothing but the answer is sent
+			continue
+		}
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server := skill(t)
+			s := newSource(t, mcptool.Config{DataDir: t.TempDir()})
+			var progress, logs hearing
+			callFor(t, s, server, "report", `{}`, tool.Caller{Progress: progress.hear, LogLevel: "info", Log: logs.hear})
+			want := []string{`{"progress":1,"total":3}`, `{"progress":2,"total":3}`, `{"progress":3,"total":3}`}
+			if got := progress.end(); !slices.Equal(got, want) {
+				t.Errorf("progress %v", got)
+			}
+			if got := logs.end(); len(got) != 2 || !strings.Contains(got[0], `"level":"info"`) || !strings.Contains(got[1], `"level":"error"`) {
+				t.Errorf("logs %v", got)
+			}
+		})
+	}
+}
+
+const progressNotification = `{"jsonrpc":"2.0","method":"notifications/progress","params":`
+
+// tokenOf is the progress token of a call, as JSON.
+func tokenOf(t testing.TB, m message) string {
+	t.Helper()
+	var params struct {
+		Meta struct {
+			ProgressToken json.RawMessage `json:"progressToken"`
+		} `json:"_meta"`
+	}
+	if err := json.Unmarshal(m.Params, &params); err != nil {
+		t.Error(err)
+	}
+	return string(params.Meta.ProgressToken)
+}
+
+// TestProgressOfOthersIsNotHeard: nor one that is too large, nor more than there may be, nor late.
+func TestProgressOfOthersIsNotHeard(t *testing.T) {
+	t.Parallel()
+	for _, version := range []string{"2025-11-25", "2026-07-28"} {
+		t.Run(version, func(t *testing.T) {
+			t.Parallel()
+			var foreign, token string
+			act := func(w http.ResponseWriter, _ *http.Request, m message) {
+				foreign, token = token, tokenOf(t, m)
+				write := events(w)
+				if foreign == "" || token == "" {
+					write(event(answerText(m, complete)))
+					return
+				}
+				for _, params := range []string{
+					`{"progressToken":` + foreign + `,"progress":1}`, // of a call that is over
+					`{"progressToken":"x","progress":1}`,
+					`{"progressToken":1,"progress":1}`,
+					`{"progress":1}`,
+					`[1]`,
+					`{"progressToken":` + token + `,"progress":1,"message":"` + strings.Repeat("x", 20<<10) + `"}`,
+					`{"progressToken":` + token + `,"progress":1,"progress":2}`,
+				} {
+					write(event(progressNotification + params + `}`))
+				}
+				for i := range 10_100 {
+					write(event(fmt.Sprintf(`%s{"progressToken":%s, "progress": %d.50 }}`, progressNotification, token, i)))
+				}
+				write(event(answerText(m, complete)) + event(progressNotification+`{"progressToken":`+token+`,"progress":99}}`))
+			}
+			upstream := &script{at: map[string]func(http.ResponseWriter, *http.Request, message){"tools/call": act}}
+			if version == "2026-07-28" {
+				upstream = modern(act)
+			}
+			s := newSource(t, mcptool.Config{})
+			skill := httpSkill(upstream.serve(t).URL)
+			var first, second hearing
+			callFor(t, s, skill, "echo", `{}`, tool.Caller{Progress: first.hear})
+			first.end()
+			callFor(t, s, skill, "echo", `{}`, tool.Caller{Progress: second.hear})
+			got := second.end()
+			if len(got) != 10_000 || got[0] != `{"progress":0.50}` || got[9_999] != `{"progress":9999.50}` || first.count() != 0 {
+				t.Errorf("heard %d, the first %.200s; of the call before: %v", len(got), got[:min(len(got), 1)], first.texts)
+			}
+			call(t, s, skill, "echo", `{}`)
+			if got := tokenOf(t, upstream.last("tools/call")); got != "" {
+				t.Errorf("token %s of a call of which nobody wants to know", got)
+			}
+			if first.late || second.late {
+				t.Error("heard after the call's end")
+			}
+		})
+	}
+}
+
+// TestLogLevels: the session's level goes down to what somebody wants, each hears what they want, and
+// what does not come on the call's own stream is nobody's.
+func TestLogLevels(t *testing.T) {
+	t.Parallel()
+	message1 := func(level string) string {
+		return event(`{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"` + level + `","data":1e400}}`)
+	}
+	upstream := &script{session: "s1"}
+	upstream.at = map[string]act{
+		"initialize": func(w http.ResponseWriter, _ *http.Request, m message) {
+			answer(w, m, `{"protocolVersion":"2025-11-25","capabilities":{"tools":{},"logging":{}},"serverInfo":{"name":"script","version":"1"}}`)
+		},
+		"logging/setLevel": func(w http.ResponseWriter, _ *http.Request, m message) { answer(w, m, `{}`) },
+		"GET": func(w http.ResponseWriter, r *http.Request, m message) {
+			events(w)(message1("emergency"))
+			hang(w, r, m)
+		},
+		"tools/call": func(w http.ResponseWriter, _ *http.Request, m message) {
+			write := events(w)
+			for _, level := range []string{"debug", "warning", "error", "no such level"} {
+				write(message1(level))
+			}
+			write(event(`{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"error","data":"` + strings.Repeat("x", 300<<10) + `"}}`))
+			write(event(answerText(m, `{"content":[]}`)))
+		},
+	}
+	s := newSource(t, mcptool.Config{})
+	skill := httpSkill(upstream.serve(t).URL)
+	hears := func(level string, want int) {
+		t.Helper()
+		var logs hearing
+		callFor(t, s, skill, "echo", `{}`, tool.Caller{LogLevel: level, Log: logs.hear})
+		if got := logs.end(); len(got) != want || !strings.Contains(got[0], `"data":1e400`) {
+			t.Errorf("at %s: %v", level, got)
+		}
+	}
+	hears("error", 1)
+	hears("debug", 3)
+	hears("warning", 2)
+	call(t, s, skill, "echo", `{}`)
+	var levels []string
+	for _, m := range upstream.all("logging/setLevel") {
+		levels = append(levels, string(m.Params))
+	}
+	if !slices.Equal(levels, []string{`{"level":"error"}`, `{"level":"debug"}`}) {
+		t.Errorf("levels that were set: %v", levels)
+	}
+}
+
+func TestCallerThatIsNotOne(t *testing.T) {
+	t.Parallel()
+	upstream := modern(replies(complete))
+	s := newSource(t, mcptool.Config{})
+	skill := httpSkill(upstream.serve(t).URL)
+	for name, caller := range map[string]tool.Caller{
+		"log level": {LogLevel: "loud"},
+		"other":     {Capabilities: json.RawMessage(`{"extensions":{}}`), Ask: never(t).Ask},
+		"no object": {Capabilities: json.RawMessage(`{"roots":true}`), Ask: never(t).Ask},
+		"twice":     {Capabilities: json.RawMessage(`{"roots":{},"roots":{}}`), Ask: never(t).Ask},
+	} {
+		f := failCallFor(t.Context(), t, s, skill, caller)
+		if f.Kind != tool.TransportFailure || f.Effect != tool.EffectNone {
+			t.Errorf("%s: got %s, effect %s: %s", name, f.Kind, f.Effect, f.Message)
+		}
+	}
+	if n := upstream.count("tools/call"); n != 0 {
+		t.Errorf("%d calls arrived", n)
+	}
+}
+
+// TestTimeStandsStillWhileSomebodyIsAsked: a call whose question took longer than the call may goes on
+// afterwards, and still ends in time when the server is silent then.
+func TestTimeStandsStillWhileSomebodyIsAsked(t *testing.T) {
+	t.Parallel()
+	const limit = 200 * time.Millisecond
+	silent := func(w http.ResponseWriter, r *http.Request, m message) {
+		if strings.Contains(string(m.Params), "inputResponses") {
+			hang(w, r, m)
+			return
+		}
+		answer(w, m, inputRequired(`"q":`+question(`{}`), ""))
+	}
+	legacy, _ := asker(form("1", `{}`))
+	for name, test := range map[string]struct {
+		upstream *script
+		ends     bool
+	}{
+		"2025-11-25": {legacy, true},
+		"2026-07-28": {modern(replies(inputRequired(`"q":`+question(`{}`), ""), complete)), true},
+		"silent":     {modern(silent), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newSource(t, mcptool.Config{})
+			skill := httpSkill(test.upstream.serve(t).URL)
+			_, err := s.Capabilities(t.Context(), skill) // connects
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, err = s.Call(t.Context(), skill, tool.CallRequest{Tool: "echo", Timeout: limit, Caller: asks(func(ctx context.Context, _ tool.Question) (json.RawMessage, error) {
+				timer := time.NewTimer(3 * limit) // a person's time
+				defer timer.Stop()
+				select {
+				case <-timer.C:
+					return json.RawMessage(accepted), nil
+				case <-ctx.Done():
+					return nil, ctx.Err()
+				}
+			})})
+			switch {
+			case test.ends && err != nil:
+				t.Error(err)
+			case !test.ends && !errors.Is(asFailure(t, err), context.DeadlineExceeded):
+				t.Errorf("got %v", err)
+			}
+		})
+	}
+}

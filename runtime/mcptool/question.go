@@ -1,0 +1,126 @@
+package mcptool
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/holdpoint/holdpoint/runtime/tool"
+)
+
+// What a server may ask.
+const (
+	elicitMethod   = "elicitation/create"
+	samplingMethod = "sampling/createMessage"
+	rootsMethod    = "roots/list"
+)
+
+// The bounds of what a server may ask during one errand.
+const (
+	maxElicitation = 64 << 10 // bytes of the params of one question, but
+	maxSampling    = 1 << 20  // of those of sampling/createMessage, which hold a conversation
+	maxAsked       = 100      // questions
+	maxAnswer      = 16 << 20 // bytes of an answer, which is the caller's
+)
+
+// notAnswered is why a question has no answer: what the server is told, and the cause, for the log.
+type notAnswered struct {
+	code    int64
+	message string
+	rpc     json.RawMessage // the caller's own JSON-RPC error, if it gave one
+	err     error
+}
+
+func (n *notAnswered) Error() string { return n.message }
+
+func (n *notAnswered) Unwrap() error { return n.err }
+
+// refusal is the answer to a server's request of its own.
+func (n *notAnswered) refusal(id json.RawMessage) []byte {
+	if n.rpc == nil {
+		return refusal(id, n.code, n.message)
+	}
+	body := append([]byte(`{"jsonrpc":"2.0","id":`), id...)
+	body = append(append(body, `,"error":`...), n.rpc...)
+	return append(body, '}')
+}
+
+// isQuestion reports whether a method is one that asks the caller.
+func isQuestion(method string) bool { return questionNames[method] != "" }
+
+// questionNames are the capabilities for which there are questions.
+var questionNames = map[string]string{elicitMethod: "elicitation", samplingMethod: "sampling", rootsMethod: "roots"}
+
+// mayAsk reports whether the caller may be asked a question, which counts as one that is asked.
+func (e *errand) mayAsk(question tool.Question) *notAnswered {
+	name := questionNames[question.Method]
+	limit := maxElicitation
+	if question.Method == samplingMethod {
+		limit = maxSampling
+	}
+	switch {
+	case name == "":
+		return &notAnswered{code: codeMethodNotFound, message: "not offered by this client: " + plain(question.Method, 64)}
+	case e.caller.Ask == nil || !e.may.declared(question.Method):
+		return &notAnswered{code: codeMethodNotFound, message: "the client of this call cannot be asked: it did not declare " + name}
+	case len(question.Params) > limit:
+		return &notAnswered{code: codeInvalidParams, message: fmt.Sprintf("the question is larger than %d bytes", limit)}
+	}
+	if err := e.checkParams(question); err != nil {
+		return &notAnswered{code: codeInvalidParams, message: plain(err.Error(), 300)}
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.questions == maxAsked {
+		return &notAnswered{code: codeInternal, message: fmt.Sprintf("more than %d questions during one call", maxAsked)}
+	}
+	e.questions++
+	return nil
+}
+
+// checkParams wants one JSON object, and of an elicitation a mode that the caller declared.
+func (e *errand) checkParams(question tool.Question) error {
+	if question.Params == nil && question.Method == rootsMethod {
+		return nil
+	}
+	mode := "form"
+	err := eachMember(question.Params, func(name string, value json.RawMessage) error {
+		if name == "mode" && json.Unmarshal(value, &mode) != nil {
+			return errors.New("mode is not a string")
+		}
+		return nil
+	})
+	switch {
+	case err != nil:
+		return fmt.Errorf("params: %w", err)
+	case question.Method != elicitMethod, mode == "form" && e.may.form, mode == "url" && e.may.url:
+		return nil
+	}
+	return fmt.Errorf("the client of this call did not declare elicitation of mode %q", plain(mode, 64))
+}
+
+// ask asks the caller, and has a JSON object or says why there is none. The errand's time stands
+// still meanwhile.
+func (e *errand) ask(ctx context.Context, question tool.Question) (json.RawMessage, *notAnswered) {
+	resume := e.clock.pause()
+	answer, err := e.caller.Ask(ctx, question)
+	resume()
+	if err == nil && len(answer) > maxAnswer {
+		err = fmt.Errorf("an answer of %d bytes, at most %d", len(answer), maxAnswer)
+	}
+	if err == nil {
+		err = eachMember(answer, func(string, json.RawMessage) error { return nil })
+	}
+	if err == nil {
+		return answer, nil
+	}
+	n := &notAnswered{code: codeInternal, message: "there was no answer to be had", err: err}
+	if failure, ok := errors.AsType[*tool.Failure](err); ok && json.Valid(failure.RPC) {
+		n.rpc = failure.RPC
+	}
+	if ctx.Err() == nil {
+		e.log.Warn("server's question not answered", "method", question.Method, "error", err)
+	}
+	return nil, n
+}
