@@ -42,13 +42,19 @@ func newAsked(tasks *tasks, send func(context.Context, []byte), later func([]byt
 	}
 }
 
-// leadsToQuestions are the methods during which a server may ask, and say what is to be logged.
-var leadsToQuestions = map[string]bool{"tools/call": true, "prompts/get": true, "resources/read": true, "tasks/result": true}
+// leadsToQuestions tells the methods during which a server may ask, and say what is to be logged.
+func leadsToQuestions(method string) bool {
+	switch method {
+	case "tools/call", "prompts/get", "resources/read", "tasks/result":
+		return true
+	}
+	return false
+}
 
 // begin notes that a request is on its way, until end is called.
 func (a *asked) begin(r *request, agreed negotiated) (end func()) {
 	e := r.errand
-	if e == nil || !leadsToQuestions[r.method] {
+	if e == nil || !leadsToQuestions(r.method) {
 		return func() {}
 	}
 	a.mu.Lock()

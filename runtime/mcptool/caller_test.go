@@ -51,8 +51,8 @@ func reportingServer() *mcp.Server {
 	server := mcp.NewServer(&mcp.Implementation{Name: "reporting", Version: "1"}, nil)
 	server.AddTool(&mcp.Tool{Name: "report", InputSchema: json.RawMessage(`{"type":"object"}`)},
 		func(ctx context.Context, r *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-			for i, level := range []mcp.LoggingLevel{"debug", "info", "error"} {
-				if err := r.Session.Log(ctx, &mcp.LoggingMessageParams{Level: level, Data: i}); err != nil {
+			for i, level := range []mcp.LoggingLevel{"debug", "info", "error"} { //nolint:staticcheck // deprecated by MCP, and in use
+				if err := r.Session.Log(ctx, &mcp.LoggingMessageParams{Level: level, Data: i}); err != nil { //nolint:staticcheck // as above
 					return nil, err
 				}
 				if token := r.Params.GetProgressToken(); token != nil {

@@ -49,7 +49,7 @@ type errands struct {
 
 // newErrand begins an errand, which the caller finishes.
 func (s *Source) newErrand(ctx context.Context, server tool.Server, caller tool.Caller, limit time.Duration) (*errand, *tool.Failure) {
-	if caller.LogLevel != "" && !slices.Contains(logLevels, caller.LogLevel) {
+	if caller.LogLevel != "" && gravity(caller.LogLevel) == 0 {
 		return nil, transportFailure(tool.EffectNone, nil, "log level %q is none of MCP's", plain(caller.LogLevel, 32))
 	}
 	e := &errand{
@@ -120,7 +120,7 @@ func (e *errand) logged(params json.RawMessage) {
 		}
 		return nil
 	})
-	if err != nil || slices.Index(logLevels, level) < slices.Index(logLevels, e.caller.LogLevel) {
+	if err != nil || gravity(level) < gravity(e.caller.LogLevel) {
 		return
 	}
 	e.report(e.caller.Log, bytes.Clone(params))
@@ -153,8 +153,10 @@ func splitToken(params json.RawMessage) (token string, rest json.RawMessage, err
 	return token, append(rest, '}'), err
 }
 
-// logLevels are those of RFC 5424 as MCP names them, the least grave first.
-var logLevels = []string{"debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"}
+// gravity ranks the levels of RFC 5424 as MCP names them, from 1 for the least grave; 0 is none of them.
+func gravity(level string) int {
+	return 1 + slices.Index([]string{"debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"}, level)
+}
 
 // capabilities are what a caller declared that it can be asked.
 type capabilities struct {

@@ -2,7 +2,6 @@ package mcptool
 
 import (
 	"context"
-	"slices"
 	"time"
 )
 
@@ -15,10 +14,10 @@ const logPatience = 2 * time.Second
 // as it likes.
 func (h *held) hearLogs(ctx context.Context, r *request) {
 	e, agreed := r.errand, h.peer.negotiated()
-	if !e.wantsLogs() || agreed.modern() || !agreed.offers.Logging || !leadsToQuestions[r.method] {
+	if !e.wantsLogs() || agreed.modern() || !agreed.offers.Logging || !leadsToQuestions(r.method) {
 		return
 	}
-	wanted := slices.Index(logLevels, e.caller.LogLevel) + 1
+	wanted := gravity(e.caller.LogLevel)
 	h.keeper.mu.Lock()
 	set := h.logLevel != 0 && h.logLevel <= wanted
 	if !set {

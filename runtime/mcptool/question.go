@@ -47,14 +47,24 @@ func (n *notAnswered) refusal(id json.RawMessage) []byte {
 }
 
 // isQuestion reports whether a method is one that asks the caller.
-func isQuestion(method string) bool { return questionNames[method] != "" }
+func isQuestion(method string) bool { return capabilityOf(method) != "" }
 
-// questionNames are the capabilities for which there are questions.
-var questionNames = map[string]string{elicitMethod: "elicitation", samplingMethod: "sampling", rootsMethod: "roots"}
+// capabilityOf is what a caller declares who can be asked by a method; "": it is no question.
+func capabilityOf(method string) string {
+	switch method {
+	case elicitMethod:
+		return "elicitation"
+	case samplingMethod:
+		return "sampling"
+	case rootsMethod:
+		return "roots"
+	}
+	return ""
+}
 
 // mayAsk reports whether the caller may be asked a question, which counts as one that is asked.
 func (e *errand) mayAsk(question tool.Question) *notAnswered {
-	name := questionNames[question.Method]
+	name := capabilityOf(question.Method)
 	limit := maxElicitation
 	if question.Method == samplingMethod {
 		limit = maxSampling

@@ -42,7 +42,7 @@ func New(config Config) *Source {
 		live:    map[*held]struct{}{},
 	}
 	s.ctx, s.cancel = context.WithCancelCause(context.Background())
-	s.patient, s.hurry = context.WithCancel(context.Background()) //nolint:gosec // G118: Close calls it, if its time runs out
+	s.patient, s.hurry = context.WithCancel(context.Background())
 	return s
 }
 
