@@ -196,7 +196,7 @@ func (rt *Runtime) makeEdges() error {
 		return err
 	}
 	rt.API, err = api.New(api.Config{
-		Calls: rt.Calls, Agents: rt.Agents, Identity: rt.Identity, OAuth: rt.OAuth, Notify: rt.Notify, Audit: rt.DB.Pool(), Logger: rt.Logger,
+		Calls: rt.Calls, Agents: rt.Agents, Identity: rt.Identity, OAuth: rt.OAuth, Notify: rt.Notify, Callbacks: rt.Callbacks, Audit: rt.DB.Pool(), Logger: rt.Logger,
 		Server: api.ServerSettings{
 			Version: rt.Version, PublicURL: rt.PublicURL, DataDir: rt.DataDir, EmbeddedDatabase: rt.DB.Embedded(),
 			Stdio: !rt.StdioOff, StdioFromDashboard: rt.StdioFromDashboard, AllowSelfApproval: rt.AllowSelfApproval,

@@ -36,6 +36,7 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/agent"
 	"github.com/holdpoint/holdpoint/runtime/api"
 	"github.com/holdpoint/holdpoint/runtime/call"
+	"github.com/holdpoint/holdpoint/runtime/callback"
 	"github.com/holdpoint/holdpoint/runtime/mcptool"
 	"github.com/holdpoint/holdpoint/runtime/tool"
 	"github.com/holdpoint/holdpoint/ui"
@@ -160,6 +161,7 @@ type world struct {
 	idp       *providertest.Provider // nil: there is none
 	oauth     *oauthclient.Service
 	notify    *notify.Service
+	callbacks *callback.Service
 	agent     *agent.Agent
 	settings  ui.Server
 	ui        *ui.UI
@@ -234,6 +236,8 @@ func bareWorld(t *testing.T, idp *providertest.Provider, shift time.Duration) *w
 		Waiting: func(context.Context, []uuid.UUID) ([]uuid.UUID, error) { return nil, nil },
 	})
 	check(t, err)
+	w.callbacks, err = callback.New(callback.Config{Pool: w.db.Pool(), Box: box, Logger: log, Now: w.now})
+	check(t, err)
 	w.agents, err = agent.New(agent.Config{
 		Pool: w.db.Pool(), Discovery: w.discovery, Box: box, Logger: log, Now: w.now, SkillDeleted: w.oauth.Removed,
 	})
@@ -241,6 +245,7 @@ func bareWorld(t *testing.T, idp *providertest.Provider, shift time.Duration) *w
 	t.Cleanup(func() {
 		w.oauth.Close()
 		w.notify.Close()
+		w.callbacks.Close()
 		w.people.Close()
 		w.agents.Close()
 		w.discovery.Close()
@@ -325,7 +330,7 @@ func (w *world) startDashboard(log *slog.Logger, publicURL string) {
 		providers = append(providers, w.providerAt(publicURL))
 	}
 	exports, err := api.New(api.Config{ // exports notify nobody
-		Calls: w.calls, Agents: w.agents, Identity: w.people, OAuth: w.oauth, Notify: &notify.Service{}, Audit: w.db.Pool(),
+		Calls: w.calls, Agents: w.agents, Identity: w.people, OAuth: w.oauth, Notify: &notify.Service{}, Callbacks: w.callbacks, Audit: w.db.Pool(),
 	})
 	check(w.t, err)
 	dashboard, err := ui.New(ui.Config{

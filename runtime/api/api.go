@@ -24,17 +24,19 @@ import (
 	"github.com/holdpoint/holdpoint/oauthclient"
 	"github.com/holdpoint/holdpoint/runtime/agent"
 	"github.com/holdpoint/holdpoint/runtime/call"
+	"github.com/holdpoint/holdpoint/runtime/callback"
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
 // Config is what an [API] is made of. Fields without a default are needed.
 type Config struct {
-	Calls    *call.Service
-	Agents   *agent.Service
-	Identity *identity.Service
-	OAuth    *oauthclient.Service
-	Notify   *notify.Service
-	Audit    audit.Database // reads the audit and the approvals, and records who exports it: a pool
+	Calls     *call.Service
+	Agents    *agent.Service
+	Identity  *identity.Service
+	OAuth     *oauthclient.Service
+	Notify    *notify.Service
+	Callbacks *callback.Service
+	Audit     audit.Database // reads the audit and the approvals, and records who exports it: a pool
 
 	// Server is told to operators.
 	Server ServerSettings
@@ -51,6 +53,7 @@ type API struct {
 	identity  *identity.Service
 	oauth     *oauthclient.Service
 	notify    *notify.Service
+	callbacks *callback.Service
 	audit     audit.Database
 	discovery *tool.Discovery
 	log       *slog.Logger
@@ -64,8 +67,8 @@ type API struct {
 
 // New makes the API.
 func New(c Config) (*API, error) {
-	if c.Calls == nil || c.Agents == nil || c.Identity == nil || c.OAuth == nil || c.Notify == nil || c.Audit == nil {
-		return nil, errors.New("make api: Calls, Agents, Identity, OAuth, Notify and Audit are needed")
+	if c.Calls == nil || c.Agents == nil || c.Identity == nil || c.OAuth == nil || c.Notify == nil || c.Callbacks == nil || c.Audit == nil {
+		return nil, errors.New("make api: Calls, Agents, Identity, OAuth, Notify, Callbacks and Audit are needed")
 	}
 	if c.Discovery == nil {
 		c.Discovery = c.Calls.Discovery
@@ -74,7 +77,7 @@ func New(c Config) (*API, error) {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
 	a := &API{
-		calls: c.Calls, agents: c.Agents, identity: c.Identity, oauth: c.OAuth, notify: c.Notify, audit: c.Audit, discovery: c.Discovery, log: c.Logger, server: c.Server,
+		calls: c.Calls, agents: c.Agents, identity: c.Identity, oauth: c.OAuth, notify: c.Notify, callbacks: c.Callbacks, audit: c.Audit, discovery: c.Discovery, log: c.Logger, server: c.Server,
 		mux: http.NewServeMux(), byID: make(map[string]route),
 	}
 	for _, r := range routes() {

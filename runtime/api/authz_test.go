@@ -76,6 +76,16 @@ var may = map[string]string{
 	"DELETE /api/v1/webhooks/{name}":    "o",
 	"POST /api/v1/webhooks/{name}/test": "o",
 
+	"GET /api/v1/agents/{name}/callbacks":                                    "o",
+	"POST /api/v1/agents/{name}/callbacks":                                   "o",
+	"DELETE /api/v1/agents/{name}/callbacks/{callback}":                      "o",
+	"POST /api/v1/agents/{name}/callbacks/{callback}/rotate-secret":          "o",
+	"POST /api/v1/agents/{name}/callbacks/{callback}/enable":                 "o",
+	"POST /api/v1/agents/{name}/callbacks/{callback}/disable":                "o",
+	"POST /api/v1/agents/{name}/callbacks/{callback}/test":                   "o",
+	"GET /api/v1/agents/{name}/callbacks/{callback}/deliveries":              "o",
+	"POST /api/v1/agents/{name}/callbacks/{callback}/deliveries/{id}/resend": "o",
+
 	"GET /api/v1/assignments":                    "or",
 	"POST /api/v1/assignments":                   "o",
 	"DELETE /api/v1/assignments/{agent}/{skill}": "o",
@@ -117,7 +127,7 @@ func TestWhoMayWhat(t *testing.T) {
 			}
 			method, path, _ := strings.Cut(operation, " ")
 			path = strings.NewReplacer("{id}", uuid.NewString(), "{name}", "nobody", "{tool}", "nothing",
-				"{session}", uuid.NewString(), "{agent}", "nobody", "{skill}", "nothing").Replace(path)
+				"{session}", uuid.NewString(), "{agent}", "nobody", "{callback}", "none", "{skill}", "nothing").Replace(path)
 			body := ""
 			if method == http.MethodPost || method == http.MethodPatch {
 				body = `{}`

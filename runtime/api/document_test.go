@@ -18,6 +18,7 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/agent"
 	"github.com/holdpoint/holdpoint/runtime/api"
 	"github.com/holdpoint/holdpoint/runtime/call"
+	"github.com/holdpoint/holdpoint/runtime/callback"
 )
 
 var update = flag.Bool("update", false, "write docs/openapi.json")
@@ -28,7 +29,7 @@ const documentFile = "../../docs/openapi.json"
 func TestDocument(t *testing.T) {
 	t.Parallel()
 	described, err := api.New(api.Config{
-		Calls: &call.Service{}, Agents: &agent.Service{}, Identity: &identity.Service{}, OAuth: &oauthclient.Service{}, Notify: &notify.Service{}, Audit: nobody{},
+		Calls: &call.Service{}, Agents: &agent.Service{}, Identity: &identity.Service{}, OAuth: &oauthclient.Service{}, Notify: &notify.Service{}, Callbacks: &callback.Service{}, Audit: nobody{},
 	})
 	check(t, err)
 	w := &world{t: t, handler: described}

@@ -30,6 +30,7 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/agent"
 	"github.com/holdpoint/holdpoint/runtime/api"
 	"github.com/holdpoint/holdpoint/runtime/call"
+	"github.com/holdpoint/holdpoint/runtime/callback"
 	"github.com/holdpoint/holdpoint/runtime/mcptool"
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
@@ -140,6 +141,7 @@ type world struct {
 	people    *identity.Service
 	oauth     *oauthclient.Service
 	notify    *notify.Service
+	callbacks *callback.Service
 	calls     *call.Service
 	api       *api.API
 	handler   http.Handler
@@ -180,9 +182,12 @@ func newWorld(t *testing.T) *world {
 	})
 	check(t, err)
 	t.Cleanup(w.notify.Close)
+	w.callbacks, err = callback.New(callback.Config{Pool: pool, Box: box, Logger: log, Now: time.Now})
+	check(t, err)
+	t.Cleanup(w.callbacks.Close)
 	w.startCalls(log)
 	w.api, err = api.New(api.Config{
-		Calls: w.calls, Agents: w.agents, Identity: w.people, OAuth: w.oauth, Notify: w.notify, Audit: pool, Logger: log,
+		Calls: w.calls, Agents: w.agents, Identity: w.people, OAuth: w.oauth, Notify: w.notify, Callbacks: w.callbacks, Audit: pool, Logger: log,
 		Server: api.ServerSettings{Version: "1.2.3", Stdio: true},
 	})
 	check(t, err)

@@ -13,6 +13,7 @@ import (
 	"github.com/holdpoint/holdpoint/oauthclient"
 	"github.com/holdpoint/holdpoint/runtime/agent"
 	"github.com/holdpoint/holdpoint/runtime/call"
+	"github.com/holdpoint/holdpoint/runtime/callback"
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
@@ -53,7 +54,7 @@ func specProblem(spec *agent.InvalidError, part string) *Problem {
 }
 
 func isNotFound(err error) bool {
-	for _, target := range []error{agent.ErrNotFound, call.ErrNotFound, approval.ErrNotFound, identity.ErrNotFound, oauthclient.ErrNotFound, notify.ErrNotFound} {
+	for _, target := range []error{agent.ErrNotFound, call.ErrNotFound, approval.ErrNotFound, identity.ErrNotFound, oauthclient.ErrNotFound, notify.ErrNotFound, callback.ErrNotFound} {
 		if errors.Is(err, target) {
 			return true
 		}

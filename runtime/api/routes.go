@@ -95,7 +95,7 @@ const approveBody = call.MaxArgumentBytes + 64<<10
 
 // routes is the table of all operations. None works that is not in it.
 func routes() []route {
-	return slices.Concat(registryRoutes(), connectionRoutes(), workRoutes(), webhookRoutes())
+	return slices.Concat(registryRoutes(), connectionRoutes(), workRoutes(), webhookRoutes(), callbackRoutes())
 }
 
 func operators() rule { return rule{Roles: []identity.Role{identity.Operator}} }
@@ -158,6 +158,22 @@ func webhookRoutes() []route {
 		to("createWebhook", "POST webhooks", "Have a chat be told of calls that wait", operators()).creating(),
 		to("deleteWebhook", "DELETE webhooks/{name}", "Tell a chat no more", operators()),
 		to("testWebhook", "POST webhooks/{name}/test", "Send a chat a message that says it is a test", operators()),
+	}
+}
+
+// callbackRoutes are about where other systems are told of an agent's calls. No agent's key is for them.
+func callbackRoutes() []route {
+	const one = "agents/{name}/callbacks/{callback}"
+	return []route{
+		to("listCallbacks", "GET agents/{name}/callbacks", "Callbacks of an agent, by name", operators()),
+		to("createCallback", "POST agents/{name}/callbacks", "Have another system be told of an agent's calls; its secret is shown this once", operators()).creating(),
+		to("deleteCallback", "DELETE "+one, "Tell another system no more, and forget what it was told", operators()),
+		to("rotateCallbackSecret", "POST "+one+"/rotate-secret", "Give a callback a new secret; it is shown this once", operators()),
+		to("enableCallback", "POST "+one+"/enable", "Send to a callback again", operators()),
+		to("disableCallback", "POST "+one+"/disable", "Send nothing to a callback until it is enabled", operators()),
+		to("testCallback", "POST "+one+"/test", "Send a callback a message that says it is a test", operators()),
+		to("listDeliveries", "GET "+one+"/deliveries", "Messages to a callback, newest first", operators()),
+		to("resendDelivery", "POST "+one+"/deliveries/{id}/resend", "Send a message again", operators()),
 	}
 }
 

@@ -93,7 +93,7 @@ func (e *Env) completeNames(path string) cobra.CompletionFunc {
 func newAgentCmd(e *Env) *cobra.Command {
 	return group("agent", "Agents, their skills and keys",
 		newAgentListCmd(e), newAgentShowCmd(e), newAgentToolsCmd(e), newAgentCreateCmd(e), newAgentEditCmd(e), newAgentDeleteCmd(e), newAgentAssignCmd(e), newAgentUnassignCmd(e),
-		group("key", "Keys of agents", newKeyCreateCmd(e), newKeyListCmd(e), newKeyRevokeCmd(e)))
+		group("key", "Keys of agents", newKeyCreateCmd(e), newKeyListCmd(e), newKeyRevokeCmd(e)), newCallbackCmd(e))
 }
 
 type agentRow struct {
