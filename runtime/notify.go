@@ -38,6 +38,10 @@ func (rt *Runtime) broadcastDrop(ctx context.Context, conversation uuid.UUID, re
 	}
 }
 
+func channels() []string {
+	return []string{call.Channel, call.EventChannel, callback.Channel, oauthclient.Channel, registry.Channel, dropChannel}
+}
+
 // notified hands a notification to the package it is for.
 func (rt *Runtime) notified(channel, payload string) {
 	switch channel {
@@ -45,6 +49,8 @@ func (rt *Runtime) notified(channel, payload string) {
 		rt.Calls.HandleNotification(payload)
 	case callback.Channel:
 		rt.Callbacks.HandleNotification()
+	case call.EventChannel:
+		rt.Calls.HandleEvent(payload)
 	case oauthclient.Channel:
 		rt.connectionChanged(payload)
 	case registry.Channel:

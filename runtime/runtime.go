@@ -19,7 +19,6 @@ import (
 	"github.com/holdpoint/holdpoint/internal/identity"
 	"github.com/holdpoint/holdpoint/internal/notify"
 	"github.com/holdpoint/holdpoint/internal/postgres"
-	"github.com/holdpoint/holdpoint/internal/registry"
 	"github.com/holdpoint/holdpoint/internal/secret"
 	"github.com/holdpoint/holdpoint/oauthclient"
 	"github.com/holdpoint/holdpoint/runtime/agent"
@@ -226,7 +225,7 @@ func (rt *Runtime) Start(ctx context.Context) error {
 		return err
 	}
 	rt.background.Go(func() {
-		rt.DB.Listen(background, []string{call.Channel, callback.Channel, oauthclient.Channel, registry.Channel, dropChannel}, rt.notified, rt.caughtUp)
+		rt.DB.Listen(background, channels(), rt.notified, rt.caughtUp)
 	})
 	if err := rt.river.Start(background); err != nil {
 		stop()

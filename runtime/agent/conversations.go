@@ -101,6 +101,21 @@ func (s *Service) EndConversation(ctx context.Context, agentID, principal, id uu
 	return nil
 }
 
+// SetLogLevel notes what log messages a conversation's client wants. Other processes know within seconds. ErrNotFound.
+func (s *Service) SetLogLevel(ctx context.Context, agentID, principal, id uuid.UUID, level string) error {
+	tag, err := s.pool.Exec(ctx, `UPDATE conversations SET log_level = $4
+		WHERE id = $1 AND agent_id = $2 AND principal_id IS NOT DISTINCT FROM $3 AND ended_at IS NULL`,
+		id, agentID, postgres.OrNull(principal), level)
+	if err == nil && tag.RowsAffected() == 0 {
+		err = ErrNotFound
+	}
+	if err != nil {
+		return fmt.Errorf("set log level of conversation %s: %w", id, err)
+	}
+	s.conversations.DropIf(func(key conversationKey) bool { return key.id == id })
+	return nil
+}
+
 // ConversationFilter says which conversations to list. The zero value: those of all.
 type ConversationFilter struct {
 	AgentID uuid.UUID // uuid.Nil: of every agent

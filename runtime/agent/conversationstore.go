@@ -15,7 +15,7 @@ import (
 )
 
 const conversationColumns = `c.id, c.agent_id, c.principal_id, coalesce(c.name, ''), c.problems, c.protocol_version,
-	c.created_at, c.ended_at, c.catalogue_digest, c.agent_revision`
+	c.client->'capabilities', coalesce(c.log_level, ''), c.created_at, c.ended_at, c.catalogue_digest, c.agent_revision`
 
 // conversationRow is a conversation as it is stored.
 type conversationRow struct {
@@ -26,7 +26,7 @@ type conversationRow struct {
 
 func (r *conversationRow) targets(principal **uuid.UUID) []any {
 	return []any{
-		&r.ID, &r.AgentID, principal, &r.Name, &r.Problems, &r.ProtocolVersion,
+		&r.ID, &r.AgentID, principal, &r.Name, &r.Problems, &r.ProtocolVersion, &r.Capabilities, &r.LogLevel,
 		&r.CreatedAt, &r.EndedAt, &r.digest, &r.revision,
 	}
 }
@@ -55,6 +55,7 @@ func (s *Service) start(ctx context.Context, o opening) (*Conversation, error) {
 	c := &Conversation{
 		ID: id, AgentID: o.agentID, PrincipalID: o.principalID, Name: o.name,
 		Catalogue: catalogue, Problems: problems, ProtocolVersion: plain(o.protocolVersion),
+		Capabilities: o.capabilities(),
 	}
 	err = postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {
 		if err := s.storeCatalogue(ctx, tx, catalogue); err != nil {
@@ -187,6 +188,17 @@ func listOf(problems []Problem) []Problem {
 		return []Problem{}
 	}
 	return problems
+}
+
+// capabilities are those among what a client says of itself, if that is stored.
+func (o opening) capabilities() json.RawMessage {
+	var client struct {
+		Capabilities json.RawMessage `json:"capabilities"`
+	}
+	if stored := storable(o.client); stored == nil || json.Unmarshal([]byte(*stored), &client) != nil {
+		return nil
+	}
+	return client.Capabilities
 }
 
 const maxClient = 8192

@@ -114,6 +114,8 @@ type Conversation struct {
 	Catalogue       *Catalogue
 	Problems        []Problem // skills that could not be listed
 	ProtocolVersion string
+	Capabilities    json.RawMessage // that its client declared when it started, as an MCP ClientCapabilities object; nil: none
+	LogLevel        string          // of the log messages that its client wants, at least; empty: none
 	CreatedAt       time.Time
 	EndedAt         *time.Time
 }

@@ -302,7 +302,7 @@ func (w *world) wait(id uuid.UUID) {
 	w.t.Helper()
 	ctx, cancel := context.WithTimeout(w.t.Context(), 20*time.Second)
 	defer cancel()
-	_, err := w.calls.Wait(ctx, id)
+	_, err := w.calls.Wait(ctx, id, call.Listener{})
 	check(w.t, err)
 }
 

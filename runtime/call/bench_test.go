@@ -15,7 +15,7 @@ func BenchmarkAutoApproved(b *testing.B) {
 	for b.Loop() {
 		ticket, err := w.calls.Submit(b.Context(), sub)
 		check(b, err)
-		c, err := w.calls.Wait(b.Context(), ticket.ID)
+		c, err := w.calls.Wait(b.Context(), ticket.ID, call.Listener{})
 		check(b, err)
 		if c.Status != call.Succeeded {
 			b.Fatalf("call ended as %s", c.Status)

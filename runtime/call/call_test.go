@@ -419,7 +419,7 @@ func TestWaitEndsWithItsContext(t *testing.T) {
 	ticket := w.submit("files__write", `{"n":1}`)
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	if _, err := w.calls.Wait(ctx, ticket.ID); !errors.Is(err, context.DeadlineExceeded) {
+	if _, err := w.calls.Wait(ctx, ticket.ID, call.Listener{}); !errors.Is(err, context.DeadlineExceeded) {
 		t.Fatalf("wait: %v", err)
 	}
 	if c, err := w.calls.Get(t.Context(), call.Viewer{}, ticket.ID); err != nil || c.Status != call.Parked {

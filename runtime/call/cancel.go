@@ -62,3 +62,44 @@ func (s *Service) cancelled(ctx context.Context, viewer Viewer, id uuid.UUID) (C
 	}
 	return c, err
 }
+
+// RequestCancel is what a client asks for that wants no outcome any more: a call that nobody decided about is cancelled,
+// and a server that answered with a task is asked to cancel that. Whatever else the call does, it goes its
+// way. ErrNotFound.
+func (s *Service) RequestCancel(ctx context.Context, viewer Viewer, id uuid.UUID) error {
+	c, err := s.Get(ctx, viewer, id)
+	if err != nil {
+		return err
+	}
+	switch {
+	case c.waitsForPeople():
+		_, err := s.Cancel(ctx, viewer, viewer.PrincipalID, id)
+		if errors.Is(err, ErrState) {
+			return nil // it was decided about meanwhile
+		}
+		return err
+	case c.Status == Executing:
+		return s.requestCancel(ctx, viewer, &c)
+	}
+	return nil
+}
+
+func (s *Service) requestCancel(ctx context.Context, viewer Viewer, c *Call) error {
+	event := audit.Event{Actor: viewer.actor(), Action: "call.cancel_requested", Subject: c.ID}
+	err := postgres.InTx(ctx, s.Pool, func(tx pgx.Tx) error { return audit.Write(ctx, tx, event) })
+	if err != nil {
+		return fmt.Errorf("cancel call %s: %w", c.ID, err)
+	}
+	if !s.relays.cancel(c.ID) {
+		s.broadcast(ctx, Event{CallID: c.ID, Kind: eventCancel})
+	}
+	return nil
+}
+
+// actor is an agent's client, as the audit has it.
+func (v Viewer) actor() audit.Actor {
+	if v.PrincipalID != uuid.Nil {
+		return audit.Person(v.PrincipalID)
+	}
+	return audit.Agent(v.AgentID)
+}

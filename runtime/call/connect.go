@@ -49,7 +49,7 @@ func (w *connectWait) insert(ctx context.Context, tx pgx.Tx, c *Call) (deadline 
 func (s *Service) submitUnconnected(c *Call, sub *Submission, skill *agent.Skill, connect *tool.Connect, verdict approval.Verdict) (Ticket, error) {
 	c.Status, c.Message, c.Gated = NeedsConnection, connect.Reason, verdict.Action == approval.Park
 	item := &intakeItem{
-		call: c, attachKey: attachKey(sub), wait: &connectWait{connect.Reason, skill.ApprovalTimeout, false},
+		call: c, attachKey: attachKey(sub), keyed: s.keyed(sub), wait: &connectWait{connect.Reason, skill.ApprovalTimeout, false},
 		event: submitted(c, sub, "call.needs_connection", map[string]any{"reason": connect.Reason}),
 	}
 	s.gated.do(item)
@@ -68,7 +68,7 @@ func (s *Service) missing(ctx context.Context, server tool.Server) (*tool.Connec
 // suspend makes a call, approved or claimed by this instance, wait until its skill is connected. Nothing of it was
 // executed. It reports false when the call is not there for it any more, or had waited as long as it may.
 func (s *Service) suspend(ctx context.Context, c *Call, wait connectWait) (suspended bool, err error) {
-	key := callKey(c, "")
+	key := callKey(c)
 	for {
 		err = postgres.InTx(ctx, s.Pool, func(tx pgx.Tx) error {
 			suspended = false

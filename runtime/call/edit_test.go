@@ -177,7 +177,7 @@ func TestWaiterFollowsTheDeadline(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	go func() {
-		c, _ := w.calls.Wait(ctx, ticket.ID)
+		c, _ := w.calls.Wait(ctx, ticket.ID, call.Listener{})
 		ended <- c
 	}()
 	_, err := w.calls.Extend(t.Context(), ticket.ID, w.reviewer)

@@ -172,9 +172,13 @@ func (w *world) start(log *slog.Logger) *call.Service {
 	check(w.t, client.Start(ctx))
 	var listening sync.WaitGroup
 	listening.Go(func() {
-		w.db.Listen(ctx, []string{call.Channel, registry.Channel}, func(channel, payload string) {
-			if channel == call.Channel {
+		w.db.Listen(ctx, []string{call.Channel, call.EventChannel, registry.Channel}, func(channel, payload string) {
+			switch channel {
+			case call.Channel:
 				calls.HandleNotification(payload)
+				return
+			case call.EventChannel:
+				calls.HandleEvent(payload)
 				return
 			}
 			w.discovery.Invalidate()
@@ -240,7 +244,7 @@ func (w *world) wait(id uuid.UUID) call.Call {
 	w.t.Helper()
 	ctx, cancel := context.WithTimeout(w.t.Context(), time.Minute)
 	defer cancel()
-	c, err := w.calls.Wait(ctx, id)
+	c, err := w.calls.Wait(ctx, id, call.Listener{})
 	check(w.t, err)
 	return c
 }

@@ -9,8 +9,6 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
-
-	"github.com/holdpoint/holdpoint/approval"
 )
 
 // pollInterval is how often outcomes are looked for whose notification was missed.
@@ -24,10 +22,16 @@ type hub struct {
 	poll    chan struct{}
 }
 
-// waiter gets a finished call, or nil: look for yourself.
+// waiter gets a finished call, or nil: look for yourself. Who listens also gets
+// what happens on the way.
 type waiter struct {
-	ch chan *Call
+	ch     chan *Call
+	news   chan struct{} // nil: does not listen
+	events []Event       // under the hub's lock
 }
+
+// maxEvents bounds the events that a waiter has not heard yet.
+const maxEvents = 64
 
 func newHub() *hub {
 	return &hub{waiters: map[uuid.UUID][]*waiter{}, poll: make(chan struct{}, 1)}
@@ -39,6 +43,55 @@ func (h *hub) add(id uuid.UUID) *waiter {
 	defer h.mu.Unlock()
 	h.waiters[id] = append(h.waiters[id], w)
 	return w
+}
+
+// listen is add for one who wants to hear what happens on the way.
+func (h *hub) listen(id uuid.UUID) *waiter {
+	w := h.add(id)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	w.news = make(chan struct{}, 1)
+	return w
+}
+
+// tell reports whether anybody here listens to the call.
+func (h *hub) tell(e Event) (heard bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, w := range h.waiters[e.CallID] {
+		if w.news == nil {
+			continue
+		}
+		heard = true
+		w.hear(e)
+		select {
+		case w.news <- struct{}{}:
+		default: // it was told already
+		}
+	}
+	return heard
+}
+
+// hear adds an event. Of progress only the last counts, and who does not listen for long misses the oldest.
+func (w *waiter) hear(e Event) {
+	if n := len(w.events); n >= maxEvents/2 && e.Kind == EventProgress && w.events[n-1].Kind == EventProgress {
+		w.events = w.events[:n-1]
+	}
+	if len(w.events) == maxEvents {
+		w.events = w.events[1:]
+	}
+	w.events = append(w.events, e)
+}
+
+func (h *hub) heard(w *waiter) []Event {
+	if w.news == nil {
+		return nil
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	events := w.events
+	w.events = nil
+	return events
 }
 
 func (h *hub) remove(id uuid.UUID, w *waiter) {
@@ -114,111 +167,15 @@ func (s *Service) pollOnce(ctx context.Context) error {
 		UNION ALL
 		SELECT call_id FROM approvals WHERE call_id = ANY($1) AND status = 'pending' AND deadline <= (SELECT holdpoint_now())
 		UNION ALL
-		SELECT call_id FROM call_connections WHERE call_id = ANY($1) AND ended_at IS NULL AND deadline <= (SELECT holdpoint_now())`, ids)
+		SELECT call_id FROM call_connections WHERE call_id = ANY($1) AND ended_at IS NULL AND deadline <= (SELECT holdpoint_now())
+		UNION ALL
+		SELECT call_id FROM call_questions WHERE call_id = ANY($1) AND ended_at IS NULL`, ids)
 	if err != nil {
 		return fmt.Errorf("poll calls: %w", err)
 	}
 	var id uuid.UUID
 	if _, err := pgx.ForEachRow(rows, []any{&id}, func() error { s.hub.wake(id, nil); return nil }); err != nil {
 		return fmt.Errorf("poll calls: %w", err)
-	}
-	return nil
-}
-
-// Wait returns when the call has reached its end, or ctx ends (then ctx's
-// error). However many wait for one call, each gets its outcome. Whoever waits also
-// sees to the deadline: an approval that is overdue expires without any job having run.
-func (s *Service) Wait(ctx context.Context, id uuid.UUID) (Call, error) {
-	w := s.hub.add(id)
-	defer s.hub.remove(id, w)
-	if s.flights.has(id) { // sent by this process, which will wake us: no need to look
-		if done, err := s.await(ctx, w, &Call{ID: id, Status: Executing}); done != nil || err != nil {
-			return value(done), err
-		}
-	}
-	for {
-		c, err := s.load(ctx, id)
-		if err != nil && ctx.Err() != nil {
-			return Call{}, ctx.Err()
-		}
-		if err != nil {
-			if errors.Is(err, ErrNotFound) || !retryable(err) {
-				return Call{}, err
-			}
-		} else if c.Status.Final() {
-			return *c, nil
-		}
-		done, err := s.await(ctx, w, c)
-		if err != nil {
-			return Call{}, err
-		}
-		if done != nil {
-			return *done, nil
-		}
-	}
-}
-
-func value(c *Call) Call {
-	if c == nil {
-		return Call{}
-	}
-	return *c
-}
-
-// await blocks until there may be news of the call: a wake-up, or its deadline. A
-// database that is away (c is nil) is asked again soon.
-func (s *Service) await(ctx context.Context, w *waiter, c *Call) (*Call, error) {
-	var timer <-chan time.Time
-	switch {
-	case c == nil:
-		t := time.NewTimer(retryDelay)
-		defer t.Stop()
-		timer = t.C
-	case c.waitsForPeople():
-		left, err := s.timeLeft(ctx, c)
-		if err == nil {
-			t := time.NewTimer(max(left, 0) + time.Millisecond)
-			defer t.Stop()
-			timer = t.C
-		}
-	}
-	select {
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	case done := <-w.ch:
-		if done == nil && c != nil && c.waitsForPeople() {
-			return nil, s.expireIfDue(ctx, c.ID)
-		}
-		return done, nil
-	case <-timer:
-		if c == nil {
-			return nil, nil
-		}
-		return nil, s.expireIfDue(ctx, c.ID)
-	}
-}
-
-// waitsForPeople reports whether the call has a deadline.
-func (c *Call) waitsForPeople() bool { return c.Status == Parked || c.Status == NeedsConnection }
-
-// timeLeft is how long a call may still wait for people.
-func (s *Service) timeLeft(ctx context.Context, c *Call) (time.Duration, error) {
-	if c.Status == NeedsConnection {
-		return s.waitLeft(ctx, c.ID)
-	}
-	return approval.TimeLeft(ctx, s.Pool, c.ID)
-}
-
-// expireIfDue lets errors of the database pass: the next look will try again.
-func (s *Service) expireIfDue(ctx context.Context, id uuid.UUID) error {
-	if err := s.Expire(ctx, id); err != nil {
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
-		s.Logger.Warn("expiring a call", "call", id, "error", err)
-		if !pause(ctx, retryDelay) {
-			return ctx.Err()
-		}
 	}
 	return nil
 }

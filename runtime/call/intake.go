@@ -3,7 +3,6 @@ package call
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"maps"
@@ -24,7 +23,8 @@ import (
 // intakeItem is one call on its way into the database, and what became of it.
 type intakeItem struct {
 	call      *Call
-	attachKey []byte       // nil: nothing attaches to it
+	attachKey []byte // nil: nothing attaches to it
+	keyed     keyed
 	parking   *parking     // nil: it is not parked
 	wait      *connectWait // nil: it does not wait for a connection
 	event     audit.Event
@@ -37,31 +37,6 @@ const (
 	intakeAttempts = 40 // with retryDelay between them: a restart of the database
 	attachAttempts = 5
 )
-
-// errAttachedGone: the call to attach to was delivered while we looked.
-var errAttachedGone = errors.New("the earlier call was delivered in between")
-
-// attachKeySize is enough against chance; an agent that makes two of its own calls collide gets the first for both.
-const attachKeySize = 16
-
-// attachKey is what two submissions of the same call have in common.
-func attachKey(sub *Submission) []byte {
-	return callKey(&Call{
-		AgentID: sub.Agent.ID, PrincipalID: sub.PrincipalID, SkillID: sub.Entry.SkillID,
-		Tool: sub.Entry.Tool.Name, Arguments: sub.Arguments,
-	}, sub.IdempotencyKey)
-}
-
-func callKey(c *Call, idempotencyKey string) []byte {
-	h := sha256.New()
-	for _, part := range [][]byte{
-		c.AgentID[:], c.PrincipalID[:], c.SkillID[:], []byte(c.Tool), []byte(idempotencyKey), c.made(),
-	} {
-		fmt.Fprintf(h, "%d:", len(part))
-		h.Write(part)
-	}
-	return h.Sum(nil)[:attachKeySize]
-}
 
 // flushIntake writes items in one transaction; on a database that is restarting it waits.
 // An item that the database refuses does not take the others with it.
@@ -207,56 +182,14 @@ func (s *Service) insertWaits(ctx context.Context, tx pgx.Tx, items []*intakeIte
 	return deadlines, nil
 }
 
-// attach finds, for items that were not inserted, the call that was there
-// before: the same call made earlier, or this very one from an attempt whose commit was not confirmed.
-func attach(ctx context.Context, tx pgx.Tx, items []*intakeItem) error {
-	if len(items) == 0 {
-		return nil
-	}
-	ids, keys := make([]uuid.UUID, len(items)), make([][]byte, len(items))
-	for i, item := range items {
-		ids[i], keys[i] = item.call.ID, item.attachKey
-	}
-	rows, err := tx.Query(ctx, `SELECT id, attach_key, status, gated FROM calls
-		WHERE id = ANY($1) OR attach_key = ANY($2)`, ids, keys)
-	if err != nil {
-		return fmt.Errorf("find calls to attach to: %w", err)
-	}
-	byID, byKey := map[uuid.UUID]Ticket{}, map[string]Ticket{}
-	var t Ticket
-	var key []byte
-	_, err = pgx.ForEachRow(rows, []any{&t.ID, &key, &t.Status, &t.Gated}, func() error {
-		byID[t.ID] = t
-		if key != nil {
-			byKey[string(key)] = t
-		}
-		return nil
-	})
-	if err != nil {
-		return fmt.Errorf("find calls to attach to: %w", err)
-	}
-	for _, item := range items {
-		if own, ok := byID[item.call.ID]; ok {
-			item.ticket = own
-			continue
-		}
-		earlier, ok := byKey[string(item.attachKey)]
-		if !ok {
-			item.err = errAttachedGone
-			continue
-		}
-		earlier.Attached = true
-		item.ticket = earlier
-	}
-	return nil
-}
-
 // fewItems are cheaper as statements of their own, in one trip, than as one that unnests arrays.
 const fewItems = 4
 
 const insertCallSQL = `INSERT INTO calls (id, agent_id, principal_id, conversation_id, skill_id, skill_revision,
-		gated, status, tool, exposed_name, pin, arguments, attach_key, code, message, claimed_by, claimed_at, finished_at)
-	VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16,
+		gated, status, tool, exposed_name, pin, arguments, attach_key, code, message, claimed_by, caller, keyed_sum,
+		keyed_until, claimed_at, finished_at)
+	VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18,
+		CASE WHEN $19::bigint IS NOT NULL THEN holdpoint_now() + $19::bigint * interval '1 microsecond' END,
 		CASE WHEN $16::uuid IS NOT NULL THEN holdpoint_now() END,
 		CASE WHEN $8::text IN ('invalid', 'denied') THEN holdpoint_now() END)`
 
@@ -265,20 +198,24 @@ func (item *intakeItem) columns() []any {
 	return []any{
 		c.ID, c.AgentID, postgres.OrNull(c.PrincipalID), postgres.OrNull(c.ConversationID), c.SkillID, c.SkillRevision,
 		c.Gated, string(c.Status), c.Tool, c.ExposedName, c.Pin[:], []byte(c.Arguments), item.attachKey,
-		nullableText(c.Code), nullableText(c.Message), postgres.OrNull(c.claimedBy),
+		nullableText(c.Code), nullableText(c.Message), postgres.OrNull(c.claimedBy), c.caller.stored(), item.keyed.sum,
+		item.keyed.microseconds(),
 	}
 }
 
 const insertCallsSQL = `INSERT INTO calls (id, agent_id, principal_id, conversation_id, skill_id, skill_revision,
-		gated, status, tool, exposed_name, pin, arguments, attach_key, code, message, claimed_by, claimed_at, finished_at)
+		gated, status, tool, exposed_name, pin, arguments, attach_key, code, message, claimed_by, caller, keyed_sum,
+		keyed_until, claimed_at, finished_at)
 	SELECT id, agent_id, principal_id, conversation_id, skill_id, skill_revision,
-		gated, status, tool, exposed_name, pin, arguments, attach_key, code, message, claimed_by,
+		gated, status, tool, exposed_name, pin, arguments, attach_key, code, message, claimed_by, caller, keyed_sum,
+		CASE WHEN keyed_for IS NOT NULL THEN holdpoint_now() + keyed_for * interval '1 microsecond' END,
 		CASE WHEN claimed_by IS NOT NULL THEN holdpoint_now() END,
 		CASE WHEN status IN ('invalid', 'denied') THEN holdpoint_now() END
 	FROM unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::uuid[], $5::uuid[], $6::bigint[], $7::boolean[], $8::text[],
-		$9::text[], $10::text[], $11::bytea[], $12::bytea[], $13::bytea[], $14::text[], $15::text[], $16::uuid[])
+		$9::text[], $10::text[], $11::bytea[], $12::bytea[], $13::bytea[], $14::text[], $15::text[], $16::uuid[],
+		$17::jsonb[], $18::bytea[], $19::bigint[])
 		AS c(id, agent_id, principal_id, conversation_id, skill_id, skill_revision, gated, status,
-		tool, exposed_name, pin, arguments, attach_key, code, message, claimed_by)
+		tool, exposed_name, pin, arguments, attach_key, code, message, claimed_by, caller, keyed_sum, keyed_for)
 	ORDER BY attach_key`
 
 // insertCalls inserts those that are new, in the order of their attach keys, so that two transactions
@@ -315,7 +252,8 @@ func callColumns(items []*intakeItem) []any {
 	revisions, gated := make([]int64, n), make([]bool, n)
 	statuses, tools, names := make([]string, n), make([]string, n), make([]string, n)
 	pins, arguments, keys := make([][]byte, n), make([][]byte, n), make([][]byte, n)
-	codes, messages := make([]*string, n), make([]*string, n)
+	codes, messages, callers := make([]*string, n), make([]*string, n), make([]*string, n)
+	sums, ttls := make([][]byte, n), make([]*int64, n)
 	for i, item := range items {
 		c := item.call
 		ids[i], agents[i], skills[i] = c.ID, c.AgentID, c.SkillID
@@ -323,11 +261,12 @@ func callColumns(items []*intakeItem) []any {
 		revisions[i], gated[i] = c.SkillRevision, c.Gated
 		statuses[i], tools[i], names[i] = string(c.Status), c.Tool, c.ExposedName
 		pins[i], arguments[i], keys[i] = c.Pin[:], c.Arguments, item.attachKey
-		codes[i], messages[i] = nullableText(c.Code), nullableText(c.Message)
+		codes[i], messages[i], callers[i] = nullableText(c.Code), nullableText(c.Message), c.caller.stored()
+		sums[i], ttls[i] = item.keyed.sum, item.keyed.microseconds()
 	}
 	return []any{
 		ids, agents, principals, conversations, skills, revisions, gated, statuses, tools, names,
-		pins, arguments, keys, codes, messages, claimants,
+		pins, arguments, keys, codes, messages, claimants, callers, sums, ttls,
 	}
 }
 

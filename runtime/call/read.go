@@ -25,7 +25,7 @@ const (
 )
 
 const headColumns = `id, agent_id, principal_id, conversation_id, skill_id, skill_revision, created_at, finished_at,
-	delivered_at, claimed_by, gated, status, tool, exposed_name, pin`
+	delivered_at, claimed_by, gated, status, tool, exposed_name, pin, caller`
 
 const tailColumns = `, coalesce(code, ''), coalesce(failure, ''), coalesce(effect, ''), coalesce(message, ''), late::text, resolution`
 
@@ -34,8 +34,9 @@ func scan(row pgx.CollectableRow) (Call, error) {
 	var principal, conversation, claimant *uuid.UUID
 	var pin, arguments, submitted, result, sum []byte
 	var late *string
+	var caller *Caller
 	err := row.Scan(&c.ID, &c.AgentID, &principal, &conversation, &c.SkillID, &c.SkillRevision, &c.CreatedAt, &c.FinishedAt,
-		&c.DeliveredAt, &claimant, &c.Gated, &c.Status, &c.Tool, &c.ExposedName, &pin,
+		&c.DeliveredAt, &claimant, &c.Gated, &c.Status, &c.Tool, &c.ExposedName, &pin, &caller,
 		&arguments, &submitted, &result, &sum, &c.Code, &c.Failure, &c.Effect, &c.Message, &late, &c.Resolution)
 	if err != nil {
 		return c, err
@@ -47,6 +48,9 @@ func scan(row pgx.CollectableRow) (Call, error) {
 	c.Arguments, c.Submitted, c.Result = arguments, submitted, result
 	if c.Partial = sum != nil; c.Partial {
 		copy(c.sum[:], sum)
+	}
+	if caller != nil {
+		c.caller = *caller
 	}
 	if late != nil {
 		c.Late = json.RawMessage(*late)
@@ -135,10 +139,11 @@ func clampLimit(limit int) int {
 }
 
 // Delivered says that the call's outcome reached its agent: a repeat is a new
-// call from then on.
+// call from then on, unless it has the same idempotency key.
 func (s *Service) Delivered(ctx context.Context, id uuid.UUID) error {
 	failpoint.Hit(failpoint.DeliverBefore)
-	_, err := s.Pool.Exec(ctx, `UPDATE calls SET delivered_at = holdpoint_now(), attach_key = NULL
+	_, err := s.Pool.Exec(ctx, `UPDATE calls SET delivered_at = holdpoint_now(),
+			attach_key = CASE WHEN keyed_until IS NOT NULL THEN attach_key END
 		WHERE id = $1 AND finished_at IS NOT NULL AND delivered_at IS NULL`, id)
 	if err != nil {
 		return fmt.Errorf("mark call %s delivered: %w", id, err)

@@ -82,8 +82,10 @@ func (s *Service) attempt(c *Call, skill *agent.Skill, server tool.Server, defin
 	if err != nil {
 		return failed(&tool.Failure{Kind: tool.TransportFailure, Effect: tool.EffectNone, Message: err.Error()})
 	}
+	caller, done := s.meet(c, skill)
+	defer done()
 	result, err := source.Call(s.running, server, tool.CallRequest{
-		CallID: c.ID, Tool: c.Tool, Arguments: c.Arguments, Definition: &definition, Timeout: skill.CallTimeout,
+		CallID: c.ID, Tool: c.Tool, Arguments: c.Arguments, Definition: &definition, Timeout: skill.CallTimeout, Caller: caller,
 	})
 	if err != nil {
 		var failure *tool.Failure

@@ -58,6 +58,10 @@ type Config struct {
 	// Publish has others told of what becomes of calls. Nil: nobody is told.
 	Publish Publish
 
+	// IdempotencyTTL is for how long a repeat with the same idempotency key gets the call that was made with
+	// it. Zero: [DefaultIdempotencyTTL].
+	IdempotencyTTL time.Duration
+
 	// SkillConcurrency bounds the approved calls in flight per skill, so that
 	// one hung server does not take all workers. Zero: [DefaultSkillConcurrency].
 	SkillConcurrency int
@@ -69,6 +73,7 @@ type Service struct {
 	river    *river.Client[pgx.Tx]
 	hub      *hub
 	flights  *flights
+	relays   *relays
 	gates    *gates
 	schemas  *schemaCache
 	direct   *batcher[intakeItem]
@@ -91,9 +96,13 @@ func New(cfg Config) (*Service, error) {
 	if cfg.SkillConcurrency == 0 {
 		cfg.SkillConcurrency = DefaultSkillConcurrency
 	}
+	if cfg.IdempotencyTTL == 0 {
+		cfg.IdempotencyTTL = DefaultIdempotencyTTL
+	}
 	s := &Service{
 		Config:   cfg,
 		flights:  newFlights(),
+		relays:   newRelays(),
 		gates:    newGates(cfg.SkillConcurrency),
 		schemas:  newSchemaCache(),
 		insights: make(chan struct{}, insightsAtOnce),

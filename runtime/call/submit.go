@@ -114,6 +114,7 @@ func newCall(sub *Submission, skill *agent.Skill, definition tool.Definition) (*
 		ExposedName:    sub.Entry.Name,
 		Pin:            definition.Pin(),
 		Arguments:      sub.Arguments,
+		caller:         sub.Caller,
 	}, nil
 }
 
@@ -130,6 +131,7 @@ func (s *Service) submitParked(ctx context.Context, c *Call, sub *Submission, sk
 	item := &intakeItem{
 		call:      c,
 		attachKey: attachKey(sub),
+		keyed:     s.keyed(sub),
 		parking:   &parking{call: c, request: approvalRequest(c, sub.Agent, skill, verdict), alone: s.alone(ctx, c)},
 		event:     submitted(c, sub, "call.parked", map[string]any{"rule": verdict.Rule}),
 	}
@@ -161,8 +163,9 @@ func (s *Service) submitDirect(c *Call, sub *Submission, skill *agent.Skill, ser
 	c.Status, c.claimedBy = Executing, s.Instance
 	item := &intakeItem{call: c, event: submitted(c, sub, "call.allowed", nil)}
 	if c.awaited = sub.IdempotencyKey != ""; c.awaited {
-		item.attachKey = attachKey(sub)
+		item.attachKey, item.keyed = attachKey(sub), s.keyed(sub)
 	}
+	c.awaited = c.awaited || sub.Awaited
 	if !s.flights.add(c.ID) {
 		return Ticket{}, fmt.Errorf("submit %s: call id %s is in use", sub.Entry.Name, c.ID)
 	}

@@ -55,7 +55,8 @@ const (
 	CodeToolDisabled      = "tool_disabled"
 	CodeEnvelopeChanged   = "envelope_changed"
 	CodeNoPrincipal       = "no_principal"
-	CodeNoReviewer        = "no_reviewer" // of expired calls: there was nobody who might have decided
+	CodeTaskCancelled     = "task_cancelled" // of failed calls: the server cancelled the task that it had answered with
+	CodeNoReviewer        = "no_reviewer"    // of expired calls: there was nobody who might have decided
 )
 
 // Call is one tools/call and everything that happened to it.
@@ -91,11 +92,12 @@ type Call struct {
 
 	sum       [sha256.Size]byte // of the arguments, when Partial
 	claimedBy uuid.UUID         // the instance that sends it
-	awaited   bool              // others may wait for it in another process, however short it takes
+	caller    Caller
+	awaited   bool // others may wait for it in another process, however short it takes
 }
 
-// made are the arguments as the agent gave them.
-func (c *Call) made() json.RawMessage {
+// Made are the arguments as the agent gave them.
+func (c *Call) Made() json.RawMessage {
 	if c.Submitted != nil {
 		return c.Submitted
 	}
@@ -125,7 +127,10 @@ type Submission struct {
 	ConversationID uuid.UUID
 	Entry          *agent.Entry
 	Arguments      json.RawMessage // from [CleanArguments]
+	Made           json.RawMessage // the arguments as the client gave them, where those are others; nil: they are not
 	IdempotencyKey string          // empty: none
+	Caller         Caller
+	Awaited        bool // others may wait for it in another process, however short it takes
 }
 
 // Ticket is what a submitter gets: enough to wait, to come back and to speak

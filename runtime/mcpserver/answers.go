@@ -27,9 +27,12 @@ const (
 
 // The codes of answers that are no call's end.
 const (
-	codePending      = "pending"
-	codeCallNotFound = "call_not_found"
-	codeToolNotFound = "tool_not_found"
+	codePending       = "pending"
+	codeInputRequired = "input_required"
+	codeReplyTimeout  = "reply_timeout"
+	codeKeyReused     = "idempotency_key_reused"
+	codeCallNotFound  = "call_not_found"
+	codeToolNotFound  = "tool_not_found"
 )
 
 const instructions = `Some tools here need the approval of a person, who may take minutes. ` +

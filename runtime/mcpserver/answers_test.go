@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"testing/synctest"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -194,28 +193,6 @@ func TestInternalErrors(t *testing.T) {
 			t.Errorf("%s: %s", name, log)
 		}
 	}
-}
-
-func TestIdempotencyKey(t *testing.T) {
-	within(t, func(t *testing.T) {
-		b := newBench(t)
-		with := func(key string) string {
-			return `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"files__echo","arguments":{"idempotency_key":"kept"},"_meta":{"dev.holdpoint/idempotency_key":` + key + `}}}`
-		}
-		a := b.post(with(`"k-1"`))
-		synctest.Wait()
-		if sub := b.calls.submitted[0]; sub.IdempotencyKey != "k-1" || string(sub.Arguments) != `{"idempotency_key":"kept"}` {
-			t.Errorf("%+v", sub)
-		}
-		if got := b.calls.deliveries(); len(got) != 1 || got[0].String() != a.header.Get("Holdpoint-Call") {
-			t.Errorf("delivered %v", got)
-		}
-		for _, key := range []string{`7`, `"` + strings.Repeat("x", 256) + `"`} {
-			if a := b.post(with(key)); !strings.Contains(a.body, `"code":-32602`) {
-				t.Errorf("%s: %s", key, a.body)
-			}
-		}
-	})
 }
 
 func TestConfig(t *testing.T) {

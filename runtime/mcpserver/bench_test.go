@@ -30,8 +30,19 @@ type stubCalls struct{ call.Call }
 func (s *stubCalls) Submit(context.Context, call.Submission) (call.Ticket, error) {
 	return call.Ticket{ID: s.ID, Status: call.Executing}, nil
 }
-func (s *stubCalls) Wait(context.Context, uuid.UUID) (call.Call, error) { return s.Call, nil }
-func (s *stubCalls) Delivered(context.Context, uuid.UUID) error         { return nil }
+
+func (s *stubCalls) Wait(context.Context, uuid.UUID, call.Listener) (call.Call, error) {
+	return s.Call, nil
+}
+func (s *stubCalls) Delivered(context.Context, uuid.UUID) error { return nil }
+func (s *stubCalls) Questions(context.Context, call.Viewer, uuid.UUID) ([]call.Question, error) {
+	return nil, nil
+}
+
+func (s *stubCalls) Answer(context.Context, call.Viewer, uuid.UUID, int, call.Answer) error {
+	return call.ErrNotFound
+}
+func (s *stubCalls) RequestCancel(context.Context, call.Viewer, uuid.UUID) error { return nil }
 func (s *stubCalls) Get(context.Context, call.Viewer, uuid.UUID) (call.Call, error) {
 	return s.Call, nil
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -22,15 +23,13 @@ func (x *exchange) callTool() {
 		return
 	}
 	if x.msg.name == awaitTool {
+		x.can, _ = x.able(conversation)
 		x.awaitCall(conversation.ID)
 		return
 	}
 	entry, ok := conversation.Catalogue.Lookup(x.msg.name)
 	if !ok {
-		x.fail(&jsonrpc.Error{
-			Code: jsonrpc.CodeInvalidParams, Message: "unknown tool " + quoted(x.msg.name, maxShown),
-			Data: json.RawMessage(`{"code":"` + codeToolNotFound + `"}`),
-		})
+		x.fail(x.unknownTool())
 		return
 	}
 	arguments, fault := x.cleanArguments(entry)
@@ -38,7 +37,12 @@ func (x *exchange) callTool() {
 		x.fail(fault)
 		return
 	}
-	x.submit(conversation.ID, entry, arguments)
+	if x.modern && x.msg.requestState != nil {
+		x.can, _ = x.able(conversation)
+		x.goOn(conversation, arguments)
+		return
+	}
+	x.submit(conversation, entry, arguments)
 }
 
 // cleanArguments hands the argument bytes to the door.
@@ -47,7 +51,7 @@ func (x *exchange) cleanArguments(entry *agent.Entry) (json.RawMessage, *jsonrpc
 	if raw == nil {
 		raw = []byte("{}")
 	}
-	arguments, err := call.CleanArguments(raw)
+	arguments, err := call.CleanArguments(raw) // before anything else looks at them
 	if refused := (*call.DoorError)(nil); errors.As(err, &refused) {
 		where := "/params/arguments" + refused.Pointer
 		return nil, &jsonrpc.Error{
@@ -57,26 +61,39 @@ func (x *exchange) cleanArguments(entry *agent.Entry) (json.RawMessage, *jsonrpc
 	} else if err != nil {
 		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "/params/arguments: " + err.Error()}
 	}
+	arguments, fault := x.takeKey(entry, arguments)
+	if fault != nil {
+		return nil, fault
+	}
 	if x.modern {
 		return arguments, checkParamHeaders(x.r.Header, entry.Tool.InputSchema, arguments)
 	}
 	return arguments, nil
 }
 
-func (x *exchange) submit(conversation uuid.UUID, entry *agent.Entry, arguments json.RawMessage) {
+func (x *exchange) submit(conversation *agent.Conversation, entry *agent.Entry, arguments json.RawMessage) {
 	key := x.msg.meta.idempotencyKey
+	can, askable := x.able(conversation)
+	x.can = can
+	caller := x.meets(conversation, askable)
+	x.wantsLog = caller.LogLevel != ""
 	// From here on the call goes its way even if its client leaves.
 	ticket, err := x.Calls.Submit(context.WithoutCancel(x.r.Context()), call.Submission{
-		Agent: x.agent, PrincipalID: x.principal, ConversationID: conversation,
+		Agent: x.agent, PrincipalID: x.principal, ConversationID: conversation.ID,
 		Entry: entry, Arguments: arguments, IdempotencyKey: key,
+		Caller: caller, Awaited: can.tasks,
 	})
-	if err != nil {
+	switch {
+	case errors.Is(err, call.ErrKeyReused):
+		x.fail(keyReused())
+		return
+	case err != nil:
 		x.internal("submit call", err)
 		return
 	}
-	x.wait(conversation, waiting{
+	x.wait(conversation.ID, waiting{
 		id: ticket.ID, status: ticket.Status, deadline: ticket.Deadline,
-		gated: ticket.Gated, attached: ticket.Attached, keyed: key != "", alone: ticket.Alone,
+		gated: ticket.Gated, attached: ticket.Attached, keyed: key != "", alone: ticket.Alone, task: can.tasks,
 	})
 }
 
@@ -118,10 +135,14 @@ func (x *exchange) wait(conversation uuid.UUID, w waiting) {
 	}
 	x.msg = message{
 		id:   cloneRaw(x.msg.id),
-		meta: meta{progressToken: cloneRaw(x.msg.meta.progressToken)},
+		meta: meta{progressToken: cloneRaw(x.msg.meta.progressToken), logLevel: strings.Clone(x.msg.meta.logLevel)},
 	}
 	x.w.Header().Set(headerCall, w.id.String())
 	ended, err := x.await(conversation, w)
+	if asked, ok := errors.AsType[*askedError](err); ok {
+		x.answerAsked(w, asked.questions)
+		return
+	}
 	switch {
 	case err == nil:
 		x.deliver(&ended, w)
@@ -131,8 +152,12 @@ func (x *exchange) wait(conversation uuid.UUID, w waiting) {
 		x.abandon()
 	case errors.Is(err, errDrain):
 		x.answerPending(w)
+	case errors.Is(err, errTask):
+		x.answerTask(w)
 	case errors.Is(err, errBudget):
-		x.spent(w)
+		x.spent(w, x.answerPending)
+	case errors.Is(err, errReply):
+		x.spent(w, x.answerLate)
 	default:
 		x.Logger.Error("wait for call", "agent", x.agent.Name, "call_id", w.id, "error", err)
 		x.answerPending(w)
@@ -146,8 +171,8 @@ func cloneRaw(raw []byte) []byte {
 	return append(make([]byte, 0, len(raw)), raw...)
 }
 
-// spent looks once more when the wait budget is: the call may have moved on since.
-func (x *exchange) spent(w waiting) {
+// spent looks once more when the time of a response is: the call may have moved on since.
+func (x *exchange) spent(w waiting, answer func(waiting)) {
 	now, err := x.Calls.Get(x.r.Context(), x.viewer(), w.id)
 	switch {
 	case err != nil:
@@ -158,14 +183,11 @@ func (x *exchange) spent(w waiting) {
 	default:
 		w.status = now.Status
 	}
-	x.answerPending(w)
+	answer(w)
 }
 
 func (x *exchange) answerPending(w waiting) {
-	status := w.status
-	if status.Final() || status == call.Approved {
-		status = call.Executing
-	}
+	status := w.running()
 	text := pending(w.id, status, w.deadline, w.gated)
 	if w.alone && status == call.Parked {
 		text += nobodyDecides
@@ -193,7 +215,16 @@ func (x *exchange) abandon() {
 
 // deliver answers with a call's outcome, and says so when it was sent.
 func (x *exchange) deliver(c *call.Call, w waiting) {
-	if err := x.outcome(c, w); err != nil {
+	if c.Status == call.Invalid && x.codes() {
+		x.fail(invalidArguments(c))
+		return
+	}
+	told := x.tellOutcome(c, w, x.modern)
+	member := `,"result":`
+	if told.fault {
+		member = `,"error":`
+	}
+	if err := x.answer(http.StatusOK, member, told.pieces); err != nil {
 		x.left(err)
 		return
 	}
@@ -204,6 +235,10 @@ func (x *exchange) deliver(c *call.Call, w waiting) {
 		x.left(err)
 		return
 	}
+	x.markDelivered(c)
+}
+
+func (x *exchange) markDelivered(c *call.Call) {
 	// A client that closes as soon as it has its answer has it: only a failed write counts as not delivered.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(x.r.Context()), deliveryTimeout)
 	defer cancel()
@@ -214,21 +249,27 @@ func (x *exchange) deliver(c *call.Call, w waiting) {
 
 const deliveryTimeout = 30 * time.Second
 
-// outcome writes what became of a call.
-func (x *exchange) outcome(c *call.Call, w waiting) error {
+// outcome is what became of a call, as its client is told.
+type outcome struct {
+	fault  bool // a JSON-RPC error, not a result
+	pieces [][]byte
+}
+
+// tellOutcome says what became of a call.
+func (x *exchange) tellOutcome(c *call.Call, w waiting, typed bool) outcome {
 	if c.Failure == tool.JSONRPCError && len(c.Result) > 0 {
-		return x.answer(http.StatusOK, `,"error":`, [][]byte{c.Result})
+		return outcome{fault: true, pieces: [][]byte{c.Result}}
 	}
 	var meta []byte
 	if w.gated || w.attached {
 		meta = callMeta(c.ID, c.Status, c.Code, c, w.attached)
 	}
 	if (c.Status == call.Succeeded || c.Failure == tool.ToolError) && len(c.Result) > 0 {
-		pieces, err := dress(told(c), meta, x.modern)
+		pieces, err := dress(told(c), meta, typed)
 		if err == nil {
-			return x.result(pieces...)
+			return outcome{pieces: pieces}
 		}
 		x.Logger.Error("pass result on", "agent", x.agent.Name, "call_id", c.ID, "error", err)
 	}
-	return x.result(toolError(edits(c)+tell(c), callMeta(c.ID, c.Status, c.Code, c, w.attached), x.modern))
+	return outcome{pieces: [][]byte{toolError(edits(c)+tell(c), callMeta(c.ID, c.Status, c.Code, c, w.attached), typed)}}
 }

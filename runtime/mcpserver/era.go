@@ -74,7 +74,9 @@ func (x *exchange) checkMirrors() *jsonrpc.Error {
 		return &jsonrpc.Error{Code: mcp.CodeHeaderMismatch, Message: "the Mcp-Method header is missing"}
 	case method != x.msg.method:
 		return mismatch(headerMethod, method, x.msg.method)
-	case method != "tools/call":
+	}
+	named, has := x.msg.named()
+	if !has {
 		return nil
 	}
 	raw := x.r.Header.Get(headerName)
@@ -82,10 +84,21 @@ func (x *exchange) checkMirrors() *jsonrpc.Error {
 	switch {
 	case raw == "":
 		return &jsonrpc.Error{Code: mcp.CodeHeaderMismatch, Message: "the Mcp-Name header is missing"}
-	case !ok || name != x.msg.name:
-		return mismatch(headerName, raw, x.msg.name)
+	case !ok || name != named:
+		return mismatch(headerName, raw, named)
 	}
 	return nil
+}
+
+// named is what the Mcp-Name header mirrors, where a method has something like a name.
+func (m *message) named() (name string, has bool) {
+	switch m.method {
+	case "tools/call":
+		return m.name, true
+	case "tasks/get", "tasks/update", "tasks/cancel":
+		return m.taskID, true
+	}
+	return "", false
 }
 
 func mismatch(header, value, body string) *jsonrpc.Error {

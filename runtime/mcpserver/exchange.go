@@ -27,6 +27,9 @@ type exchange struct {
 	control *http.ResponseController
 	msg     message
 	modern  bool // of MCP 2026-07-28 or later
+	can     abilities
+	// wantsLog: the client wants the log messages of the server that works on its call.
+	wantsLog bool
 
 	answered  bool  // the response has begun
 	streaming bool  // as text/event-stream
@@ -151,6 +154,14 @@ func (x *exchange) dispatch() {
 		x.initialize()
 	case method == "ping" && !x.modern:
 		x.reply([]byte("{}"))
+	case method == "logging/setLevel" && !x.modern:
+		x.setLevel()
+	case method == "tasks/get" && x.modern:
+		x.getTask()
+	case method == "tasks/update" && x.modern:
+		x.updateTask()
+	case method == "tasks/cancel" && x.modern:
+		x.cancelTask()
 	default:
 		x.fail(&jsonrpc.Error{
 			Code:    jsonrpc.CodeMethodNotFound,

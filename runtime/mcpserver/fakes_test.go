@@ -34,8 +34,83 @@ type fakeCalls struct {
 
 type fakeCall struct {
 	call.Call
-	args string
-	done chan struct{}
+	args      string
+	done      chan struct{}
+	questions []call.Question // that are open
+	answers   map[int]call.Answer
+	news      []func(call.Listener) // for each that waits
+	changed   chan struct{}         // closed and replaced when there is something new
+	cancel    bool                  // it was asked for
+}
+
+// ask has the call's server ask its client.
+func (f *fakeCalls) ask(id uuid.UUID, q call.Question) {
+	f.change(id, func(c *fakeCall) { c.Status, c.questions = call.Executing, append(c.questions, q) })
+}
+
+// tell has something happen to a call on its way.
+func (f *fakeCalls) tell(id uuid.UUID, kind call.EventKind, params string) {
+	f.change(id, func(c *fakeCall) {
+		c.news = append(c.news, func(l call.Listener) {
+			if l.Event != nil {
+				l.Event(call.Event{CallID: id, Kind: kind, Params: json.RawMessage(params)})
+			}
+		})
+	})
+}
+
+func (f *fakeCalls) change(id uuid.UUID, do func(*fakeCall)) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	c := f.calls[id]
+	do(c)
+	close(c.changed)
+	c.changed = make(chan struct{})
+}
+
+func (f *fakeCalls) Questions(_ context.Context, viewer call.Viewer, id uuid.UUID) ([]call.Question, error) {
+	if _, err := f.Get(context.Background(), viewer, id); err != nil {
+		return nil, err
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Clone(f.calls[id].questions), nil
+}
+
+func (f *fakeCalls) Answer(_ context.Context, viewer call.Viewer, id uuid.UUID, number int, a call.Answer) error {
+	if _, err := f.Get(context.Background(), viewer, id); err != nil {
+		return err
+	}
+	found := false
+	f.change(id, func(c *fakeCall) {
+		for i, q := range c.questions {
+			if q.Number == number {
+				found = true
+				c.questions = slices.Delete(c.questions, i, i+1)
+				c.answers[number] = a
+				return
+			}
+		}
+	})
+	if !found {
+		return call.ErrNotFound
+	}
+	return nil
+}
+
+func (f *fakeCalls) answer(id uuid.UUID, number int) (call.Answer, bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	a, ok := f.calls[id].answers[number]
+	return a, ok
+}
+
+func (f *fakeCalls) RequestCancel(_ context.Context, viewer call.Viewer, id uuid.UUID) error {
+	if _, err := f.Get(context.Background(), viewer, id); err != nil {
+		return err
+	}
+	f.change(id, func(c *fakeCall) { c.cancel = true })
+	return nil
 }
 
 func newFakeCalls() *fakeCalls {
@@ -55,16 +130,18 @@ func (f *fakeCalls) Submit(_ context.Context, sub call.Submission) (call.Ticket,
 	if gated {
 		for _, id := range f.order {
 			c := f.calls[id]
-			if c.args == string(sub.Arguments) && c.AgentID == sub.Agent.ID && c.PrincipalID == sub.PrincipalID && !slices.Contains(f.delivered, id) {
+			if c.Tool == sub.Entry.Tool.Name && c.args == string(sub.Arguments) && c.AgentID == sub.Agent.ID && c.PrincipalID == sub.PrincipalID && !slices.Contains(f.delivered, id) {
 				f.arrived <- id
 				return call.Ticket{ID: id, Status: c.Status, Deadline: deadline, Gated: true, Attached: true}, nil
 			}
 		}
 	}
-	c := &fakeCall{args: string(sub.Arguments), done: make(chan struct{})}
+	c := &fakeCall{
+		args: string(sub.Arguments), done: make(chan struct{}), changed: make(chan struct{}), answers: map[int]call.Answer{},
+	}
 	c.Call = call.Call{
 		ID: uuid.New(), AgentID: sub.Agent.ID, PrincipalID: sub.PrincipalID,
-		Tool: sub.Entry.Tool.Name, Gated: gated, Status: call.Executing,
+		Tool: sub.Entry.Tool.Name, ExposedName: sub.Entry.Name, Arguments: sub.Arguments, Gated: gated, Status: call.Executing,
 	}
 	f.calls[c.ID] = c
 	f.order = append(f.order, c.ID)
@@ -87,7 +164,9 @@ func (f *fakeCalls) Submit(_ context.Context, sub call.Submission) (call.Ticket,
 func (f *fakeCalls) end(c *fakeCall, outcome call.Call) {
 	c.Status, c.Code, c.Failure, c.Effect = outcome.Status, outcome.Code, outcome.Failure, outcome.Effect
 	c.Message, c.Result, c.Resolution = outcome.Message, outcome.Result, outcome.Resolution
-	c.Arguments, c.Submitted = outcome.Arguments, outcome.Submitted
+	if outcome.Arguments != nil {
+		c.Arguments, c.Submitted = outcome.Arguments, outcome.Submitted
+	}
 	close(c.done)
 }
 
@@ -97,20 +176,35 @@ func (f *fakeCalls) finish(id uuid.UUID, outcome call.Call) {
 	f.end(f.calls[id], outcome)
 }
 
-func (f *fakeCalls) Wait(ctx context.Context, id uuid.UUID) (call.Call, error) {
-	f.mu.Lock()
-	c, err := f.calls[id], f.waitErr
-	f.mu.Unlock()
-	if err != nil {
-		return call.Call{}, err
-	}
-	select {
-	case <-c.done:
+func (f *fakeCalls) Wait(ctx context.Context, id uuid.UUID, l call.Listener) (call.Call, error) {
+	heard := 0
+	for {
 		f.mu.Lock()
-		defer f.mu.Unlock()
-		return c.Call, nil
-	case <-ctx.Done():
-		return call.Call{}, ctx.Err()
+		c, err := f.calls[id], f.waitErr
+		if err != nil {
+			f.mu.Unlock()
+			return call.Call{}, err
+		}
+		changed, open, news := c.changed, slices.Clone(c.questions), c.news[heard:]
+		heard = len(c.news)
+		f.mu.Unlock()
+		for _, tell := range news {
+			tell(l)
+		}
+		if len(open) > 0 && l.Asked != nil {
+			if err := l.Asked(open); err != nil {
+				return call.Call{}, err
+			}
+		}
+		select {
+		case <-c.done:
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			return c.Call, nil
+		case <-changed:
+		case <-ctx.Done():
+			return call.Call{}, ctx.Err()
+		}
 	}
 }
 
@@ -267,6 +361,10 @@ func (f *fakeAgents) start(a *agent.Agent, principal uuid.UUID, name, version st
 		ID: uuid.New(), AgentID: a.ID, PrincipalID: principal, Name: name,
 		Catalogue: f.catalogue, Problems: f.problems, ProtocolVersion: version,
 	}
+	var said struct{ Capabilities json.RawMessage }
+	if json.Unmarshal(client, &said) == nil {
+		c.Capabilities = said.Capabilities
+	}
 	f.conversations[c.ID] = c
 	f.clients = append(f.clients, client)
 	return c
@@ -308,6 +406,19 @@ func (f *fakeAgents) EndConversation(ctx context.Context, agentID, principal, id
 	ended := *c
 	ended.EndedAt = &now
 	f.conversations[id] = &ended
+	return nil
+}
+
+func (f *fakeAgents) SetLogLevel(ctx context.Context, agentID, principal, id uuid.UUID, level string) error {
+	c, err := f.Conversation(ctx, agentID, principal, id)
+	if err != nil {
+		return err
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	changed := *c
+	changed.LogLevel = level
+	f.conversations[id] = &changed
 	return nil
 }
 

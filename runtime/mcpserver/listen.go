@@ -1,6 +1,7 @@
 package mcpserver
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -80,7 +81,7 @@ func (x *exchange) announceTo(c *agent.Conversation) {
 // listen is the stream of clients without sessions: the response to a request, which is answered
 // when the stream ends from our side.
 func (x *exchange) listen() {
-	tools, fault := wantsTools(x.msg.wanted)
+	tools, names, fault := x.wants()
 	switch {
 	case fault != nil:
 		x.fail(fault)
@@ -93,20 +94,24 @@ func (x *exchange) listen() {
 	if !ok {
 		return
 	}
+	ids, err := x.watchedTasks(x.r.Context(), names)
+	if err != nil {
+		x.internal("find tasks", err)
+		return
+	}
 	client := x.self()
 	// The request's body is not kept.
 	x.msg = message{id: cloneRaw(x.msg.id), meta: meta{conversation: x.msg.meta.conversation}}
 	meta := `"_meta":{"` + mcp.MetaKeySubscriptionID + `":` + string(x.msg.id) + `}`
-	agreed := `{}`
-	if tools {
-		agreed = `{"toolsListChanged":true}`
-	}
-	err := x.beginStream()
+	err = x.beginStream()
 	if err == nil {
-		err = x.notify("notifications/subscriptions/acknowledged", meta+`,"notifications":`+agreed)
+		err = x.notify("notifications/subscriptions/acknowledged", meta+`,"notifications":`+agreement(tools, ids))
 	}
-	if err == nil && tools {
+	if err == nil && (tools || len(ids) > 0) {
+		ctx, done := context.WithCancel(x.r.Context())
+		defer done()
 		err = x.attend(found, &listener{
+			quiet: !tools, tasks: x.followTasks(ctx, ids),
 			told: found.Catalogue.Digest(),
 			name: x.conversationName,
 			find: func(ctx context.Context) (*agent.Conversation, error) {
@@ -121,20 +126,50 @@ func (x *exchange) listen() {
 	x.reply([]byte(`{"resultType":"complete",` + meta + `}`))
 }
 
-// wantsTools reads which notifications a client asks for. There is one kind to be had.
-func wantsTools(raw []byte) (bool, *jsonrpc.Error) {
+// wants reads which notifications a client asks for: of changes of its tools, and of tasks.
+func (x *exchange) wants() (tools bool, tasks []string, fault *jsonrpc.Error) {
+	raw := x.msg.wanted
 	var wanted struct {
-		Tools bool `json:"toolsListChanged"`
+		Tools bool            `json:"toolsListChanged"`
+		Tasks json.RawMessage `json:"taskIds"`
 	}
 	switch {
 	case raw == nil:
-		return false, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "/params/notifications: missing"}
+		return false, nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "/params/notifications: missing"}
 	case raw[0] != '{':
-		return false, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "/params/notifications: want an object"}
+		return false, nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "/params/notifications: want an object"}
 	case json.Unmarshal(raw, &wanted) != nil:
-		return false, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "/params/notifications/toolsListChanged: want true or false"}
+		return false, nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "/params/notifications/toolsListChanged: want true or false"}
 	}
-	return wanted.Tools, nil
+	if can, _ := x.able(nil); wanted.Tasks != nil && !can.tasks {
+		return false, nil, needsTasks()
+	}
+	tasks, fault = taskIDs(wanted.Tasks)
+	return wanted.Tools, tasks, fault
+}
+
+// agreement is what of the wanted notifications will be sent.
+func agreement(tools bool, tasks []uuid.UUID) string {
+	agreed := map[string]any{}
+	if tools {
+		agreed["toolsListChanged"] = true
+	}
+	if len(tasks) > 0 {
+		agreed["taskIds"] = tasks
+	}
+	return string(marshal(agreed))
+}
+
+// followTasks tells of tasks until ctx ends. Nil: there are none.
+func (x *exchange) followTasks(ctx context.Context, ids []uuid.UUID) <-chan [][]byte {
+	if len(ids) == 0 {
+		return nil
+	}
+	news := make(chan [][]byte)
+	for _, id := range ids {
+		go x.followTask(ctx, id, news)
+	}
+	return news
 }
 
 // attend announces changes until the stream ends, and returns why it did. Nobody else writes to it.
@@ -143,6 +178,9 @@ func (x *exchange) attend(c *agent.Conversation, l *listener, params string) err
 	defer cancel(nil)
 	l.agentID, l.principal = x.agent.ID, x.principal
 	l.seen, l.cancel, l.wake = viewOf(c), cancel, make(chan struct{}, 1)
+	if l.quiet {
+		l.told = l.seen.digest
+	}
 	x.watch.add(l)
 	defer x.watch.remove(l)
 	life := time.NewTicker(x.KeepAlive)
@@ -153,7 +191,11 @@ func (x *exchange) attend(c *agent.Conversation, l *listener, params string) err
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		case <-l.wake:
-			err = x.notify("notifications/tools/list_changed", params)
+			if !l.quiet {
+				err = x.notify("notifications/tools/list_changed", params)
+			}
+		case task := <-l.tasks:
+			err = x.notify("notifications/tasks", params+","+string(oneLine(bytes.Join(task, nil))))
 		case <-life.C:
 			if now := x.Now(); now.Sub(checked) >= credentialCheck {
 				if x.revoked() {

@@ -19,6 +19,9 @@ const (
 	metaIdempotencyKey = "dev.holdpoint/idempotency_key"
 )
 
+// metaLogLevel is MCP's. It is deprecated there, and works as long as clients use it.
+const metaLogLevel = "io.modelcontextprotocol/logLevel"
+
 // Bounds on what a client may name.
 const (
 	maxRequestID      = 1024
@@ -33,7 +36,7 @@ const (
 type message struct {
 	id     []byte // nil: a notification
 	method string
-	reply  bool // a response to a request of ours; we send none
+	reply  bool // a response to a request of ours
 
 	name         string // params.name
 	arguments    []byte
@@ -43,6 +46,16 @@ type message struct {
 	capabilities []byte
 	requestID    []byte // of notifications/cancelled
 	wanted       []byte // of subscriptions/listen
+	taskID       string // of tasks/…
+	level        string // of logging/setLevel
+
+	// Of a request that goes on with an earlier one.
+	inputResponses []byte
+	requestState   []byte
+
+	// Of a response to a request of ours.
+	result  []byte
+	failure []byte
 
 	meta meta
 }
@@ -53,6 +66,7 @@ type meta struct {
 	clientInfo     []byte
 	capabilities   []byte
 	progressToken  []byte
+	logLevel       string
 	idempotencyKey string
 	conversation   string
 }
@@ -164,8 +178,14 @@ func (p *parser) member(name []byte) error {
 		return err
 	case "params":
 		return p.optionalObject((*parser).param, "/params")
-	case "result", "error":
-		p.msg.reply = true
+	case "result":
+		raw, err := p.value()
+		p.msg.reply, p.msg.result = true, raw
+		return err
+	case "error":
+		raw, err := p.value()
+		p.msg.reply, p.msg.failure = true, raw
+		return err
 	}
 	return p.decoder.SkipValue()
 }
@@ -189,6 +209,14 @@ func (p *parser) param(name []byte) (err error) {
 		m.requestID, err = p.value()
 	case "notifications":
 		m.wanted, err = p.value()
+	case "taskId":
+		return p.text(&m.taskID, "/params/taskId")
+	case "level":
+		return p.text(&m.level, "/params/level")
+	case "inputResponses":
+		m.inputResponses, err = p.value()
+	case "requestState":
+		m.requestState, err = p.value()
 	case "_meta":
 		return p.optionalObject((*parser).metaMember, "/params/_meta")
 	default:
@@ -214,6 +242,8 @@ func (p *parser) metaMember(name []byte) (err error) {
 		if err == nil && !validID(m.progressToken) {
 			m.progressToken = nil
 		}
+	case metaLogLevel:
+		return p.text(&m.logLevel, "/params/_meta: "+metaLogLevel)
 	case metaIdempotencyKey:
 		return p.bounded(&m.idempotencyKey, maxIdempotencyKey, metaIdempotencyKey)
 	case metaConversation:

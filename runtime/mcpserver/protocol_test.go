@@ -132,8 +132,11 @@ func TestModern(t *testing.T) {
 	want := map[string]any{
 		"resultType": "complete", "ttlMs": 3600000.0, "cacheScope": "private",
 		"supportedVersions": []any{"2026-07-28", "2025-11-25", "2025-06-18", "2025-03-26"},
-		"capabilities":      map[string]any{"tools": map[string]any{"listChanged": true}},
-		"instructions":      at(v, "result", "instructions"),
+		"capabilities": map[string]any{
+			"tools": map[string]any{"listChanged": true}, "logging": map[string]any{},
+			"extensions": map[string]any{"io.modelcontextprotocol/tasks": map[string]any{}},
+		},
+		"instructions": at(v, "result", "instructions"),
 		"_meta": map[string]any{"io.modelcontextprotocol/serverInfo": map[string]any{
 			"name": "holdpoint", "version": "1.2.3",
 		}},

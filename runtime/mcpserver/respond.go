@@ -166,12 +166,10 @@ func (x *exchange) flush() error {
 	return x.broken
 }
 
-// progress notifies a client that asked for it.
-func (x *exchange) progress(token []byte, waited time.Duration, message string) error {
+// sendProgress notifies a client that asked for it. Params are the members of its parameters but the token.
+func (x *exchange) sendProgress(token, params []byte) error {
 	event := append([]byte(`event: message`+"\n"+`data: {"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":`), token...)
-	event = append(event, `,"progress":`...)
-	event = strconv.AppendFloat(event, waited.Seconds(), 'f', -1, 64)
-	event = appendString(append(event, `,"message":`...), message)
+	event = append(append(event, ','), params...)
 	x.extendDeadline()
 	x.putBytes(append(event, "}}\n\n"...))
 	return x.flush()

@@ -30,9 +30,12 @@ import (
 // Calls is what the endpoint needs of a *[call.Service].
 type Calls interface {
 	Submit(ctx context.Context, sub call.Submission) (call.Ticket, error)
-	Wait(ctx context.Context, id uuid.UUID) (call.Call, error)
+	Wait(ctx context.Context, id uuid.UUID, l call.Listener) (call.Call, error)
 	Delivered(ctx context.Context, id uuid.UUID) error
 	Get(ctx context.Context, viewer call.Viewer, id uuid.UUID) (call.Call, error)
+	Questions(ctx context.Context, viewer call.Viewer, id uuid.UUID) ([]call.Question, error)
+	Answer(ctx context.Context, viewer call.Viewer, id uuid.UUID, number int, a call.Answer) error
+	RequestCancel(ctx context.Context, viewer call.Viewer, id uuid.UUID) error
 }
 
 // Agents is what the endpoint needs of an *[agent.Service].
@@ -43,6 +46,7 @@ type Agents interface {
 	NamedConversation(ctx context.Context, a *agent.Agent, principal uuid.UUID, name, protocolVersion string, client json.RawMessage) (*agent.Conversation, error)
 	Conversation(ctx context.Context, agentID, principal, id uuid.UUID) (*agent.Conversation, error)
 	EndConversation(ctx context.Context, agentID, principal, id uuid.UUID) error
+	SetLogLevel(ctx context.Context, agentID, principal, id uuid.UUID, level string) error
 }
 
 // Identity is what the endpoint needs of an *[identity.Service].

@@ -5,9 +5,11 @@ import (
 	"encoding/json"
 	"net/http"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
@@ -30,7 +32,7 @@ func (x *exchange) initialize() {
 	x.w.Header().Set(headerSession, started.ID.String())
 	x.reply(marshal(&mcp.InitializeResult{
 		ProtocolVersion: version,
-		Capabilities:    capabilities(),
+		Capabilities:    capabilities(false),
 		ServerInfo:      &mcp.Implementation{Name: serverName, Version: x.Version},
 		Instructions:    introduction(started.Problems),
 	}))
@@ -42,15 +44,48 @@ func (x *exchange) discover() {
 		Meta:              mcp.Meta{mcp.MetaKeyServerInfo: json.RawMessage(x.info)},
 		Cacheable:         mcp.Cacheable{TTLMs: int(discoverTTL.Milliseconds()), CacheScope: "private"},
 		SupportedVersions: supportedVersions(),
-		Capabilities:      capabilities(),
+		Capabilities:      capabilities(true),
 		Instructions:      introduction(nil),
 	}
 	found.ResultType = "complete"
 	x.reply(marshal(found))
 }
 
-func capabilities() *mcp.ServerCapabilities {
-	return &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{ListChanged: true}}
+func capabilities(modern bool) *mcp.ServerCapabilities {
+	c := &mcp.ServerCapabilities{
+		Tools:   &mcp.ToolCapabilities{ListChanged: true},
+		Logging: &mcp.LoggingCapabilities{}, //nolint:staticcheck // deprecated, and in use
+	}
+	if modern {
+		c.Extensions = map[string]any{tasksExtension: struct{}{}}
+	}
+	return c
+}
+
+// setLevel is logging/setLevel: what the session wants to hear from skills' servers while they work on its calls.
+func (x *exchange) setLevel() {
+	conversation, ok := x.conversation()
+	if !ok {
+		return
+	}
+	if !slices.Contains(logLevels(), x.msg.level) {
+		x.fail(&jsonrpc.Error{
+			Code: jsonrpc.CodeInvalidParams, Message: "/params/level: want one of " + strings.Join(logLevels(), ", "),
+		})
+		return
+	}
+	if x.r.Header.Get(headerSession) != "" { // elsewhere there is no stream that the messages could take
+		if err := x.Agents.SetLogLevel(x.r.Context(), x.agent.ID, x.principal, conversation.ID, x.msg.level); err != nil {
+			x.internal("set log level", err)
+			return
+		}
+	}
+	x.reply([]byte("{}"))
+}
+
+// logLevels are those of RFC 5424, as MCP names them.
+func logLevels() []string {
+	return []string{"debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"}
 }
 
 const serverName = "holdpoint"
@@ -64,7 +99,7 @@ func (x *exchange) notification() {
 	session := x.r.Header.Get(headerSession)
 	if session == "" || x.modern {
 		if x.modern && x.msg.reply {
-			http.Error(x.w, "responses are not accepted: this server sends no requests", http.StatusBadRequest)
+			http.Error(x.w, "responses are not accepted: in this revision servers send no requests", http.StatusBadRequest)
 			return
 		}
 		x.w.WriteHeader(http.StatusAccepted)
@@ -72,6 +107,10 @@ func (x *exchange) notification() {
 	}
 	conversation, ok := x.conversation()
 	if !ok {
+		return
+	}
+	if x.msg.reply {
+		x.takeReply()
 		return
 	}
 	if x.msg.method == "notifications/cancelled" && len(x.msg.requestID) > 0 {

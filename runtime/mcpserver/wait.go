@@ -15,9 +15,11 @@ import (
 // Why a wait ended before its call did.
 var (
 	errBudget  = errors.New("the agent's wait budget is spent")
+	errReply   = errors.New("the agent's reply timeout has passed")
 	errDropped = errors.New("the client cancelled its request")
 	errDrain   = errors.New("this process is stopping")
 	errGone    = errors.New("the client left")
+	errTask    = errors.New("the client can take a task")
 )
 
 // wait is one response that is held open for a call. The request's own goroutine
@@ -28,13 +30,17 @@ type wait struct {
 	key     waiterKey // of a session's request
 	attends waiting
 	began   time.Time
-	ends    time.Time // of the wait budget
+	ends    time.Time // of the wait budget, or of the reply timeout if that is sooner
+	late    error     // which of both
 	cancel  context.CancelCauseFunc
 
 	mu    sync.Mutex // guards the response, and what follows
 	timer *time.Timer
 	held  bool // among the server's waiters
 	over  bool
+
+	lastAsked int // the number of the last question that was sent on this response
+	progress  progress
 }
 
 // waiting is what a response waits for.
@@ -46,6 +52,7 @@ type waiting struct {
 	attached bool
 	keyed    bool // with an idempotency key
 	alone    bool // there is nobody who may decide about it
+	task     bool // its client can take a task
 }
 
 // parked reports whether nothing is to be expected soon.
@@ -57,13 +64,16 @@ func (w *waiting) parked() bool {
 func (x *exchange) await(conversation uuid.UUID, attends waiting) (call.Call, error) {
 	ctx, cancel := context.WithCancelCause(x.r.Context())
 	now := x.Now()
-	w := &wait{x: x, attends: attends, began: now, ends: now.Add(x.waitBudget()), cancel: cancel}
+	w := &wait{x: x, attends: attends, began: now, ends: now.Add(x.waitBudget()), late: errBudget, cancel: cancel}
+	if limit := x.agent.ReplyTimeout; limit > 0 && (x.codes() || limit <= x.waitBudget()) {
+		w.ends, w.late = now.Add(limit), errReply
+	}
 	if conversation != uuid.Nil {
 		w.key = waiterKey{conversation, string(x.msg.id)}
 	}
 	defer w.end()
 	w.begin()
-	ended, err := x.Calls.Wait(ctx, attends.id)
+	ended, err := x.Calls.Wait(ctx, attends.id, w.listener())
 	switch cause := context.Cause(ctx); {
 	case x.r.Context().Err() != nil:
 		return call.Call{}, errGone
@@ -86,6 +96,8 @@ func (w *wait) begin() {
 	defer w.mu.Unlock()
 	switch {
 	case w.attends.status.Final():
+	case w.attends.task && w.attends.parked():
+		w.cancel(errTask)
 	case w.attends.parked():
 		w.hold(w.began)
 	default:
@@ -104,8 +116,10 @@ func (w *wait) tick() {
 	}()
 	switch now := w.x.Now(); {
 	case w.over:
+	case w.attends.task:
+		w.cancel(errTask)
 	case !now.Before(w.ends):
-		w.cancel(errBudget)
+		w.cancel(w.late)
 	default:
 		w.hold(now)
 	}
@@ -138,7 +152,7 @@ func (w *wait) signOfLife(now time.Time) error {
 	switch {
 	case !x.streaming:
 		err = x.beginStream()
-	case token == nil:
+	case token == nil || w.progress.servers:
 		return x.comment()
 	}
 	if err != nil || token == nil {
@@ -148,7 +162,7 @@ func (w *wait) signOfLife(now time.Time) error {
 	if w.attends.alone {
 		text += "; nobody is known who may decide"
 	}
-	return x.progress(token, now.Sub(w.began), text)
+	return x.sendProgress(token, w.progress.own(now.Sub(w.began), text))
 }
 
 // end takes the response back from the timer: nothing else writes to it from here on.

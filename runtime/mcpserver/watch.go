@@ -30,6 +30,8 @@ type listener struct {
 	name               func() string // of the conversation now; nil: a session's
 	find               func(context.Context) (*agent.Conversation, error)
 
+	quiet  bool            // changes of the list are not announced: the stream is about tasks
+	tasks  <-chan [][]byte // what is to be told of them; nil: nothing
 	cancel context.CancelCauseFunc
 	wake   chan struct{} // holds one: there is something to announce
 

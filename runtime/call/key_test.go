@@ -1,0 +1,86 @@
+package call_test
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/google/uuid"
+
+	"github.com/holdpoint/holdpoint/runtime/call"
+)
+
+func TestIdempotencyKeys(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"files__write", "open__write"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			sub := w.submission(name, `{"n":1}`)
+			sub.IdempotencyKey = "k"
+			first, err := w.calls.Submit(t.Context(), sub)
+			check(t, err)
+			if first.Gated {
+				check(t, w.decide(first.ID, true))
+			}
+			w.wait(first.ID)
+			check(t, w.calls.Delivered(t.Context(), first.ID))
+			if again, err := w.calls.Submit(t.Context(), sub); err != nil || again.ID != first.ID || !again.Attached || again.Status != call.Succeeded {
+				t.Fatalf("a repeat after delivery: %+v, %v", again, err)
+			}
+			other := w.submission(name, `{"n":2}`)
+			other.IdempotencyKey = "k"
+			if _, err := w.calls.Submit(t.Context(), other); !errors.Is(err, call.ErrKeyReused) {
+				t.Fatalf("the key with other arguments: %v", err)
+			}
+			w.moveClock("23 hours 59 minutes")
+			if again, err := w.calls.Submit(t.Context(), sub); err != nil || again.ID != first.ID {
+				t.Fatalf("a repeat within the TTL: %+v, %v", again, err)
+			}
+			w.moveClock("24 hours 1 minute")
+			other.Entry = w.submission(name, `{"n":2}`).Entry
+			fresh, err := w.calls.Submit(t.Context(), other)
+			if err != nil || fresh.ID == first.ID || fresh.Attached {
+				t.Fatalf("the key after the TTL: %+v, %v", fresh, err)
+			}
+		})
+	}
+}
+
+// A key is one agent's, on behalf of one principal, for one tool.
+func TestIdempotencyKeyScope(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	keyed := func(name string, principal uuid.UUID) call.Ticket {
+		sub := w.submission(name, `{"n":1}`)
+		sub.IdempotencyKey, sub.PrincipalID = "k", principal
+		ticket, err := w.calls.Submit(t.Context(), sub)
+		check(t, err)
+		return ticket
+	}
+	person := uuid.New()
+	seen := map[uuid.UUID]bool{}
+	for _, ticket := range []call.Ticket{
+		keyed("files__write", uuid.Nil), keyed("files__write", person), keyed("files__echo", uuid.Nil),
+		keyed("open__write", uuid.Nil), keyed("open__write", person),
+	} {
+		if ticket.Attached || seen[ticket.ID] {
+			t.Errorf("%+v is another's", ticket)
+		}
+		seen[ticket.ID] = true
+	}
+}
+
+// What was made counts, not what it became.
+func TestKeyGoesByWhatWasMade(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	sub := w.submission("files__write", `{"n":1,"url":"a"}`)
+	sub.Made = []byte(`{"n":1,"file":"f"}`)
+	first, err := w.calls.Submit(t.Context(), sub)
+	check(t, err)
+	again := w.submission("files__write", `{"n":1,"url":"b"}`)
+	again.Made = sub.Made
+	if second, err := w.calls.Submit(t.Context(), again); err != nil || second.ID != first.ID || !second.Attached {
+		t.Fatalf("%+v, %v", second, err)
+	}
+}

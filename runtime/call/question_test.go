@@ -1,0 +1,202 @@
+package call_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/holdpoint/holdpoint/runtime/call"
+	"github.com/holdpoint/holdpoint/runtime/tool"
+)
+
+// askable is a client that can be asked, and wants to know.
+func askable(sub call.Submission) call.Submission {
+	sub.Caller = call.Caller{Capabilities: json.RawMessage(`{"elicitation":{}}`), LogLevel: "info", Progress: true}
+	return sub
+}
+
+var form = tool.Question{Method: "elicitation/create", Params: json.RawMessage(`{"message":"sure?"}`)}
+
+// asks makes the server ask before it answers a call with what it was told.
+func (w *world) asks() {
+	w.source.reply = func(r tool.CallRequest) (tool.Result, error) {
+		if r.Caller.Ask == nil {
+			return tool.Result{Raw: json.RawMessage(`{"content":[],"structuredContent":{"asked":false}}`)}, nil
+		}
+		answer, err := r.Caller.Ask(context.Background(), form)
+		if err != nil {
+			text, _ := json.Marshal(err.Error())
+			answer = text
+		}
+		return tool.Result{Raw: json.RawMessage(`{"content":[],"structuredContent":` + string(answer) + `}`)}, nil
+	}
+}
+
+// Whichever process sends the call, another one passes the question on, and a third the answer.
+func TestQuestionsReachAnyProcess(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.asks()
+	other := w.start(slog.New(slog.DiscardHandler))
+	ticket, err := w.calls.Submit(t.Context(), askable(w.submission("files__write", `{"n":1}`)))
+	check(t, err)
+	asked := make(chan []call.Question, 100)
+	ended := make(chan call.Call, 2)
+	for _, process := range []*call.Service{w.calls, other} {
+		go func() {
+			c, err := process.Wait(t.Context(), ticket.ID, call.Listener{Asked: func(open []call.Question) error {
+				asked <- open
+				return nil
+			}})
+			if err != nil {
+				t.Error(err)
+			}
+			ended <- c
+		}()
+	}
+	check(t, w.decide(ticket.ID, true))
+	for range 2 {
+		open := <-asked
+		if len(open) != 1 || open[0].Method != form.Method || string(open[0].Params) != string(form.Params) || open[0].Number != 1 {
+			t.Fatalf("asked %+v", open)
+		}
+	}
+	own := call.Viewer{AgentID: w.agent.ID}
+	for name, viewer := range map[string]call.Viewer{
+		"another agent": {AgentID: uuid.New()}, "another principal": {AgentID: w.agent.ID, PrincipalID: uuid.New()},
+	} {
+		if err := other.Answer(t.Context(), viewer, ticket.ID, 1, call.Answer{Result: json.RawMessage(`{}`)}); !errors.Is(err, call.ErrNotFound) {
+			t.Errorf("%s answers: %v", name, err)
+		}
+		if _, err := other.Questions(t.Context(), viewer, ticket.ID); !errors.Is(err, call.ErrNotFound) {
+			t.Errorf("%s sees the question: %v", name, err)
+		}
+	}
+	answer := `{"action":"accept","content":{"n":9007199254740993}}`
+	check(t, other.Answer(t.Context(), own, ticket.ID, 1, call.Answer{Result: json.RawMessage(answer)}))
+	if err := other.Answer(t.Context(), own, ticket.ID, 1, call.Answer{Result: json.RawMessage(`{}`)}); !errors.Is(err, call.ErrNotFound) {
+		t.Errorf("a second answer: %v", err)
+	}
+	for range 2 {
+		if c := <-ended; c.Status != call.Succeeded || !strings.Contains(string(c.Result), answer) {
+			t.Errorf("%s %s", c.Status, c.Result)
+		}
+	}
+	if open, err := w.calls.Questions(t.Context(), own, ticket.ID); err != nil || len(open) != 0 {
+		t.Errorf("still open: %v %v", open, err)
+	}
+	if got := w.actions(ticket.ID); !strings.Contains(got, "call.asked call.answered") {
+		t.Errorf("audited %s", got)
+	}
+}
+
+func TestWhoCannotBeAsked(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.asks()
+	ticket := w.submit("open__write", `{"n":1}`)
+	if c := w.wait(ticket.ID); !strings.Contains(string(c.Result), `"asked":false`) {
+		t.Errorf("%s", c.Result)
+	}
+}
+
+// A client may answer with an error; the server is told so, and nothing of its words.
+func TestRefusedQuestion(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.asks()
+	ticket, err := w.calls.Submit(t.Context(), askable(w.submission("open__write", `{"n":1}`)))
+	check(t, err)
+	asked := make(chan struct{}, 10)
+	go func() {
+		<-asked
+		err := w.calls.Answer(t.Context(), call.Viewer{AgentID: w.agent.ID}, ticket.ID, 1, call.Answer{Error: json.RawMessage(`{"code":-1,"message":"no"}`)})
+		if err != nil {
+			t.Error(err)
+		}
+	}()
+	c, err := w.calls.Wait(t.Context(), ticket.ID, call.Listener{Asked: func([]call.Question) error {
+		asked <- struct{}{}
+		return nil
+	}})
+	check(t, err)
+	if !strings.Contains(string(c.Result), "the client answered with an error") {
+		t.Errorf("%s", c.Result)
+	}
+}
+
+// What happens on the way is heard in the process that sends the call, and in others; progress in order.
+func TestEvents(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	other := w.start(slog.New(slog.DiscardHandler))
+	for name, process := range map[string]*call.Service{"here": w.calls, "elsewhere": other} {
+		heard := make(chan struct{})
+		w.source.reply = func(r tool.CallRequest) (tool.Result, error) {
+			for n := 1; ; n++ {
+				r.Caller.Progress(json.RawMessage(fmt.Sprintf(`{"progress":%d}`, n)))
+				select {
+				case <-heard:
+					return tool.Result{Raw: json.RawMessage(`{"content":[]}`)}, nil
+				case <-time.After(5 * time.Millisecond):
+				}
+			}
+		}
+		ticket, err := w.calls.Submit(t.Context(), askable(w.submission("open__write", `{"n":1}`)))
+		check(t, err)
+		last := 0
+		_, err = process.Wait(t.Context(), ticket.ID, call.Listener{Event: func(e call.Event) {
+			var told struct{ Progress int }
+			check(t, json.Unmarshal(e.Params, &told))
+			if e.Kind != call.EventProgress || e.CallID != ticket.ID || told.Progress <= last {
+				t.Errorf("%s: %s %s after %d", name, e.Kind, e.Params, last)
+			}
+			if last == 0 {
+				close(heard)
+			}
+			last = told.Progress
+		}})
+		check(t, err)
+		if last == 0 {
+			t.Errorf("%s: nothing was heard", name)
+		}
+	}
+}
+
+// A task of a server is cancelled by whichever process its client asks.
+func TestRequestCancel(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	other := w.start(slog.New(slog.DiscardHandler))
+	w.source.reply = func(r tool.CallRequest) (tool.Result, error) {
+		<-r.Caller.Cancel
+		return tool.Result{}, &tool.Failure{Kind: tool.JSONRPCError, Message: "cancelled", RPC: json.RawMessage(`{"code":-1,"message":"cancelled"}`)}
+	}
+	own := call.Viewer{AgentID: w.agent.ID}
+	for name, process := range map[string]*call.Service{"here": w.calls, "elsewhere": other} {
+		sub := w.submission("open__write", `{"n":1}`)
+		sub.Awaited = true
+		ticket, err := w.calls.Submit(t.Context(), sub)
+		check(t, err)
+		if err := process.RequestCancel(t.Context(), call.Viewer{AgentID: uuid.New()}, ticket.ID); !errors.Is(err, call.ErrNotFound) {
+			t.Errorf("%s: another agent: %v", name, err)
+		}
+		check(t, process.RequestCancel(t.Context(), own, ticket.ID))
+		if c := w.wait(ticket.ID); c.Status != call.Failed {
+			t.Errorf("%s: %s", name, c.Status)
+		}
+	}
+	parked := w.submit("files__write", `{"n":1}`)
+	check(t, w.calls.RequestCancel(t.Context(), own, parked.ID))
+	if c := w.wait(parked.ID); c.Status != call.Cancelled {
+		t.Errorf("a parked call: %s", c.Status)
+	}
+	check(t, w.calls.RequestCancel(t.Context(), own, parked.ID)) // it has ended; there is nothing to say
+}

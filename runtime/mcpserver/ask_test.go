@@ -1,0 +1,195 @@
+package mcpserver_test
+
+import (
+	"encoding/json"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/uuid"
+
+	"github.com/holdpoint/holdpoint/runtime/call"
+)
+
+// able starts a session of a client that can be asked everything.
+func (b *bench) able(capabilities string) []string {
+	b.t.Helper()
+	a := b.post(`{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":` + capabilities + `,"clientInfo":{"name":"c","version":"1"}}}`)
+	return []string{"Mcp-Session-Id", a.header.Get("Mcp-Session-Id"), "Mcp-Protocol-Version", "2025-11-25"}
+}
+
+var (
+	elicitation = call.Question{Number: 1, Method: "elicitation/create", Params: json.RawMessage("{\"message\":\n\"sure?\"}")}
+	roots       = call.Question{Number: 2, Method: "roots/list"}
+)
+
+// Before 2026-07-28 a question is a request on the stream of the call, and its answer a POST of its own.
+func TestLegacyClientIsAsked(t *testing.T) {
+	within(t, func(t *testing.T) {
+		b := newBench(t)
+		session := b.able(`{"elicitation":{},"roots":{"listChanged":true},"experimental":{"x":{}}}`)
+		var id uuid.UUID
+		go func() {
+			id = <-b.calls.arrived
+			b.calls.ask(id, elicitation)
+			b.calls.ask(id, call.Question{Number: 2, Method: "sampling/createMessage"}) // which it did not declare
+			b.calls.ask(id, call.Question{Number: 3, Method: "roots/list"})
+			synctest.Wait()
+			stranger := b.post(`{"jsonrpc":"2.0","id":"holdpoint/question/`+id.String()+`/1","result":{"action":"accept"}}`,
+				append(b.session(), "Authorization", "Bearer token-ann")...)
+			if _, ok := b.calls.answer(id, 1); ok || stranger.status != http.StatusNotFound {
+				t.Errorf("another principal answers: %d", stranger.status)
+			}
+			for _, answer := range []string{
+				`{"jsonrpc":"2.0","id":"holdpoint/question/` + id.String() + `/1","result":{"action":"accept","content":{"n":1e400}}}`,
+				`{"jsonrpc":"2.0","id":"holdpoint/question/` + id.String() + `/1","result":{"action":"decline"}}`, // too late
+				`{"jsonrpc":"2.0","id":"holdpoint/question/` + id.String() + `/3","error":{"code":-1,"message":"no"}}`,
+				`{"jsonrpc":"2.0","id":7,"result":{}}`,
+			} {
+				if a := b.post(answer, session...); a.status != http.StatusAccepted || a.body != "" {
+					t.Errorf("%s: %d %s", answer, a.status, a.body)
+				}
+			}
+			b.calls.finish(id, succeeded("done"))
+		}()
+		a := b.post(callBody("1", "gated", "{}"), session...)
+		if sub := b.calls.submitted[0]; string(sub.Caller.Capabilities) != `{"elicitation":{},"roots":{"listChanged":true}}` {
+			t.Errorf("the call goes with %s", sub.Caller.Capabilities)
+		}
+		want := []string{
+			": keepalive",
+			`{"jsonrpc":"2.0","id":"holdpoint/question/` + id.String() + `/1","method":"elicitation/create","params":{"message": "sure?"}}`,
+			`{"jsonrpc":"2.0","id":"holdpoint/question/` + id.String() + `/3","method":"roots/list"}`,
+			`{"jsonrpc":"2.0","id":1,"result":{"content":[{"type":"text","text":"done"}],"_meta":{"dev.holdpoint/call":{"id":"` + id.String() + `","status":"succeeded","code":"succeeded"}}}}`,
+		}
+		if diff := cmp.Diff(want, events(strings.NewReader(a.body))); diff != "" {
+			t.Error(diff)
+		}
+		if got, _ := b.calls.answer(id, 1); string(got.Result) != `{"action":"accept","content":{"n":1e400}}` {
+			t.Errorf("answered %s", got.Result)
+		}
+		if got, _ := b.calls.answer(id, 3); string(got.Error) != `{"code":-1,"message":"no"}` {
+			t.Errorf("answered %s", got.Error)
+		}
+	})
+}
+
+// A client that reads no streams, or has no session, can be asked nothing.
+func TestWhoCannotBeAsked(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.post(callBody("1", "echo", "{}"), append(b.able(`{"elicitation":{}}`), "Accept", "application/json")...)
+	b.post(callBody("1", "echo", "{}"))
+	b.post(callBody("1", "echo", "{}"), b.session()...)
+	for _, sub := range b.calls.submitted {
+		if sub.Caller.Capabilities != nil {
+			t.Errorf("%s", sub.Caller.Capabilities)
+		}
+	}
+}
+
+func modernCall(tool, members, capabilities string) (body string, headers []string) {
+	body, headers = modern("tools/call", `"name":"files__`+tool+`","arguments":{"a":1}`+members, "Mcp-Name", "files__"+tool)
+	return strings.Replace(body, `"io.modelcontextprotocol/clientCapabilities":{}`, `"io.modelcontextprotocol/clientCapabilities":`+capabilities, 1), headers
+}
+
+// Since 2026-07-28 a question is a result, and the answer comes with the request made again.
+func TestModernClientIsAsked(t *testing.T) {
+	within(t, func(t *testing.T) {
+		b := newBench(t)
+		var id uuid.UUID
+		go func() {
+			id = <-b.calls.arrived
+			b.calls.ask(id, elicitation)
+		}()
+		post := func(tool, members, capabilities string) any {
+			body, headers := modernCall(tool, members, capabilities)
+			a := b.post(body, append(headers, "Accept", "application/json")...)
+			return decoded(t, a.body)
+		}
+		v := post("slow", ``, `{"elicitation":{"form":{}}}`)
+		want := map[string]any{
+			"resultType":    "input_required",
+			"inputRequests": map[string]any{"question_1": map[string]any{"method": "elicitation/create", "params": map[string]any{"message": "sure?"}}},
+			"requestState":  id.String(),
+			"_meta": map[string]any{"dev.holdpoint/call": map[string]any{
+				"id": id.String(), "status": "executing", "code": "input_required",
+			}},
+		}
+		if diff := cmp.Diff(want, at(v, "result")); diff != "" {
+			t.Error(diff)
+		}
+		state := `,"requestState":"` + id.String() + `"`
+		for name, c := range map[string]struct{ tool, members string }{
+			"tampered":          {"slow", `,"requestState":"` + id.String() + `-TAMPERED","inputResponses":{}`},
+			"of another form":   {"slow", `,"requestState":{},"inputResponses":{}`},
+			"unknown":           {"slow", `,"requestState":"` + uuid.NewString() + `","inputResponses":{}`},
+			"another tool's":    {"echo", state + `,"inputResponses":{}`},
+			"no object":         {"slow", state + `,"inputResponses":7`},
+			"an answer that is": {"slow", state + `,"inputResponses":{"question_1":7}`},
+		} {
+			v := post(c.tool, c.members, `{"elicitation":{}}`)
+			if at(v, "error", "code") != -32602.0 {
+				t.Errorf("%s: %v", name, v)
+			}
+		}
+		if v := post("slow", state+`,"inputResponses":{"else":{}}`, `{"elicitation":{}}`); at(v, "result", "resultType") != "input_required" {
+			t.Errorf("without an answer: %v", v)
+		}
+		time.AfterFunc(time.Second, func() { b.calls.finish(id, succeeded("done")) })
+		v = post("slow", state+`,"inputResponses":{"question_1":{"action":"accept"},"else":{}}`, `{"elicitation":{}}`)
+		if at(v, "result", "resultType") != "complete" || at(v, "result", "content", 0, "text") != "done" {
+			t.Errorf("%v", v)
+		}
+		if got, _ := b.calls.answer(id, 1); string(got.Result) != `{"action":"accept"}` {
+			t.Errorf("answered %s", got.Result)
+		}
+		if len(b.calls.submitted) != 1 {
+			t.Errorf("%d calls were made", len(b.calls.submitted))
+		}
+	})
+}
+
+// What servers report reaches the client that asked for it. Progress only grows, whoever tells of it.
+func TestNewsOnTheWay(t *testing.T) {
+	within(t, func(t *testing.T) {
+		b := newBench(t)
+		session := b.session()
+		if a := b.post(`{"jsonrpc":"2.0","id":1,"method":"logging/setLevel","params":{"level":"loud"}}`, session...); !strings.Contains(a.body, "-32602") {
+			t.Error(a.body)
+		}
+		if a := b.post(`{"jsonrpc":"2.0","id":1,"method":"logging/setLevel","params":{"level":"warning"}}`, session...); a.body != `{"jsonrpc":"2.0","id":1,"result":{}}` {
+			t.Error(a.body)
+		}
+		go func() {
+			id := <-b.calls.arrived
+			<-time.After(15 * time.Second)
+			for _, params := range []string{`{"progress":0,"total":2}`, `{"progress":1,"total":2,"message":"half"}`, `{"progress":0.5}`, `{"nonsense":1}`} {
+				b.calls.tell(id, call.EventProgress, params)
+			}
+			b.calls.tell(id, call.EventLog, "{\"level\":\"error\",\n\"data\":\"x\"}")
+			synctest.Wait()
+			b.calls.finish(id, succeeded("done"))
+		}()
+		body := `{"jsonrpc":"2.0","id":"x","method":"tools/call","params":{"name":"files__gated","arguments":{},"_meta":{"progressToken":7}}}`
+		got := events(strings.NewReader(b.post(body, session...).body))
+		progress := func(members string) string {
+			return `{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":7,` + members + `}}`
+		}
+		waiting := `,"message":"waiting for approval until 15:04:05Z"`
+		want := []string{
+			": keepalive", progress(`"progress":0` + waiting), progress(`"progress":10` + waiting),
+			progress(`"progress":11,"total":13`), progress(`"progress":12,"total":13,"message":"half"`),
+			`{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"error", "data":"x"}}`,
+		}
+		if diff := cmp.Diff(want, got[:len(got)-1]); diff != "" {
+			t.Error(diff)
+		}
+		if c := b.calls.submitted[0].Caller; c.LogLevel != "warning" || !c.Progress {
+			t.Errorf("%+v", c)
+		}
+	})
+}

@@ -1,0 +1,261 @@
+package mcpserver_test
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/uuid"
+
+	"github.com/holdpoint/holdpoint/runtime/call"
+	"github.com/holdpoint/holdpoint/runtime/tool"
+)
+
+const taskClient = `{"elicitation":{},"extensions":{"io.modelcontextprotocol/tasks":{}}}`
+
+// tasks makes a request of a client that can take tasks.
+func (b *bench) tasks(method, id, members string, extra ...string) any {
+	b.t.Helper()
+	body, headers := modern(method, `"taskId":"`+id+`"`+members, "Mcp-Name", id)
+	body = strings.Replace(body, `"io.modelcontextprotocol/clientCapabilities":{}`, `"io.modelcontextprotocol/clientCapabilities":`+taskClient, 1)
+	return decoded(b.t, b.post(body, append(append(headers, "Accept", "application/json"), extra...)...).body)
+}
+
+func (b *bench) taskCall(tool string) any {
+	b.t.Helper()
+	body, headers := modernCall(tool, ``, taskClient)
+	return decoded(b.t, b.post(body, append(headers, "Accept", "application/json")...).body)
+}
+
+func TestTasks(t *testing.T) {
+	within(t, func(t *testing.T) {
+		b := newBench(t)
+		began := time.Now()
+		v := b.taskCall("gated")
+		if !time.Now().Equal(began) {
+			t.Error("a call that waits for people was not answered at once")
+		}
+		callID := <-b.calls.arrived
+		id := callID.String()
+		want := map[string]any{
+			"resultType": "task", "taskId": id, "status": "working", "statusMessage": "waiting for approval until 15:04:05Z",
+			"createdAt": at(v, "result", "createdAt"), "lastUpdatedAt": at(v, "result", "lastUpdatedAt"),
+			"ttlMs": nil, "pollIntervalMs": 2000.0,
+			"_meta": map[string]any{"dev.holdpoint/call": map[string]any{"id": id, "status": "parked", "code": "pending"}},
+		}
+		if diff := cmp.Diff(want, at(v, "result")); diff != "" {
+			t.Error(diff)
+		}
+		if v := b.tasks("tasks/get", id, ""); at(v, "result", "status") != "working" || at(v, "result", "resultType") != "complete" {
+			t.Errorf("%v", v)
+		}
+		b.calls.ask(callID, elicitation)
+		b.calls.ask(callID, roots)
+		v = b.tasks("tasks/get", id, "")
+		if at(v, "result", "status") != "input_required" || at(v, "result", "inputRequests", "question_1", "method") != "elicitation/create" ||
+			at(v, "result", "inputRequests", "question_2", "method") != "roots/list" || at(v, "result", "requestState") != nil {
+			t.Errorf("%v", v)
+		}
+		if v := b.tasks("tasks/update", id, `,"inputResponses":{"question_1":{"action":"accept"},"x":{}}`); cmp.Diff(map[string]any{"resultType": "complete"}, at(v, "result")) != "" {
+			t.Errorf("%v", v)
+		}
+		v = b.tasks("tasks/get", id, "")
+		if at(v, "result", "status") != "input_required" || at(v, "result", "inputRequests", "question_1") != nil {
+			t.Errorf("after one answer of two: %v", v)
+		}
+		b.tasks("tasks/update", id, `,"inputResponses":{"question_2":{"roots":[]}}`)
+		b.calls.finish(callID, succeeded("done"))
+		for range 2 { // it stays
+			v = b.tasks("tasks/get", id, "")
+			if at(v, "result", "status") != "completed" || at(v, "result", "result", "content", 0, "text") != "done" || at(v, "result", "result", "resultType") != nil {
+				t.Errorf("%v", v)
+			}
+		}
+		synctest.Wait()
+		if got := b.calls.deliveries(); len(got) == 0 || got[0] != callID {
+			t.Errorf("delivered %v", got)
+		}
+	})
+}
+
+// A call that waits for nobody becomes a task when it takes its time, or as soon as its server says that it does.
+func TestSlowCallBecomesTask(t *testing.T) {
+	for name, says := range map[string]bool{"by itself": false, "by its server": true} {
+		t.Run(name, func(t *testing.T) {
+			within(t, func(t *testing.T) {
+				b := newBench(t)
+				if says {
+					go func() { b.calls.tell(<-b.calls.arrived, call.EventTask, "") }()
+				}
+				began := time.Now()
+				v := b.taskCall("slow")
+				if at(v, "result", "resultType") != "task" || at(v, "result", "pollIntervalMs") != 1000.0 {
+					t.Errorf("%v", v)
+				}
+				if took := time.Since(began); (took == 0) != says || took > time.Second {
+					t.Errorf("took %s", took)
+				}
+				if !b.calls.submitted[0].Awaited {
+					t.Error("its end will not be announced")
+				}
+			})
+		})
+	}
+	t.Run("not", func(t *testing.T) {
+		within(t, func(t *testing.T) {
+			b := newBench(t)
+			if v := b.taskCall("echo"); at(v, "result", "resultType") != "complete" || at(v, "result", "taskId") != nil {
+				t.Errorf("%v", v)
+			}
+		})
+	})
+}
+
+func TestHowTasksEnd(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		end    call.Call
+		status string
+		member string
+	}{
+		"a tool error":      {call.Call{Status: call.Failed, Failure: tool.ToolError, Result: json.RawMessage(`{"content":[],"isError":true}`)}, "completed", "result"},
+		"a JSON-RPC error":  {call.Call{Status: call.Failed, Failure: tool.JSONRPCError, Result: json.RawMessage(`{"code":-1,"message":"x"}`)}, "failed", "error"},
+		"a rejection":       {call.Call{Status: call.Rejected, Code: "rejected", Message: "no"}, "completed", "result"},
+		"a lost connection": {call.Call{Status: call.Failed, Failure: tool.TransportFailure, Effect: tool.EffectPossible}, "completed", "result"},
+		"an unknown end":    {call.Call{Status: call.Unknown, Effect: tool.EffectPossible}, "completed", "result"},
+		"a cancellation":    {call.Call{Status: call.Cancelled}, "cancelled", ""},
+		"its server's": {
+			call.Call{Status: call.Failed, Failure: tool.JSONRPCError, Code: call.CodeTaskCancelled, Result: json.RawMessage(`{"code":-1,"message":"x"}`)},
+			"cancelled", "",
+		},
+	} {
+		b := newBench(t)
+		b.calls.outcome = func(call.Submission) call.Call { return c.end }
+		b.taskCall("echo")
+		id := b.calls.order[0].String()
+		v := b.tasks("tasks/get", id, "")
+		if at(v, "result", "status") != c.status || at(v, "result", "statusMessage") != nil {
+			t.Errorf("%s: %v", name, v)
+		}
+		for _, member := range []string{"result", "error"} {
+			if (at(v, "result", member) != nil) != (member == c.member) {
+				t.Errorf("%s: %s is %v", name, member, at(v, "result", member))
+			}
+		}
+		if c.member == "result" && at(v, "result", "result", "isError") != true {
+			t.Errorf("%s: %v", name, v)
+		}
+	}
+}
+
+// Whose task it is not, and who cannot take any, learns nothing.
+func TestTasksOfOthers(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.taskCall("gated")
+	id := (<-b.calls.arrived).String()
+	for _, method := range []string{"tasks/get", "tasks/update", "tasks/cancel"} {
+		unknown := b.tasks(method, uuid.NewString(), `,"inputResponses":{}`)
+		if at(unknown, "error", "code") != -32602.0 {
+			t.Errorf("%s of none: %v", method, unknown)
+		}
+		if v := b.tasks(method, id, `,"inputResponses":{}`, "Authorization", "Bearer token-ann"); cmp.Diff(unknown, v) != "" {
+			t.Errorf("%s of another principal's: %v", method, v)
+		}
+		if v := b.tasks(method, strings.ToUpper(id), `,"inputResponses":{}`); cmp.Diff(unknown, v) != "" {
+			t.Errorf("%s of another form: %v", method, v)
+		}
+		body, headers := modern(method, `"taskId":"`+id+`","inputResponses":{}`, "Mcp-Name", id)
+		a := b.post(body, headers...)
+		v := decoded(t, a.body)
+		if a.status != http.StatusBadRequest || at(v, "error", "code") != -32021.0 ||
+			at(v, "error", "data", "requiredCapabilities", "extensions", "io.modelcontextprotocol/tasks") == nil {
+			t.Errorf("%s without the extension: %d %v", method, a.status, v)
+		}
+		body, headers = modern(method, `"taskId":"`+id+`"`, "Mcp-Name", "else")
+		if v := decoded(t, b.post(body, headers...).body); at(v, "error", "code") != -32020.0 {
+			t.Errorf("%s with another Mcp-Name: %v", method, v)
+		}
+		if v := decoded(t, b.post(`{"jsonrpc":"2.0","id":1,"method":"`+method+`","params":{"taskId":"`+id+`"}}`, b.session()...).body); at(v, "error", "code") != -32601.0 {
+			t.Errorf("%s in a session: %v", method, v)
+		}
+	}
+	if c := b.calls.calls[b.calls.order[0]]; c.cancel {
+		t.Error("the call was cancelled")
+	}
+	if v := b.tasks("tasks/update", id, ``); at(v, "error", "code") != -32602.0 {
+		t.Errorf("without answers: %v", v)
+	}
+	b.tasks("tasks/cancel", id, "")
+	if c := b.calls.calls[b.calls.order[0]]; !c.cancel {
+		t.Error("the call was not cancelled")
+	}
+}
+
+func TestNewsOfTasks(t *testing.T) {
+	within(t, func(t *testing.T) {
+		b := newBench(t)
+		b.taskCall("gated")
+		callID := <-b.calls.arrived
+		id := callID.String()
+		listen := func(capabilities, wanted string) *http.Request {
+			body, headers := modern("subscriptions/listen", `"notifications":`+wanted)
+			body = strings.Replace(body, `"io.modelcontextprotocol/clientCapabilities":{}`, `"io.modelcontextprotocol/clientCapabilities":`+capabilities, 1)
+			return b.request(t.Context(), body, headers...)
+		}
+		if v := decoded(t, b.do(listen(`{}`, `{"taskIds":["`+id+`"]}`)).body); at(v, "error", "code") != -32021.0 {
+			t.Errorf("without the extension: %v", v)
+		}
+		if v := decoded(t, b.do(listen(taskClient, `{"taskIds":7}`)).body); at(v, "error", "code") != -32602.0 {
+			t.Errorf("%v", v)
+		}
+		response, err := b.client.Do(listen(taskClient, `{"taskIds":["`+id+`","`+uuid.NewString()+`"]}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer response.Body.Close()
+		var got []any
+		reader, writer := io.Pipe()
+		go func() {
+			_, err := io.Copy(writer, response.Body)
+			writer.CloseWithError(err)
+		}()
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			for _, event := range events(reader) {
+				if strings.HasPrefix(event, "{") {
+					got = append(got, decoded(t, event))
+				}
+			}
+		}()
+		synctest.Wait()
+		b.calls.ask(callID, elicitation)
+		synctest.Wait()
+		b.calls.finish(callID, succeeded("done"))
+		synctest.Wait()
+		b.server.Drain()
+		<-done
+		if len(got) != 5 {
+			t.Fatalf("%v", got)
+		}
+		if diff := cmp.Diff([]any{id}, at(got[0], "params", "notifications", "taskIds")); diff != "" {
+			t.Error(diff)
+		}
+		for i, status := range []string{"working", "input_required", "completed"} {
+			v := got[1+i]
+			if at(v, "method") != "notifications/tasks" || at(v, "params", "taskId") != id || at(v, "params", "status") != status ||
+				at(v, "params", "_meta", "io.modelcontextprotocol/subscriptionId") != "m" {
+				t.Errorf("%v", v)
+			}
+		}
+		if at(got[3], "params", "result", "content", 0, "text") != "done" {
+			t.Errorf("%v", got[3])
+		}
+	})
+}
