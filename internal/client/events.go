@@ -8,38 +8,72 @@ import (
 	"io"
 )
 
-// readEvents reads a text/event-stream up to the answer of our request.
-// Comments, which keep the connection alive, and notifications are passed over.
-func readEvents(r io.Reader) ([]byte, error) {
+// event is one event of a text/event-stream, as far as MCP uses them.
+type event struct {
+	id   string
+	data []byte // valid until the next event
+}
+
+// eachEvent reads a stream to its end, or until take says that it has seen enough. Comments, which
+// keep the connection alive, are passed over, and so are events of other types than messages.
+func eachEvent(r io.Reader, take func(event) (enough bool, err error)) error {
 	scanner := bufio.NewScanner(r)
 	scanner.Buffer(nil, maxBody)
-	var data []byte
+	var e event
+	message := true
+	end := func() (bool, error) {
+		defer func() { e, message = event{id: e.id, data: e.data[:0]}, true }()
+		if len(e.data) == 0 || !message {
+			return false, nil
+		}
+		return take(e)
+	}
 	for scanner.Scan() {
 		line := scanner.Bytes()
 		if len(line) == 0 {
-			if isAnswer(data) {
-				return data, nil
+			if enough, err := end(); enough || err != nil {
+				return err
 			}
-			data = nil
 			continue
 		}
-		if text, ok := bytes.CutPrefix(line, []byte("data:")); ok {
-			if data != nil {
-				data = append(data, '\n')
+		field, value, _ := bytes.Cut(line, []byte(":"))
+		value = bytes.TrimPrefix(value, []byte(" "))
+		switch string(field) {
+		case "data":
+			if len(e.data) > 0 {
+				e.data = append(e.data, '\n')
 			}
-			data = append(data, bytes.TrimPrefix(text, []byte(" "))...)
-			if len(data) > maxBody {
-				return nil, fmt.Errorf("read answer: it has more than %d bytes", maxBody)
+			e.data = append(e.data, value...)
+			if len(e.data) > maxBody {
+				return fmt.Errorf("read answer: it has more than %d bytes", maxBody)
 			}
+		case "id":
+			e.id = string(value)
+		case "event":
+			message = string(value) == "message" || len(value) == 0
 		}
 	}
-	if isAnswer(data) {
-		return data, nil
+	if enough, err := end(); enough || err != nil {
+		return err
 	}
 	if err := scanner.Err(); err != nil {
-		return nil, fmt.Errorf("%w: %w", errCut, err)
+		return fmt.Errorf("%w: %w", errCut, err)
 	}
-	return nil, errCut
+	return errCut
+}
+
+// readEvents reads a text/event-stream up to the answer of our request.
+// Notifications are passed over.
+func readEvents(r io.Reader) ([]byte, error) {
+	var answer []byte
+	err := eachEvent(r, func(e event) (bool, error) {
+		if !isAnswer(e.data) {
+			return false, nil
+		}
+		answer = bytes.Clone(e.data)
+		return true, nil
+	})
+	return answer, err
 }
 
 // isAnswer tells an answer from a notification or a request of the server.

@@ -170,7 +170,8 @@ func (r request) read(response *http.Response, watch *watch) (answer, error) {
 	return found, nil
 }
 
-// watch ends a request when nothing was heard for too long.
+// watch ends a request when nothing was heard for too long. What is done with what was read takes
+// the time that it takes.
 type watch struct {
 	timer   *time.Timer
 	silence time.Duration
@@ -192,9 +193,8 @@ type watchedReader struct {
 }
 
 func (r *watchedReader) Read(p []byte) (int, error) {
+	r.watch.timer.Reset(r.watch.silence)
 	n, err := r.Reader.Read(p)
-	if n > 0 {
-		r.watch.timer.Reset(r.watch.silence)
-	}
+	r.watch.timer.Stop()
 	return n, err
 }

@@ -1,0 +1,301 @@
+package client
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"net/http/httptrace"
+	"strconv"
+	"sync/atomic"
+	"time"
+)
+
+// exchange is one request of the client, and its answer.
+type exchange struct {
+	*Bridge
+	m      *message // what is sent: the request, or what waits for the call that it made
+	cancel context.CancelCauseFunc
+	callID string // once the server said it
+	held   bool   // a stream is open for it; guarded by Bridge.mu
+}
+
+// run sends a request until it is answered, and answers it itself where no answer can be had.
+func (x *exchange) run(ctx context.Context) {
+	id := x.m.id
+	err := x.answered(ctx)
+	if err == nil || ctx.Err() != nil {
+		return // nobody waits for an answer any more
+	}
+	x.Log("%s: %v", x.m.describe(), err)
+	x.write(x.explain(id, err))
+}
+
+// answered passes the request on until its answer was passed back.
+func (x *exchange) answered(ctx context.Context) error {
+	pauses := x.newPauses()
+	renewals := 0
+	for {
+		s, err := x.session.of(ctx, x.m)
+		if err != nil {
+			return err
+		}
+		err = x.send(ctx, s)
+		lost, isLost := errors.AsType[*LostError](err)
+		switch {
+		case err == nil || ctx.Err() != nil:
+			return err
+		case errors.Is(err, errNoSession) && s != nil && renewals < 2:
+			renewals++
+			if err := x.renew(ctx, s); err != nil {
+				return fmt.Errorf("%w, and no new one could be started: %v", errNoSession, err) //nolint:errorlint // what it would unwrap to is about another request
+			}
+			continue
+		case isLost && lost.Sent && x.callID != "" && x.m.method == "tools/call":
+			x.m, pauses = x.m.await(x.callID), x.newPauses()
+		case isLost && (!lost.Sent || x.m.harmless()):
+		case retryable(err, x.m.harmless()):
+		default:
+			return err
+		}
+		if !pauses.next(ctx, err) {
+			return err
+		}
+	}
+}
+
+// send sends the request once, and passes back what comes for it. The error is a *[LostError], a
+// *[Problem], errNoSession, or what no retry mends.
+func (x *exchange) send(ctx context.Context, s *session) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	watch := newWatch(x.Silence, cancel)
+	defer watch.stop()
+	response, err := x.post(ctx, x.m, s)
+	watch.timer.Stop()
+	if err != nil {
+		return err
+	}
+	defer func() { _ = response.Body.Close() }()
+	if header := response.Header.Get(headerCall); header != "" {
+		x.callID = header
+	}
+	content := watch.reader(response.Body)
+	if isStream(response) {
+		x.hold()
+		err = x.passEvents(content, response)
+	} else {
+		err = x.passJSON(content, response, s != nil)
+	}
+	if errors.Is(err, errCut) {
+		err = &LostError{Sent: true, Err: cause(ctx, err)}
+	}
+	return err
+}
+
+// hold notes that the answer takes its time.
+func (x *exchange) hold() {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.held = true
+	if x.closing {
+		x.cancel(errCancelled)
+	}
+}
+
+func isStream(response *http.Response) bool {
+	media, _, _ := mime.ParseMediaType(response.Header.Get("Content-Type"))
+	return media == "text/event-stream" && response.StatusCode == http.StatusOK
+}
+
+// post sends a message once.
+func (b *Bridge) post(ctx context.Context, m *message, s *session) (*http.Response, error) {
+	var sent atomic.Bool
+	traced := httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
+		GotConn: func(httptrace.GotConnInfo) { sent.Store(true) },
+	})
+	request, err := http.NewRequestWithContext(traced, http.MethodPost, b.endpoint, bytes.NewReader(m.raw))
+	if err != nil {
+		return nil, fmt.Errorf("make request: %w", err)
+	}
+	request.GetBody = nil // the transport does not send it twice on its own
+	request.Header.Set("Content-Type", "application/json")
+	request.Header.Set("Accept", "application/json, text/event-stream")
+	b.authorize(request)
+	switch {
+	case m.version != "":
+		m.mirror(request.Header, &b.mirrors)
+	case s != nil:
+		s.mark(request.Header)
+	}
+	response, err := b.HTTP.Do(request)
+	if err != nil {
+		return nil, &LostError{Sent: sent.Load(), Err: cause(ctx, b.unreachable(err))}
+	}
+	return response, nil
+}
+
+// passEvents passes a stream on, up to its end.
+func (x *exchange) passEvents(content io.Reader, response *http.Response) error {
+	done := false
+	err := eachEvent(content, func(e event) (bool, error) {
+		if done || !isJSON(e.data) {
+			return false, nil
+		}
+		done = answers(e.data, x.m.id)
+		return false, x.pass(e.data, done, response)
+	})
+	if done {
+		return nil // it was closed after the answer, as it should
+	}
+	return err
+}
+
+func (x *exchange) passJSON(content io.Reader, response *http.Response, inSession bool) error {
+	text, err := readAll(content)
+	switch status := response.StatusCode; {
+	case err != nil:
+		return fmt.Errorf("%w: %w", errCut, err)
+	case isJSON(text) && answers(text, x.m.id):
+		return x.pass(text, true, response)
+	case status == http.StatusNotFound && inSession && x.m.version == "":
+		return errNoSession
+	case status >= http.StatusMultipleChoices:
+		return withRetryAfter(problemOf(response, text), response)
+	case status == http.StatusAccepted || status == http.StatusNoContent:
+		return errNoAnswer
+	default:
+		return fmt.Errorf("understand answer of %s: it is no message of MCP", x.base)
+	}
+}
+
+// pass hands a message to the client, after whoever here has to know of it.
+func (x *exchange) pass(text []byte, isAnswer bool, response *http.Response) error {
+	if isAnswer && x.m.version == "" && x.m.method == "initialize" {
+		x.started(x.m, text, response.Header.Get(headerSession))
+	}
+	if isAnswer && x.m.version != "" && x.m.method == "tools/list" {
+		x.mirrors.learn(text)
+	}
+	x.write(text)
+	return nil
+}
+
+var (
+	errNoSession = errors.New("Holdpoint does not know the session")
+	errNoAnswer  = errors.New("the server took the request for one that wants no answer")
+)
+
+// laterError is a refusal of a server that has done nothing, and says when to come again.
+type laterError struct {
+	*Problem
+	after time.Duration
+}
+
+func (e *laterError) Unwrap() error { return e.Problem }
+
+func withRetryAfter(p *Problem, response *http.Response) error {
+	seconds, err := strconv.Atoi(response.Header.Get("Retry-After"))
+	if err != nil || seconds < 0 || (p.Status != http.StatusTooManyRequests && p.Status != http.StatusServiceUnavailable) {
+		return p
+	}
+	return &laterError{p, time.Duration(seconds) * time.Second}
+}
+
+// retryable reports whether a refused request may be sent again: the server says so, or it is harmless and
+// something between here and the server says that it is away.
+func retryable(err error, harmless bool) bool {
+	if _, ok := errors.AsType[*laterError](err); ok {
+		return true
+	}
+	p, ok := errors.AsType[*Problem](err)
+	return ok && harmless && p.Status >= http.StatusInternalServerError
+}
+
+// pauses are between attempts to reach a server that is away.
+type pauses struct {
+	step, left time.Duration
+	max        time.Duration
+}
+
+func (b *Bridge) newPauses() *pauses {
+	return &pauses{step: b.Retry, max: 20 * b.Retry, left: b.Patience}
+}
+
+// next waits before the next attempt, and reports whether there shall be one.
+func (p *pauses) next(ctx context.Context, err error) bool {
+	pause := p.step
+	if later, ok := errors.AsType[*laterError](err); ok {
+		pause = max(pause, later.after)
+	}
+	if pause > p.left {
+		return false
+	}
+	p.left -= pause
+	p.step = min(2*p.step, p.max)
+	timer := time.NewTimer(pause)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// describe names a message for the log.
+func (m *message) describe() string {
+	switch {
+	case m.opaque:
+		return "a message that is no JSON-RPC"
+	case m.method == "":
+		return "a response"
+	case m.params.Name != "":
+		return clip(m.method) + " " + clip(m.params.Name)
+	}
+	return clip(m.method)
+}
+
+func clip(text string) string {
+	const shown = 100
+	if len(text) > shown {
+		return text[:shown] + "…"
+	}
+	return text
+}
+
+// explain is the answer to a request for which no answer could be had.
+func (x *exchange) explain(id []byte, err error) []byte {
+	data := map[string]any{"code": "failed"}
+	text := err.Error()
+	lost, isLost := errors.AsType[*LostError](err)
+	problem, isProblem := errors.AsType[*Problem](err)
+	switch {
+	case isLost && x.callID != "":
+		data["code"], data["call_id"] = "connection_lost", x.callID
+		text = fmt.Sprintf("The connection to Holdpoint was lost: %v. The call goes on; to get its outcome, call %s with {\"call_id\": %q}.",
+			lost.Err, awaitTool, x.callID)
+	case isLost && !lost.Sent:
+		data["code"] = "unreachable"
+		text = fmt.Sprintf("Holdpoint cannot be reached: %v. The request was not sent.", lost.Err)
+	case isLost && x.m.method == "tools/call":
+		data["code"] = "connection_lost"
+		text = fmt.Sprintf("The connection to Holdpoint was lost: %v. The call may be on its way, and may be executed: find out before you repeat it.", lost.Err)
+	case isLost:
+		data["code"] = "connection_lost"
+		text = fmt.Sprintf("The connection to Holdpoint was lost: %v.", lost.Err)
+	case isProblem:
+		data["code"], data["status"] = "refused", problem.Status
+		text = fmt.Sprintf("Holdpoint refused the request: %v.", problem)
+		if problem.Status == http.StatusUnauthorized || problem.Status == http.StatusForbidden {
+			text += " The key or token of holdpoint connect (HOLDPOINT_TOKEN) has to be one of agent " + x.Agent + ", or of a person who may act as it."
+		}
+	case errors.Is(err, errNoSession):
+		data["code"] = "session_lost"
+		text = fmt.Sprintf("%v. The request was not executed. Connect again.", err)
+	}
+	return refusal(id, text, data)
+}
