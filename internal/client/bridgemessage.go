@@ -65,7 +65,7 @@ func parseMessage(raw []byte) *message {
 	}
 	if len(m.params.Meta) > 0 {
 		var meta map[string]jsontext.Value
-		_ = jsonv2.Unmarshal(m.params.Meta, &meta)        // likewise
+		_ = jsonv2.Unmarshal(m.params.Meta, &meta)          // likewise
 		_ = jsonv2.Unmarshal(meta[metaVersion], &m.version) // likewise
 	}
 	return m

@@ -67,6 +67,7 @@ func (m mirrored) set(h http.Header, value jsontext.Value) {
 			}
 		case '0', 't', 'f':
 			h.Set(headerParam+name, string(value))
+		default: // nothing else can be mirrored
 		}
 	}
 	if len(m.Properties) == 0 || value.Kind() != '{' {

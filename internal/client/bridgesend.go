@@ -185,7 +185,7 @@ func (x *exchange) pass(text []byte, isAnswer bool, response *http.Response) err
 }
 
 var (
-	errNoSession = errors.New("Holdpoint does not know the session")
+	errNoSession = errors.New("the server does not know the session")
 	errNoAnswer  = errors.New("the server took the request for one that wants no answer")
 )
 
@@ -295,7 +295,7 @@ func (x *exchange) explain(id []byte, err error) []byte {
 		}
 	case errors.Is(err, errNoSession):
 		data["code"] = "session_lost"
-		text = fmt.Sprintf("%v. The request was not executed. Connect again.", err)
+		text = fmt.Sprintf("The session is lost: %v. The request was not executed. Connect again.", err)
 	}
 	return refusal(id, text, data)
 }

@@ -8,7 +8,6 @@ import (
 	"io"
 	"net/http"
 	"sync"
-
 )
 
 // session is a session of the legacy era (MCP up to 2025-11-25).
@@ -324,4 +323,3 @@ func (b *Bridge) endSession() {
 	}
 	_ = response.Body.Close()
 }
-

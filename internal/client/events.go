@@ -10,8 +10,9 @@ import (
 
 // event is one event of a text/event-stream, as far as MCP uses them.
 type event struct {
-	id   string
-	data []byte // valid until the next event
+	id      string
+	data    []byte // valid until the next event
+	foreign bool   // of a type that is no message
 }
 
 // eachEvent reads a stream to its end, or until take says that it has seen enough. Comments, which
@@ -20,46 +21,55 @@ func eachEvent(r io.Reader, take func(event) (enough bool, err error)) error {
 	scanner := bufio.NewScanner(r)
 	scanner.Buffer(nil, maxBody)
 	var e event
-	message := true
-	end := func() (bool, error) {
-		defer func() { e, message = event{id: e.id, data: e.data[:0]}, true }()
-		if len(e.data) == 0 || !message {
-			return false, nil
-		}
-		return take(e)
-	}
 	for scanner.Scan() {
 		line := scanner.Bytes()
-		if len(line) == 0 {
-			if enough, err := end(); enough || err != nil {
+		if len(line) > 0 {
+			if err := e.field(line); err != nil {
 				return err
 			}
 			continue
 		}
-		field, value, _ := bytes.Cut(line, []byte(":"))
-		value = bytes.TrimPrefix(value, []byte(" "))
-		switch string(field) {
-		case "data":
-			if len(e.data) > 0 {
-				e.data = append(e.data, '\n')
-			}
-			e.data = append(e.data, value...)
-			if len(e.data) > maxBody {
-				return fmt.Errorf("read answer: it has more than %d bytes", maxBody)
-			}
-		case "id":
-			e.id = string(value)
-		case "event":
-			message = string(value) == "message" || len(value) == 0
+		if enough, err := e.end(take); enough || err != nil {
+			return err
 		}
 	}
-	if enough, err := end(); enough || err != nil {
+	if enough, err := e.end(take); enough || err != nil {
 		return err
 	}
 	if err := scanner.Err(); err != nil {
 		return fmt.Errorf("%w: %w", errCut, err)
 	}
 	return errCut
+}
+
+// field takes one line in.
+func (e *event) field(line []byte) error {
+	name, value, _ := bytes.Cut(line, []byte(":"))
+	value = bytes.TrimPrefix(value, []byte(" "))
+	switch string(name) {
+	case "data":
+		if len(e.data) > 0 {
+			e.data = append(e.data, '\n')
+		}
+		e.data = append(e.data, value...)
+		if len(e.data) > maxBody {
+			return fmt.Errorf("read answer: it has more than %d bytes", maxBody)
+		}
+	case "id":
+		e.id = string(value)
+	case "event":
+		e.foreign = len(value) > 0 && string(value) != "message"
+	}
+	return nil
+}
+
+// end hands the event on, if it holds anything, and begins the next.
+func (e *event) end(take func(event) (bool, error)) (enough bool, err error) {
+	if len(e.data) > 0 && !e.foreign {
+		enough, err = take(*e)
+	}
+	*e = event{id: e.id, data: e.data[:0]}
+	return enough, err
 }
 
 // readEvents reads a text/event-stream up to the answer of our request.
