@@ -112,7 +112,7 @@ func TestCommands(t *testing.T) {
 	t.Parallel()
 	c := holdpoint.CLI{Program: program, URL: "http://127.0.0.1:1"}
 	for _, command := range []string{
-		"", "demo", "serve", "apply", "agent", "agent key", "agent key create", "token", "token create", "tools", "call",
+		"", "demo", "serve", "apply", "agent", "agent key", "agent key create", "token", "token create", "tools", "call", "connect",
 		"approvals", "approvals list", "approvals show", "approvals approve", "approvals reject", "migrate", "doctor", "version",
 		"completion bash",
 	} {

@@ -3,10 +3,12 @@ package e2e_test
 import (
 	"bufio"
 	"encoding/json"
+	"fmt"
 	"io"
 	"os/exec"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/holdpoint/holdpoint/e2e/internal/holdpoint"
 	"github.com/holdpoint/holdpoint/e2e/internal/skill"
@@ -15,17 +17,25 @@ import (
 // sdkClient is a client of the official TypeScript SDK, in a process of its own.
 type sdkClient struct {
 	t      *testing.T
+	cmd    *exec.Cmd
 	orders io.Writer
 	said   *bufio.Reader
+
+	timeout time.Duration // of calls; zero: the SDK's own
+	reset   bool          // progress begins it anew
 }
 
 // clientSaid is how an order ended.
 type clientSaid struct {
-	Session string          `json:"session"`
-	Result  json.RawMessage `json:"result"`
-	Error   *struct {
-		Code    json.Number `json:"code"`
-		Message string      `json:"message"`
+	Session  string          `json:"session"`
+	Result   json.RawMessage `json:"result"`
+	Progress int             `json:"progress"`
+	Names    []string        `json:"names"`
+	Text     string          `json:"text"`
+	Seconds  float64         `json:"seconds"`
+	Error    *struct {
+		Code    json.RawMessage `json:"code"`
+		Message string          `json:"message"`
 	} `json:"error"`
 }
 
@@ -50,27 +60,45 @@ func newSDKClient(t *testing.T) *sdkClient {
 			t.Logf("the SDK's client said:\n%s", stderr.String())
 		}
 	})
-	return &sdkClient{t: t, orders: orders, said: bufio.NewReader(said)}
+	return &sdkClient{t: t, cmd: cmd, orders: orders, said: bufio.NewReader(said)}
 }
 
+// do gives an order, which may end as it will.
 func (c *sdkClient) do(order map[string]any) clientSaid {
 	c.t.Helper()
-	text, err := json.Marshal(order)
+	said, err := c.give(order)
 	if err != nil {
 		c.t.Fatal(err)
 	}
+	return said
+}
+
+// try gives an order for goroutines, which must not end a test; that it failed is an error.
+func (c *sdkClient) try(order map[string]any) (clientSaid, error) {
+	said, err := c.give(order)
+	if err == nil && said.Error != nil {
+		err = fmt.Errorf("order %v: %s (%s)", order["do"], said.Error.Message, said.Error.Code)
+	}
+	return said, err
+}
+
+func (c *sdkClient) give(order map[string]any) (clientSaid, error) {
+	var said clientSaid
+	text, err := json.Marshal(order)
+	if err != nil {
+		return said, err
+	}
 	if _, err := c.orders.Write(append(text, '\n')); err != nil {
-		c.t.Fatalf("order %v: %v", order["do"], err)
+		return said, fmt.Errorf("order %v: %w", order["do"], err)
 	}
 	line, err := c.said.ReadBytes('\n')
 	if err != nil {
-		c.t.Fatalf("order %v: %v", order["do"], err)
+		return said, fmt.Errorf("order %v: %w", order["do"], err)
 	}
-	var said clientSaid
 	if err := json.Unmarshal(line, &said); err != nil {
-		c.t.Fatalf("order %v: the client said %s", order["do"], line)
+		return said, fmt.Errorf("order %v: the client said %s", order["do"], line)
 	}
-	return said
+	return said, nil
 }
 
 func (c *sdkClient) connect(agent holdpoint.Agent) {
@@ -81,8 +109,8 @@ func (c *sdkClient) connect(agent holdpoint.Agent) {
 	}
 }
 
-// call makes the one call of these tests, with the patience of many clients.
-func (c *sdkClient) call(milliseconds int) clientSaid {
+// callOnce makes the one call of these tests, with the patience of many clients.
+func (c *sdkClient) callOnce(milliseconds int) clientSaid {
 	c.t.Helper()
 	return c.do(map[string]any{
 		"do": "call", "tool": "counting__record", "arguments": map[string]int{"n": 1}, "timeout": milliseconds,
@@ -97,7 +125,7 @@ const (
 // mustTimeOut makes the call and expects the client's own timer to end it.
 func (c *sdkClient) mustTimeOut() {
 	c.t.Helper()
-	if said := c.call(impatient); said.Error == nil || said.Error.Code != requestTO {
+	if said := c.callOnce(impatient); said.Error == nil || string(said.Error.Code) != requestTO {
 		c.t.Fatalf("a call that waits for approval ended with %s %v, want the client's time-out", said.Result, said.Error)
 	}
 }
@@ -105,7 +133,7 @@ func (c *sdkClient) mustTimeOut() {
 // mustDeliver makes the call and expects its outcome.
 func (c *sdkClient) mustDeliver() {
 	c.t.Helper()
-	said := c.call(60_000)
+	said := c.callOnce(60_000)
 	var result holdpoint.Result
 	if said.Error != nil {
 		c.t.Fatalf("the outcome is not delivered: %v", said.Error)

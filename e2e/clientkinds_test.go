@@ -1,0 +1,395 @@
+package e2e_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/holdpoint/holdpoint/e2e/internal/holdpoint"
+)
+
+// mcpClient is a client that somebody else made.
+type mcpClient interface {
+	// list returns the names of all tools.
+	list(ctx context.Context) ([]string, error)
+	// call calls a tool with the argument n, with the client's own patience, and returns the result.
+	call(ctx context.Context, tool string, n int) (json.RawMessage, error)
+	// drop is the sudden end of the client, or of its connections; a call under way ends with an error.
+	drop()
+}
+
+// clientKind makes clients of one kind.
+type clientKind struct {
+	name string
+	make func(t *testing.T, agent holdpoint.Agent) mcpClient
+	// timer: the client gives up by itself, after 60 s or what it is told, and tells so by notifications/cancelled
+	// or by ending its request.
+	timer bool
+}
+
+var clientKinds = []clientKind{
+	{name: "typescript 1.x", make: typescript("1"), timer: true},
+	{name: "typescript 2.x with sessions", make: typescript("2"), timer: true},
+	{name: "typescript 2.x of 2026-07-28", make: typescript("2-modern"), timer: true},
+	{name: "typescript 1.x through connect", make: throughConnect("1"), timer: true},
+	{name: "typescript 2.x of 2026-07-28 through connect", make: throughConnect("2-modern"), timer: true},
+	{name: "go with sessions", make: goSDK("2025-11-25")},
+	{name: "go of 2026-07-28", make: goSDK("2026-07-28")},
+	{name: "go through connect", make: goThroughConnect},
+	{name: "curl", make: newCurl},
+	{name: "inspector", make: newInspector},
+}
+
+func endpoint(agent holdpoint.Agent) string { return agent.URL + "/agents/" + agent.Name + "/mcp" }
+
+// typescript is a client of the official TypeScript SDK in a process of its own.
+func typescript(version string) func(*testing.T, holdpoint.Agent) mcpClient {
+	return func(t *testing.T, agent holdpoint.Agent) mcpClient {
+		t.Helper()
+		c := newSDKClient(t)
+		c.connectBy(map[string]any{"sdk": version, "url": endpoint(agent), "key": agent.Key})
+		return c
+	}
+}
+
+// throughConnect is the same, over the standard streams of holdpoint connect.
+func throughConnect(version string) func(*testing.T, holdpoint.Agent) mcpClient {
+	return func(t *testing.T, agent holdpoint.Agent) mcpClient {
+		t.Helper()
+		c := newSDKClient(t)
+		c.connectBy(map[string]any{
+			"sdk": version, "command": []string{program.Path, "connect", agent.Name}, "env": connectEnv(agent),
+		})
+		return c
+	}
+}
+
+func connectEnv(agent holdpoint.Agent) map[string]string {
+	return map[string]string{"HOLDPOINT_URL": agent.URL, "HOLDPOINT_TOKEN": agent.Key, "PATH": os.Getenv("PATH")}
+}
+
+func (c *sdkClient) connectBy(order map[string]any) {
+	c.t.Helper()
+	order["do"] = "connect"
+	if said := c.do(order); said.Error != nil {
+		c.t.Fatalf("the SDK's client does not connect: %v", said.Error)
+	}
+}
+
+func (c *sdkClient) list(context.Context) ([]string, error) {
+	said, err := c.try(map[string]any{"do": "list"})
+	return said.Names, err
+}
+
+func (c *sdkClient) call(_ context.Context, tool string, n int) (json.RawMessage, error) {
+	order := map[string]any{"do": "call", "tool": tool, "arguments": map[string]int{"n": n}, "reset": c.reset}
+	if c.timeout > 0 {
+		order["timeout"] = c.timeout.Milliseconds()
+	}
+	said, err := c.try(order)
+	return said.Result, err
+}
+
+func (c *sdkClient) drop() {
+	_ = c.cmd.Process.Kill() // it may have ended
+}
+
+// goClient is a client of the official Go SDK.
+type goClient struct {
+	session *mcp.ClientSession
+	drops   func()
+}
+
+// conns are the connections of one client, so that they can break.
+type conns struct {
+	mu   sync.Mutex
+	open []net.Conn
+}
+
+func (c *conns) transport() *http.Transport {
+	return &http.Transport{DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
+		conn, err := (&net.Dialer{}).DialContext(ctx, network, address)
+		if err == nil {
+			c.mu.Lock()
+			c.open = append(c.open, conn)
+			c.mu.Unlock()
+		}
+		return conn, err
+	}}
+}
+
+func (c *conns) drop() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, conn := range c.open {
+		_ = conn.Close() // it may be closed
+	}
+}
+
+// keyed adds an agent's key to every request.
+type keyed struct {
+	http.RoundTripper
+	key string
+}
+
+func (k keyed) RoundTrip(r *http.Request) (*http.Response, error) {
+	r = r.Clone(r.Context())
+	r.Header.Set("Authorization", "Bearer "+k.key)
+	return k.RoundTripper.RoundTrip(r)
+}
+
+func goSDK(version string) func(*testing.T, holdpoint.Agent) mcpClient {
+	return func(t *testing.T, agent holdpoint.Agent) mcpClient {
+		t.Helper()
+		all := &conns{}
+		transport := all.transport()
+		t.Cleanup(transport.CloseIdleConnections)
+		return connectGo(t, &mcp.StreamableClientTransport{
+			Endpoint: endpoint(agent), HTTPClient: &http.Client{Transport: keyed{transport, agent.Key}}, MaxRetries: -1,
+		}, version, all.drop)
+	}
+}
+
+func goThroughConnect(t *testing.T, agent holdpoint.Agent) mcpClient {
+	t.Helper()
+	cmd := exec.Command(program.Path, "connect", agent.Name)
+	for name, value := range connectEnv(agent) {
+		cmd.Env = append(cmd.Env, name+"="+value)
+	}
+	cmd.Stderr = t.Output()
+	return connectGo(t, &mcp.CommandTransport{Command: cmd}, "", func() { _ = cmd.Process.Kill() }) // it may have ended
+}
+
+func connectGo(t *testing.T, transport mcp.Transport, version string, drops func()) *goClient {
+	t.Helper()
+	client := mcp.NewClient(&mcp.Implementation{Name: "e2e", Version: "1"}, nil)
+	session, err := client.Connect(t.Context(), transport, &mcp.ClientSessionOptions{ProtocolVersion: version})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = session.Close() }) // it may be broken
+	if got := session.InitializeResult().ProtocolVersion; version != "" && got != version {
+		t.Fatalf("the Go SDK speaks %s, want %s", got, version)
+	}
+	return &goClient{session, drops}
+}
+
+func (c *goClient) list(ctx context.Context) ([]string, error) {
+	var names []string
+	for tool, err := range c.session.Tools(ctx, nil) {
+		if err != nil {
+			return nil, err
+		}
+		names = append(names, tool.Name)
+	}
+	return names, nil
+}
+
+func (c *goClient) call(ctx context.Context, tool string, n int) (json.RawMessage, error) {
+	result, err := c.session.CallTool(ctx, &mcp.CallToolParams{Name: tool, Arguments: map[string]int{"n": n}})
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(result)
+}
+
+func (c *goClient) drop() { c.drops() }
+
+// command is a client that is a process a request.
+type command struct {
+	t     *testing.T
+	agent holdpoint.Agent
+	args  func(method, tool string, n int) []string
+	read  func(stdout []byte) (json.RawMessage, error)
+
+	mu      sync.Mutex
+	running *exec.Cmd
+}
+
+func (c *command) run(ctx context.Context, method, tool string, n int) (json.RawMessage, error) {
+	args := c.args(method, tool, n)
+	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + c.t.TempDir(), "LANG=C.UTF-8"}
+	c.mu.Lock()
+	c.running = cmd
+	err := cmd.Start()
+	c.mu.Unlock()
+	if err == nil {
+		err = cmd.Wait()
+	}
+	exit, exited := errors.AsType[*exec.ExitError](err)
+	if err != nil && (!exited || !exit.Exited() || stdout.Len() == 0) { // the Inspector exits with 5 on isError
+		return nil, fmt.Errorf("%s: %w\n%s", args[0], err, stderr.String())
+	}
+	return c.read(stdout.Bytes())
+}
+
+func (c *command) list(ctx context.Context) ([]string, error) {
+	result, err := c.run(ctx, "tools/list", "", 0)
+	if err != nil {
+		return nil, err
+	}
+	return listedNames(result)
+}
+
+func listedNames(result json.RawMessage) ([]string, error) {
+	var list struct{ Tools []struct{ Name string } }
+	if err := json.Unmarshal(result, &list); err != nil {
+		return nil, err
+	}
+	var names []string
+	for _, tool := range list.Tools {
+		names = append(names, tool.Name)
+	}
+	return names, nil
+}
+
+func (c *command) call(ctx context.Context, tool string, n int) (json.RawMessage, error) {
+	return c.run(ctx, "tools/call", tool, n)
+}
+
+func (c *command) drop() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.running != nil && c.running.Process != nil {
+		_ = c.running.Process.Kill() // it may have ended
+	}
+}
+
+// newCurl is a bare curl: a POST of JSON, no session, no header of MCP's.
+func newCurl(t *testing.T, agent holdpoint.Agent) mcpClient {
+	t.Helper()
+	path, err := exec.LookPath("curl")
+	if err != nil {
+		t.Fatal("curl is needed and not on the PATH; install it (Debian: apt-get install curl)")
+	}
+	return &command{
+		t: t, agent: agent,
+		args: func(method, tool string, n int) []string {
+			params := "{}"
+			if tool != "" {
+				params = fmt.Sprintf(`{"name":%q,"arguments":{"n":%d}}`, tool, n)
+			}
+			return []string{
+				path, "--silent", "--show-error", endpoint(agent), "-H", "Authorization: Bearer " + agent.Key,
+				"-d", fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":%q,"params":%s}`, method, params),
+			}
+		},
+		read: func(stdout []byte) (json.RawMessage, error) {
+			var answer struct{ Result, Error json.RawMessage }
+			if err := json.Unmarshal(stdout, &answer); err != nil {
+				return nil, fmt.Errorf("it is no JSON: %s", stdout)
+			}
+			if answer.Error != nil {
+				return nil, fmt.Errorf("error %s", answer.Error)
+			}
+			return answer.Result, nil
+		},
+	}
+}
+
+// newInspector is the command line of MCP Inspector.
+func newInspector(t *testing.T, agent holdpoint.Agent) mcpClient {
+	t.Helper()
+	launcher := npmPackage(t, "@modelcontextprotocol/inspector/clients/launcher/build/index.js")
+	nodePath := node(t)
+	return &command{
+		t: t, agent: agent,
+		args: func(method, tool string, n int) []string {
+			args := []string{
+				nodePath, launcher, "--cli", endpoint(agent), "--transport", "http",
+				"--header", "Authorization: Bearer " + agent.Key, "--method", method,
+			}
+			if tool != "" {
+				args = append(args, "--tool-name", tool, "--tool-arg", fmt.Sprintf("n=%d", n))
+			}
+			return args
+		},
+		read: func(stdout []byte) (json.RawMessage, error) { return stdout, nil },
+	}
+}
+
+// parseResult reads a result as tests look at it.
+func parseResult(raw json.RawMessage) (holdpoint.Answer, error) {
+	answer := holdpoint.Answer{Raw: raw}
+	err := json.NewDecoder(bytes.NewReader(raw)).Decode(&answer.Result)
+	if errors.Is(err, io.EOF) {
+		err = errors.New("there is no result")
+	}
+	return answer, err
+}
+
+func recorded(n int) string { return fmt.Sprintf("recorded %d", n) }
+
+// mustContain fails when one of the names is missing.
+func mustContain(t *testing.T, names []string, wanted ...string) {
+	t.Helper()
+	all := strings.Join(names, " ")
+	for _, name := range wanted {
+		if !strings.Contains(" "+all+" ", " "+name+" ") {
+			t.Errorf("it lists %s, want %s among them", all, name)
+		}
+	}
+}
+
+// awaiting is the plainest client, in a session; once it knows a call's id it uses holdpoint_await.
+type awaiting struct {
+	holdpoint.Agent
+	known map[int]string // ids of calls
+}
+
+func newAwaiting(t *testing.T, agent holdpoint.Agent) mcpClient {
+	t.Helper()
+	header := http.Header{"Authorization": {"Bearer " + agent.Key}}
+	_, got, err := holdpoint.Post(t.Context(), endpoint(agent), header, "initialize",
+		`{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"e2e","version":"1"}}`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	agent.Header = http.Header{"Mcp-Session-Id": {got.Get("Mcp-Session-Id")}, "Mcp-Protocol-Version": {"2025-06-18"}}
+	return &awaiting{agent, map[int]string{}}
+}
+
+func (c *awaiting) list(ctx context.Context) ([]string, error) {
+	answer, err := c.Request(ctx, "tools/list", "{}")
+	if err != nil {
+		return nil, err
+	}
+	return listedNames(answer.Raw)
+}
+
+func (c *awaiting) call(ctx context.Context, tool string, n int) (json.RawMessage, error) {
+	if id := c.known[n]; id != "" {
+		answer, err := c.Await(ctx, id)
+		return answer.Raw, err
+	}
+	answer, err := c.CallTool(ctx, tool, fmt.Sprintf(`{"n":%d}`, n))
+	if err == nil {
+		return answer.Raw, nil
+	}
+	// As a person would, it finds out which call that was.
+	calls, failed := holdpoint.List[holdpoint.Call](ctx, holdpoint.API{URL: c.URL, Token: c.Key}, "calls", "agent="+c.Name)
+	for _, made := range calls {
+		if argumentN(made.Arguments) == strconv.Itoa(n) {
+			c.known[n] = made.ID
+		}
+	}
+	return nil, errors.Join(err, failed)
+}
+
+func (c *awaiting) drop() {}

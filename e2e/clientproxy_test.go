@@ -1,0 +1,227 @@
+package e2e_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/holdpoint/holdpoint/e2e/internal/eventually"
+	"github.com/holdpoint/holdpoint/e2e/internal/holdpoint"
+)
+
+// slow reports whether tests take the whole time that they are about; `task e2e` asks for it.
+func slow() bool { return os.Getenv("HOLDPOINT_E2E_SLOW") != "" }
+
+// idleProxy passes connections on, and closes those on which nothing was sent for a while, as
+// load balancers do.
+func idleProxy(t *testing.T, target string, idle time.Duration) string {
+	t.Helper()
+	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all sync.WaitGroup
+	ctx, cancel := context.WithCancel(t.Context())
+	t.Cleanup(func() {
+		cancel()
+		_ = listener.Close() // it was only listened on
+		all.Wait()
+	})
+	all.Go(func() {
+		for {
+			client, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			all.Go(func() { passOn(ctx, client, target, idle) })
+		}
+	})
+	return "http://" + listener.Addr().String()
+}
+
+func passOn(ctx context.Context, client net.Conn, target string, idle time.Duration) {
+	defer client.Close()
+	server, err := (&net.Dialer{}).DialContext(ctx, "tcp", target)
+	if err != nil {
+		return
+	}
+	defer server.Close()
+	defer context.AfterFunc(ctx, func() { _, _ = client.Close(), server.Close() })()
+	alive := func() { _, _ = client.SetDeadline(time.Now().Add(idle)), server.SetDeadline(time.Now().Add(idle)) }
+	alive()
+	var both sync.WaitGroup
+	for _, way := range [][2]net.Conn{{client, server}, {server, client}} {
+		both.Go(func() {
+			defer way[1].Close()
+			buffer := make([]byte, 32<<10)
+			for {
+				n, err := way[0].Read(buffer)
+				if err != nil {
+					return
+				}
+				alive()
+				if _, err := way[1].Write(buffer[:n]); err != nil {
+					return
+				}
+			}
+		})
+	}
+	both.Wait()
+}
+
+// TestFetchHoldsThroughProxy: Node's fetch, which gives a server 300 s to begin with its answer and 300 s between two
+// pieces of it, holds a call for longer than that, through a proxy that closes connections idle for 30 s.
+func TestFetchHoldsThroughProxy(t *testing.T) {
+	t.Parallel()
+	held, idle := 30*time.Second, 20*time.Second
+	if slow() {
+		held, idle = 330*time.Second, 30*time.Second
+	}
+	w := newClientWorld(t, "50s")
+	proxied := w.agent
+	proxied.URL = idleProxy(t, strings.TrimPrefix(w.URL, "http://"), idle)
+	silent := dropsSilence(t, proxied.URL)
+	n := w.next()
+	c := newSDKClient(t)
+	type said struct {
+		clientSaid
+		err error
+	}
+	done := make(chan said, 1)
+	go func() {
+		got, err := c.try(map[string]any{
+			"do": "fetch", "url": endpoint(proxied), "key": proxied.Key,
+			"body": fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"counting__record","arguments":{"n":%d}}}`, n),
+		})
+		done <- said{got, err}
+	}()
+	if _, err := pendingFor(t.Context(), strconv.Itoa(n), w.Process); err != nil {
+		t.Fatal(err)
+	}
+	eventually.Pause(t.Context(), held)
+	if err := <-silent; !errors.Is(err, io.EOF) {
+		t.Errorf("on a silent connection the proxy ends with %v", err)
+	}
+	w.approve(t, n)
+	got := <-done
+	if got.err != nil || !strings.Contains(got.Text, `"`+recorded(n)+`"`) || strings.Contains(got.Text, `"attached"`) {
+		t.Fatalf("after %.0f s fetch got %s, %v", got.Seconds, got.Text, got.err)
+	}
+	w.wantCount(t, n, 1)
+}
+
+// dropsSilence connects and says nothing; it returns how that ends.
+func dropsSilence(t *testing.T, address string) <-chan error {
+	t.Helper()
+	conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", strings.TrimPrefix(address, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() }) // the proxy closed it
+	ended := make(chan error, 1)
+	go func() {
+		_, err := conn.Read(make([]byte, 1))
+		ended <- err
+	}()
+	return ended
+}
+
+// roundRobin is a proxy before several servers that sends every request to the next one that runs.
+type roundRobin struct {
+	URL     string
+	servers []*holdpoint.Process
+
+	mu     sync.Mutex
+	last   int
+	served map[*holdpoint.Process]int           // requests
+	open   map[*http.Request]*holdpoint.Process // those that are not answered yet
+}
+
+type serverKey struct{}
+
+func newRoundRobin(t *testing.T, servers ...*holdpoint.Process) *roundRobin {
+	t.Helper()
+	rr := &roundRobin{
+		servers: servers, served: map[*holdpoint.Process]int{}, open: map[*http.Request]*holdpoint.Process{},
+	}
+	proxy := &httputil.ReverseProxy{
+		FlushInterval: -1,
+		Transport:     &http.Transport{DisableKeepAlives: true},
+		Rewrite: func(r *httputil.ProxyRequest) {
+			p := r.In.Context().Value(serverKey{}).(*holdpoint.Process)
+			r.SetURL(&url.URL{Scheme: "http", Host: strings.TrimPrefix(p.URL, "http://")})
+			r.Out.Host = r.In.Host
+		},
+		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, _ error) { w.WriteHeader(http.StatusBadGateway) },
+		ErrorLog:     log.New(io.Discard, "", 0), // connections break on purpose
+	}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		p := rr.begin(r)
+		defer rr.end(r)
+		proxy.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), serverKey{}, p)))
+	}))
+	t.Cleanup(func() {
+		server.CloseClientConnections()
+		server.Close()
+	})
+	rr.URL = server.URL
+	return rr
+}
+
+func (rr *roundRobin) begin(r *http.Request) *holdpoint.Process {
+	rr.mu.Lock()
+	defer rr.mu.Unlock()
+	for range rr.servers {
+		rr.last = (rr.last + 1) % len(rr.servers)
+		if !rr.servers[rr.last].Ended() {
+			break
+		}
+	}
+	p := rr.servers[rr.last]
+	rr.served[p]++
+	rr.open[r] = p
+	return p
+}
+
+func (rr *roundRobin) end(r *http.Request) {
+	rr.mu.Lock()
+	defer rr.mu.Unlock()
+	delete(rr.open, r)
+}
+
+// holding returns a server that holds a POST of such a client open, and one that is not it.
+func (rr *roundRobin) holding(t *testing.T, agent string) (holds, other *holdpoint.Process) {
+	t.Helper()
+	rr.mu.Lock()
+	defer rr.mu.Unlock()
+	if len(rr.served) != len(rr.servers) {
+		t.Fatalf("of %d servers %d got requests", len(rr.servers), len(rr.served))
+	}
+	for r, p := range rr.open {
+		if r.Method == http.MethodPost && strings.HasPrefix(r.UserAgent(), agent) {
+			holds = p
+		}
+	}
+	for _, p := range rr.servers {
+		if p != holds {
+			other = p
+		}
+	}
+	if holds == nil {
+		t.Fatalf("no server holds a request of %s", agent)
+	}
+	return holds, other
+}
