@@ -17,6 +17,7 @@ import (
 	"github.com/riverqueue/river/riverdriver/riverpgxv5"
 
 	"github.com/holdpoint/holdpoint/internal/identity"
+	"github.com/holdpoint/holdpoint/internal/identity/provider"
 	"github.com/holdpoint/holdpoint/internal/notify"
 	"github.com/holdpoint/holdpoint/internal/postgres"
 	"github.com/holdpoint/holdpoint/internal/secret"
@@ -45,6 +46,8 @@ type Config struct {
 
 	// BootstrapToken, when set, is a credential of the person "bootstrap".
 	BootstrapToken string
+	// Tokens are the authorization servers whose access tokens agents' endpoints take. Whoever opened them closes them.
+	Tokens provider.TokenIssuers
 	// Issuers of the identity providers that people sign in with.
 	Issuers []string
 	// AllowSelfApproval lets people decide calls made on their own behalf.
@@ -188,7 +191,7 @@ func (rt *Runtime) makeEdges() error {
 		return err
 	}
 	rt.mcp, err = mcpserver.New(mcpserver.Config{
-		Calls: rt.Calls, Agents: rt.Agents, Identity: rt.Identity, Limits: rt.Limits, Logger: rt.Logger, Now: rt.Now,
+		Calls: rt.Calls, Agents: rt.Agents, Identity: rt.Identity, Limits: rt.Limits, Tokens: rt.Tokens, Logger: rt.Logger, Now: rt.Now,
 		Version: rt.Version, PublicURL: rt.PublicURL, Broadcast: rt.broadcastDrop,
 	})
 	if err != nil {

@@ -61,6 +61,7 @@ directory. Any number of servers run on one database; they need the same encrypt
 	flags.IntVar(&settings.MaxConns, "max-conns", postgres.DefaultMaxConns, "connections to the database")
 	flags.StringVar(&settings.EncryptionKeyFile, "encryption-key-file", "", "file of the key for secrets (default secret.keyset.json in the data directory)")
 	settings.Providers.Bind(cmd)
+	settings.TokenIssuers.Bind(cmd)
 	cli.BindKeysetKMS(cmd, &settings.KeysetKMSURI)
 	flags.StringVar(&level, "log-level", level, "debug, info, warn or error")
 	return cli.ServerSettings(cmd)

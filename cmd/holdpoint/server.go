@@ -35,6 +35,7 @@ type serverSettings struct {
 	KeysetKMSURI       string // what the keyset is encrypted with; empty: nothing
 	Outward            cli.Outward
 	Providers          cli.Providers
+	TokenIssuers       cli.TokenIssuers
 	Getenv             func(string) string // for secrets that the file of providers leaves there
 	MaxConns           int
 	AllowSelfApproval  bool
@@ -60,6 +61,7 @@ type server struct {
 	log      *slog.Logger
 	db       *postgres.DB
 	vouching []*provider.Provider
+	issuing  provider.TokenIssuers
 	runtime  *runtime.Runtime
 	listener net.Listener
 	mux      *http.ServeMux
@@ -88,10 +90,13 @@ func openServer(ctx context.Context, settings serverSettings, version string, lo
 	if err := checkPublicURL(s.settings.PublicURL); err != nil {
 		return nil, err
 	}
-	s.vouching, err = s.settings.Providers.Open(settings.Getenv, provider.Surroundings{
+	surroundings := provider.Surroundings{
 		PublicURL: s.settings.PublicURL, TrustedHosts: s.settings.Outward.TrustedHosts, Now: time.Now,
-	})
-	if err != nil {
+	}
+	if s.vouching, err = s.settings.Providers.Open(settings.Getenv, surroundings); err != nil {
+		return nil, err
+	}
+	if s.issuing, err = s.settings.TokenIssuers.Open(settings.Getenv, surroundings); err != nil {
 		return nil, err
 	}
 	s.db, err = postgres.Open(ctx, postgres.Config{
@@ -125,7 +130,7 @@ func (s *server) assemble(ctx context.Context, box *secret.Box) error {
 	rt, err := runtime.New(runtime.Config{
 		DB: s.db, Box: box, Logger: s.log, Now: time.Now, Version: s.version,
 		PublicURL: s.settings.PublicURL, DataDir: s.settings.DataDir, Path: s.settings.Path, BootstrapToken: s.settings.BootstrapToken,
-		Issuers:           s.issuers(),
+		Issuers: s.issuers(), Tokens: s.issuing,
 		AllowSelfApproval: s.settings.AllowSelfApproval, StdioOff: !s.settings.Stdio,
 		StdioFromDashboard: s.settings.StdioFromDashboard, HighRiskMaxAge: s.settings.HighRiskMaxAge,
 		TrustedHosts: s.settings.Outward.TrustedHosts, WorkloadToken: s.settings.Outward.WorkloadToken(),
@@ -163,6 +168,11 @@ func (s *server) issuers() []string {
 		names[i] = p.Issuer()
 		if strings.HasPrefix(p.Issuer(), "http:") {
 			s.log.Warn("identity provider without https: whoever is on the way can be anybody", "provider", p.Name(), "issuer", p.Issuer())
+		}
+	}
+	for _, i := range s.issuing {
+		if strings.HasPrefix(i.Issuer(), "http:") {
+			s.log.Warn("authorization server without https: whoever is on the way can be anybody", "issuer", i.Issuer())
 		}
 	}
 	return names
@@ -217,6 +227,9 @@ func (s *server) close() error {
 	}
 	for _, p := range s.vouching {
 		p.Close()
+	}
+	for _, i := range s.issuing {
+		i.Close()
 	}
 	if s.db != nil {
 		errs = append(errs, within(databaseTimeout, s.db.Close))

@@ -48,6 +48,7 @@ type Service struct {
 	sessions  *registry.Memory[uuid.UUID, Access]
 	eligible  *registry.Memory[Role, []Eligible]
 	links     *registry.Memory[struct{}, map[uuid.UUID]uuid.UUID]
+	vouched   *registry.Memory[vouchedKey, uuid.UUID]
 
 	mu      sync.Mutex
 	changed chan struct{} // closed at the next change
@@ -63,6 +64,7 @@ func New(cfg Config) (*Service, error) {
 	s.sessions = registry.NewMemory[uuid.UUID](registry.Config[Access]{TTL: registry.SafetyNet, Now: cfg.Now})
 	s.eligible = registry.NewMemory[Role](registry.Config[[]Eligible]{TTL: registry.SafetyNet, Now: cfg.Now})
 	s.links = registry.NewMemory[struct{}](registry.Config[map[uuid.UUID]uuid.UUID]{TTL: registry.SafetyNet, Now: cfg.Now})
+	s.vouched = registry.NewMemory[vouchedKey](registry.Config[uuid.UUID]{TTL: registry.SafetyNet, Now: cfg.Now})
 	if cfg.BootstrapToken != "" {
 		hash := secret.HashOf(cfg.BootstrapToken)
 		s.bootstrap = &hash
@@ -78,6 +80,7 @@ func (s *Service) Invalidate() {
 	s.sessions.Drop()
 	s.eligible.Drop()
 	s.links.Drop()
+	s.vouched.Drop()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	close(s.changed)
@@ -97,6 +100,7 @@ func (s *Service) Close() {
 	s.sessions.Close()
 	s.eligible.Close()
 	s.links.Close()
+	s.vouched.Close()
 }
 
 // Authenticate validates a person's bearer token: a personal token, or the configured

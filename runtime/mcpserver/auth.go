@@ -1,7 +1,6 @@
 package mcpserver
 
 import (
-	"encoding/json"
 	"errors"
 	"net"
 	"net/http"
@@ -11,10 +10,9 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/holdpoint/holdpoint/internal/identity"
+	"github.com/holdpoint/holdpoint/internal/identity/provider"
 	"github.com/holdpoint/holdpoint/runtime/agent"
 )
-
-const wellKnown = "/.well-known/oauth-protected-resource"
 
 // caller is who a validated credential says it is. Nothing else in a request
 // has a say in it.
@@ -23,16 +21,23 @@ type caller struct {
 	principal uuid.UUID // uuid.Nil: none
 }
 
-// authenticate finds the caller, or answers. An unknown agent, a key of
-// another agent and no credential at all get the same answer.
+// authenticate finds the caller, or answers. An unknown agent and a key of another agent get the same answer, and so do an
+// unknown agent and a token that may not act as this one.
 func (x *exchange) authenticate() bool {
 	who, err := x.identify()
+	var refused *refusal
 	switch {
 	case err == nil:
 		x.caller = who
 		return true
+	case errors.As(err, &refused):
+		x.turnAway(refused)
 	case errors.Is(err, agent.ErrUnauthenticated):
-		x.challenge(x.r.PathValue("agent"))
+		x.turnAway(x.unknownCredential())
+	case errors.Is(err, provider.ErrUnreachable):
+		x.logFailure("verify a token", err)
+		x.w.Header().Set("Retry-After", "5")
+		http.Error(x.w, "the authorization server cannot be asked at present", http.StatusServiceUnavailable)
 	default:
 		id := x.logFailure("authenticate", err)
 		x.w.Header().Set("Retry-After", "1")
@@ -49,7 +54,10 @@ func (x *exchange) identify() (caller, error) {
 	}
 	who, err := x.asAgent(name, token)
 	if errors.Is(err, agent.ErrUnauthenticated) && personal {
-		return x.asPerson(name, token)
+		who, err = x.asPerson(name, token)
+	}
+	if errors.Is(err, agent.ErrUnauthenticated) && personal && len(x.Tokens) > 0 {
+		return x.asTokenHolder(name, token)
 	}
 	return who, err
 }
@@ -113,32 +121,6 @@ func (x *exchange) asPerson(name, token string) (caller, error) {
 		return caller{}, err
 	}
 	return caller{agent: a, principal: access.Person.ID}, nil
-}
-
-func (x *exchange) challenge(name string) {
-	x.w.Header().Set("WWW-Authenticate",
-		`Bearer resource_metadata="`+x.PublicURL+wellKnown+endpoint(name)+`"`)
-	http.Error(x.w, "a key of this agent, or the token of a person who may act as it, is required", http.StatusUnauthorized)
-}
-
-func endpoint(agentName string) string { return "/agents/" + url.PathEscape(agentName) + "/mcp" }
-
-// resourceMetadata is the document of RFC 9728. It is the same for agents that
-// exist and for those that do not.
-func (s *Server) resourceMetadata(w http.ResponseWriter, r *http.Request) {
-	body, err := json.Marshal(map[string]any{
-		"resource":                 s.PublicURL + endpoint(r.PathValue("agent")),
-		"bearer_methods_supported": []string{"header"},
-	})
-	if err != nil {
-		http.Error(w, "internal error", http.StatusInternalServerError)
-		return
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("Access-Control-Allow-Origin", "*") // it is public, and clients in browsers need it
-	if _, err := w.Write(body); err != nil {
-		s.Logger.Debug("client left", "path", r.URL.Path, "error", err)
-	}
 }
 
 // originAllowed keeps pages of other sites out. Programs send neither header.

@@ -50,6 +50,9 @@ func TestWhoMayCall(t *testing.T) {
 			continue
 		}
 		want := `Bearer resource_metadata="https://hold.example.com/.well-known/oauth-protected-resource/agents/` + c.agent + `/mcp"`
+		if len(c.headers) > 0 && strings.HasPrefix(c.headers[len(c.headers)-1], "Bearer ") {
+			want += `, error="invalid_token", error_description="this is no credential of this endpoint"`
+		}
 		if got := a.header.Get("WWW-Authenticate"); got != want || len(b.calls.submitted) != 0 {
 			t.Errorf("%s: %s", c.name, got)
 		}
@@ -83,7 +86,7 @@ func TestResourceMetadata(t *testing.T) {
 		r.URL = parsed
 		want := map[string]any{
 			"resource":                 "https://hold.example.com/agents/" + name + "/mcp",
-			"bearer_methods_supported": []any{"header"},
+			"bearer_methods_supported": []any{"header"}, "resource_name": "Holdpoint: " + strings.ReplaceAll(name, "%22", `"`),
 		}
 		if diff := cmp.Diff(want, decoded(t, b.do(r).body)); diff != "" {
 			t.Error(diff)

@@ -432,8 +432,15 @@ func (f *fakeAgents) names() []string {
 	return names
 }
 
-// fakeIdentity knows people by their tokens.
+// fakeIdentity knows people by their tokens, and of other issuers' people those that have an access by their subject.
 type fakeIdentity map[string]identity.Access
+
+func (f fakeIdentity) Vouched(_ context.Context, claims identity.Claims) (uuid.UUID, error) {
+	if claims.Subject == "blocked" {
+		return uuid.Nil, identity.ErrBlocked
+	}
+	return f[claims.Issuer+" "+claims.Subject].Person.ID, nil
+}
 
 func (f fakeIdentity) Authenticate(_ context.Context, token string) (identity.Access, error) {
 	if access, ok := f[token]; ok {

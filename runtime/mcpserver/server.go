@@ -23,6 +23,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/holdpoint/holdpoint/internal/identity"
+	"github.com/holdpoint/holdpoint/internal/identity/provider"
 	"github.com/holdpoint/holdpoint/runtime/agent"
 	"github.com/holdpoint/holdpoint/runtime/call"
 )
@@ -52,6 +53,7 @@ type Agents interface {
 // Identity is what the endpoint needs of an *[identity.Service].
 type Identity interface {
 	Authenticate(ctx context.Context, token string) (identity.Access, error)
+	Vouched(ctx context.Context, claims identity.Claims) (uuid.UUID, error)
 }
 
 // What a [Config] stands for where it says nothing.
@@ -78,6 +80,9 @@ type Config struct {
 	// PublicURL is where clients reach this server, without a path: the
 	// start of every agent's resource identifier.
 	PublicURL string
+
+	// Tokens are the authorization servers whose access tokens the endpoints take. Nil: none.
+	Tokens provider.TokenIssuers
 
 	// TrustedOrigins are origins ("https://app.example.com") besides PublicURL's own
 	// whose pages may use the endpoints.

@@ -88,27 +88,27 @@ func (p *Provider) fetch(ctx context.Context) (*discovered, error) {
 	for name, endpoint := range map[string]string{
 		"authorization_endpoint": d.metadata.AuthURL, "token_endpoint": d.metadata.TokenURL, "jwks_uri": d.metadata.JWKSURL,
 	} {
-		if err := p.checkURL(endpoint); err != nil {
+		if err := checkURL(endpoint, p.trusted); err != nil {
 			return nil, fmt.Errorf("%s: %w", name, err)
 		}
 	}
 	if d.metadata.UserInfoURL != "" {
-		if err := p.checkURL(d.metadata.UserInfoURL); err != nil {
+		if err := checkURL(d.metadata.UserInfoURL, p.trusted); err != nil {
 			return nil, fmt.Errorf("userinfo_endpoint: %w", err)
 		}
 	}
 	return d, nil
 }
 
-// checkURL judges an address that the provider's documents name: https, or a host that the operator trusts.
-func (p *Provider) checkURL(text string) error {
+// checkURL judges an address that a server's documents name: https, or a host that the operator trusts.
+func checkURL(text string, trusted []string) error {
 	u, err := url.Parse(text)
 	switch {
 	case err != nil || u.Host == "" || u.User != nil || u.Fragment != "":
 		return errors.New("it is no URL of an endpoint")
 	case u.Scheme == "https":
 		return nil
-	case u.Scheme == "http" && slices.ContainsFunc(p.trusted, func(host string) bool {
+	case u.Scheme == "http" && slices.ContainsFunc(trusted, func(host string) bool {
 		return strings.EqualFold(host, u.Host) || strings.EqualFold(host, u.Hostname())
 	}):
 		return nil

@@ -1,5 +1,6 @@
-// Package provider owns the conversation with an OpenID Connect provider that vouches for people: its
-// discovery, the authorization request, and what must hold before its answer is believed. It keeps nothing
+// Package provider owns the conversation with servers that vouch for people. Of an OpenID Connect provider: its
+// discovery, the authorization request, and what must hold before its answer is believed. Of an authorization server
+// whose access tokens are presented: its keys, and what must hold before a token is. It keeps nothing
 // of a person, and no session: who began a flow, and what becomes of whom it names, is its callers'.
 package provider
 
@@ -133,10 +134,9 @@ func (c *Config) check() (*url.URL, error) {
 	if c.Name == "" || len(c.Name) > maxName || strings.TrimSpace(c.Name) != c.Name || !printable(c.Name) {
 		return nil, &InvalidError{"name", fmt.Sprintf("want 1 to %d bytes of printable text", maxName)}
 	}
-	issuer, err := url.Parse(c.Issuer)
-	if err != nil || issuer.Scheme != "https" && issuer.Scheme != "http" || issuer.Host == "" || issuer.User != nil ||
-		issuer.RawQuery != "" || issuer.Fragment != "" || strings.Contains(c.Issuer, "#") {
-		return nil, &InvalidError{"issuer", "want the provider's URL, exactly as it names itself"}
+	issuer, err := issuerURL(c.Issuer)
+	if err != nil {
+		return nil, err
 	}
 	if c.ClientID == "" {
 		return nil, &InvalidError{"client_id", "is missing"}
@@ -149,6 +149,15 @@ func (c *Config) check() (*url.URL, error) {
 	}
 	if c.Teams.Prefix != "" && len(c.Teams.Groups) > 0 {
 		return nil, &InvalidError{"teams", "want a prefix or groups, not both"}
+	}
+	return issuer, nil
+}
+
+func issuerURL(text string) (*url.URL, error) {
+	issuer, err := url.Parse(text)
+	if err != nil || issuer.Scheme != "https" && issuer.Scheme != "http" || issuer.Host == "" || issuer.User != nil ||
+		issuer.RawQuery != "" || issuer.Fragment != "" || strings.Contains(text, "#") {
+		return nil, &InvalidError{"issuer", "want the provider's URL, exactly as it names itself"}
 	}
 	return issuer, nil
 }

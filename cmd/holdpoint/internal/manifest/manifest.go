@@ -1,4 +1,4 @@
-// Package manifest reads holdpoint.yaml as apply does, and the file of identity providers: strictly, with the line of
+// Package manifest reads holdpoint.yaml as apply does, and the files of identity providers and authorization servers: strictly, with the line of
 // everything that is wrong, and with the values that stand in variables and files of
 // this machine put in their places. What comes out is what the API, or the server, takes.
 package manifest
@@ -77,6 +77,11 @@ func Parse(name string, text []byte, options Options) (*Manifest, error) {
 // ParseProviders reads a file of identity providers likewise: a list.
 func ParseProviders(name string, text []byte, options Options) (*Manifest, error) {
 	return parse(name, text, options, listOf(identityProvider()))
+}
+
+// ParseTokenIssuers reads a file of authorization servers likewise: a list.
+func ParseTokenIssuers(name string, text []byte, options Options) (*Manifest, error) {
+	return parse(name, text, options, listOf(tokenIssuer()))
 }
 
 func parse(name string, text []byte, options Options, s shape) (*Manifest, error) {

@@ -82,6 +82,14 @@ func agent() shape {
 	}}
 }
 
+// tokenIssuer is an authorization server whose access tokens agents' endpoints take.
+func tokenIssuer() shape {
+	return shape{kind: object, fields: map[string]shape{
+		"issuer": {}, "audience": {}, "scopes": listOf(shape{}), "agent_claim": {}, "agents": dictionaryOf(listOf(shape{})),
+		"principal": {}, "service_clients": listOf(shape{}),
+	}}
+}
+
 // identityProvider is one that people sign in with.
 func identityProvider() shape {
 	groups := listOf(shape{})
