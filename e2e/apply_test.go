@@ -105,7 +105,7 @@ func TestExample(t *testing.T) {
 	t.Run("reject", func(t *testing.T) { w.reject(t) })
 }
 
-// tools: all that the servers offer to a client without capabilities, and the one
+// tools: all that the servers offer to a client that can be asked everything, and the one
 // tool that is Holdpoint's own.
 func (w *exampleWorld) tools(t *testing.T) {
 	names := toolNames(t, []byte(cli(w.server, w.key).Must(t, "tools", "billing", "--json")), "items")
@@ -183,7 +183,7 @@ func (w *exampleWorld) content(t *testing.T) {
 func (w *exampleWorld) directSession(t *testing.T) func(method, params string) holdpoint.Answer {
 	t.Helper()
 	_, header, err := holdpoint.Post(t.Context(), w.everythingURL, nil, "initialize",
-		`{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"direct","version":"1"}}`)
+		`{"protocolVersion":"2025-11-25","capabilities":{"elicitation":{"form":{},"url":{}},"sampling":{},"roots":{}},"clientInfo":{"name":"direct","version":"1"}}`)
 	if err != nil {
 		t.Fatalf("connect to server-everything: %v", err)
 	}
