@@ -136,7 +136,7 @@ func (u *UI) agentPage(r *http.Request, a *agent.Agent) (view.Agent, error) {
 		shown := hostile.Fold(a.Instructions, hostile.Folded())
 		v.Instructions = &shown
 	}
-	for _, fill := range []func(context.Context, *agent.Agent, *view.Agent) error{u.fillSkills, u.fillKeys, u.fillSeen, u.fillCalls} {
+	for _, fill := range []func(context.Context, *agent.Agent, *view.Agent) error{u.fillSkills, u.fillKeys, u.fillCallbacks, u.fillSeen, u.fillCalls} {
 		if err := fill(r.Context(), a, &v); err != nil {
 			return v, err
 		}
@@ -155,6 +155,8 @@ func agentNotice(done string) *view.Notice {
 		n.Title, n.Text = "Assigned.", "Its conversations get a new catalogue."
 	case "unassigned":
 		n.Title, n.Text = "Taken away.", "Calls of that skill that were approved and not yet sent are denied."
+	case "callback-deleted":
+		n.Title, n.Text = "Deleted.", "The other system is told no more."
 	case "revoked":
 		n.Title, n.Text = "Revoked.", "Whoever used that key is refused from now on."
 	default:

@@ -335,7 +335,7 @@ func (w *world) startDashboard(log *slog.Logger, publicURL string) {
 	check(w.t, err)
 	dashboard, err := ui.New(ui.Config{
 		Providers: providers,
-		Calls:     w.calls, Agents: w.agents, Discovery: w.discovery, Identity: w.people, OAuth: w.oauth, Notify: w.notify, Exports: exports, Pool: w.db.Pool(),
+		Calls:     w.calls, Agents: w.agents, Discovery: w.discovery, Identity: w.people, OAuth: w.oauth, Notify: w.notify, Callbacks: w.callbacks, Exports: exports, Pool: w.db.Pool(),
 		PublicURL: publicURL, Logger: log, Now: w.now, Server: w.settings,
 	})
 	check(w.t, err)

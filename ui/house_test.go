@@ -16,6 +16,7 @@ import (
 	"github.com/holdpoint/holdpoint/internal/identity"
 	"github.com/holdpoint/holdpoint/runtime/agent"
 	"github.com/holdpoint/holdpoint/runtime/call"
+	"github.com/holdpoint/holdpoint/runtime/callback"
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
@@ -73,6 +74,7 @@ func newHouse(t *testing.T, shift time.Duration, say words) *house {
 	h.connect()
 	h.past()
 	h.present()
+	h.tellWorkflow()
 	h.ago(0)
 	h.exec(`UPDATE skills SET listed_at = holdpoint_now() - interval '4 minutes'`)
 	h.world.agents.Invalidate()
@@ -302,4 +304,32 @@ func object(pairs ...any) string {
 		parts = append(parts, fmt.Sprintf("%q:%s", pairs[i], value))
 	}
 	return "{" + strings.Join(parts, ",") + "}"
+}
+
+// tellWorkflow has another system be told of calls: one message was taken at once, one at the second attempt, one is given up.
+func (h *house) tellWorkflow() {
+	h.t.Helper()
+	h.ago(25 * time.Hour)
+	_, _, err := h.world.callbacks.Create(h.t.Context(), audit.Person(h.people["maren"]), h.agents["invoices"], callback.NewCallback{
+		Name: "workflow", URL: "https://workflow.alder-finch.example/hooks/holdpoint",
+	})
+	check(h.t, err)
+	for i, m := range []struct {
+		kind, call, status, state string
+		answers                   []int
+	}{
+		{"call.finished", "done", "succeeded", "delivered", []int{200}},
+		{"call.finished", "rejected", "rejected", "failed", []int{500, 500, 404}},
+		{"call.parked", "parked", "parked", "delivered", []int{503, 204}},
+	} {
+		h.ago(time.Duration(60-20*i) * time.Minute)
+		id := uuid.New()
+		h.exec(`INSERT INTO callback_deliveries (id, callback_id, type, call_id, status, state, attempts)
+			SELECT $1, id, $2, $3, $4, $5, $6 FROM callbacks`, id, m.kind, h.calls[m.call], m.status, m.state, len(m.answers))
+		for n, answer := range m.answers {
+			h.exec(`INSERT INTO callback_attempts (delivery_id, number, duration_ms, http_status, error)
+				VALUES ($1, $2, 84, $3, CASE WHEN $3 > 299 THEN 'answered HTTP ' || $3 END)`, id, n+1, answer)
+		}
+		h.exec(`UPDATE callbacks SET sent_at = holdpoint_now()`)
+	}
 }

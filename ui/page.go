@@ -16,6 +16,7 @@ import (
 	"github.com/holdpoint/holdpoint/internal/identity"
 	"github.com/holdpoint/holdpoint/runtime/agent"
 	"github.com/holdpoint/holdpoint/runtime/call"
+	"github.com/holdpoint/holdpoint/runtime/callback"
 	"github.com/holdpoint/holdpoint/ui/login"
 	"github.com/holdpoint/holdpoint/ui/view"
 )
@@ -97,6 +98,8 @@ func (u *UI) fail(w http.ResponseWriter, r *http.Request, err error) {
 	case errors.Is(err, errForbidden):
 		status = http.StatusForbidden
 		n.Title, n.Text = "Not with your role", "You may look at calls. What you tried takes another role."
+	case errors.Is(err, callback.ErrNotFound):
+		status, n = http.StatusNotFound, view.Notice{Level: view.Danger, Title: "No such callback", Text: "The agent has no callback of this name, or no longer; or no such message."}
 	case errors.Is(err, agent.ErrNotFound):
 		status, n = http.StatusNotFound, u.unknown(r)
 	default:

@@ -69,6 +69,16 @@ var may = map[string]string{
 	"POST /agents/{id}/keys":              "o",
 	"POST /agents/{id}/keys/{key}/revoke": "o",
 
+	"GET /agents/{id}/callbacks":                                          "o",
+	"POST /agents/{id}/callbacks":                                         "o",
+	"GET /agents/{id}/callbacks/{callback}":                               "o",
+	"POST /agents/{id}/callbacks/{callback}/test":                         "o",
+	"POST /agents/{id}/callbacks/{callback}/rotate":                       "o",
+	"POST /agents/{id}/callbacks/{callback}/enable":                       "o",
+	"POST /agents/{id}/callbacks/{callback}/disable":                      "o",
+	"POST /agents/{id}/callbacks/{callback}/delete":                       "o",
+	"POST /agents/{id}/callbacks/{callback}/deliveries/{delivery}/resend": "o",
+
 	"GET /connections":                  "or", // their own, but operators any
 	"GET /connections/{id}":             "or",
 	"POST /connections/{id}/disconnect": "or",

@@ -69,6 +69,16 @@ var sameAs = map[string]string{
 	"POST /agents/{id}/keys":              "POST agents/{id}/keys",
 	"POST /agents/{id}/keys/{key}/revoke": "DELETE agents/{id}/keys/{key}",
 
+	"GET /agents/{id}/callbacks":                                          "POST agents/{id}/callbacks",
+	"POST /agents/{id}/callbacks":                                         "POST agents/{id}/callbacks",
+	"GET /agents/{id}/callbacks/{callback}":                               "GET agents/{id}/callbacks/x/deliveries",
+	"POST /agents/{id}/callbacks/{callback}/test":                         "POST agents/{id}/callbacks/x/test",
+	"POST /agents/{id}/callbacks/{callback}/rotate":                       "POST agents/{id}/callbacks/x/rotate-secret",
+	"POST /agents/{id}/callbacks/{callback}/enable":                       "POST agents/{id}/callbacks/x/enable",
+	"POST /agents/{id}/callbacks/{callback}/disable":                      "POST agents/{id}/callbacks/x/disable",
+	"POST /agents/{id}/callbacks/{callback}/delete":                       "DELETE agents/{id}/callbacks/x",
+	"POST /agents/{id}/callbacks/{callback}/deliveries/{delivery}/resend": "POST agents/{id}/callbacks/x/deliveries/{key}/resend",
+
 	"GET /connections":                  "GET connections",
 	"GET /connections/{id}":             "GET connections/{id}",
 	"POST /connections/{id}/disconnect": "POST connections/{id}/disconnect",

@@ -124,6 +124,8 @@ func (h *house) scenes() []scene {
 		{name: "agent", route: "GET /agents/{id}", path: h.agentPath()},
 		{name: "agent-edit", route: "GET /agents/{id}/edit", path: h.agentPath() + "/edit"},
 		{name: "agent-delete", route: "GET /agents/{id}/delete", path: h.agentPath() + "/delete"},
+		{name: "callback-new", route: "GET /agents/{id}/callbacks", path: h.agentPath() + "/callbacks"},
+		{name: "callback", route: "GET /agents/{id}/callbacks/{callback}", path: h.agentPath() + "/callbacks/workflow"},
 		{name: "agent-assign", route: "GET /agents/{id}/assign", path: h.agentPath() + "/assign?skill=ledger"},
 		{name: "not-found", route: showCall, path: "/calls/" + uuid.Nil.String(), ready: "message", said: true},
 		{name: "sign-in", path: "/sign-in", who: "nobody", ready: "token"},

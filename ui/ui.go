@@ -20,6 +20,7 @@ import (
 	"github.com/holdpoint/holdpoint/oauthclient"
 	"github.com/holdpoint/holdpoint/runtime/agent"
 	"github.com/holdpoint/holdpoint/runtime/call"
+	"github.com/holdpoint/holdpoint/runtime/callback"
 	"github.com/holdpoint/holdpoint/runtime/tool"
 	"github.com/holdpoint/holdpoint/ui/live"
 	"github.com/holdpoint/holdpoint/ui/login"
@@ -35,6 +36,7 @@ type Config struct {
 	Identity  *identity.Service
 	OAuth     *oauthclient.Service
 	Notify    *notify.Service
+	Callbacks *callback.Service
 	Exports   Exports
 	Providers []*provider.Provider // of identities; none: people sign in with tokens and links
 	Pool      *pgxpool.Pool        // for the sessions of browsers
@@ -67,7 +69,7 @@ type UI struct {
 
 // New makes the dashboard. [UI.Close] ends it.
 func New(cfg Config) (*UI, error) {
-	if cfg.Calls == nil || cfg.Agents == nil || cfg.Discovery == nil || cfg.Identity == nil || cfg.OAuth == nil || cfg.Notify == nil ||
+	if cfg.Calls == nil || cfg.Agents == nil || cfg.Discovery == nil || cfg.Identity == nil || cfg.OAuth == nil || cfg.Notify == nil || cfg.Callbacks == nil ||
 		cfg.Exports == nil || cfg.Pool == nil || cfg.Logger == nil || cfg.Now == nil {
 		return nil, errors.New("make dashboard: Calls, Agents, Discovery, Identity, OAuth, Notify, Exports, Pool, Logger and Now are required")
 	}

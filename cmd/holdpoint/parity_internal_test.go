@@ -46,6 +46,14 @@ var twins = map[string]twin{
 	"POST /agents/{id}/keys":              {operation: "createKey", command: "agent key create"},
 	"POST /agents/{id}/keys/{key}/revoke": {operation: "revokeKey", command: "agent key revoke"},
 
+	"POST /agents/{id}/callbacks":                                         {operation: "createCallback", command: "agent callback create"},
+	"POST /agents/{id}/callbacks/{callback}/test":                         {operation: "testCallback", command: "agent callback test"},
+	"POST /agents/{id}/callbacks/{callback}/rotate":                       {operation: "rotateCallbackSecret", command: "agent callback rotate-secret"},
+	"POST /agents/{id}/callbacks/{callback}/enable":                       {operation: "enableCallback", command: "agent callback enable"},
+	"POST /agents/{id}/callbacks/{callback}/disable":                      {operation: "disableCallback", command: "agent callback disable"},
+	"POST /agents/{id}/callbacks/{callback}/delete":                       {operation: "deleteCallback", command: "agent callback delete"},
+	"POST /agents/{id}/callbacks/{callback}/deliveries/{delivery}/resend": {operation: "resendDelivery", command: "agent callback resend"},
+
 	"POST /connections/{id}/disconnect": {operation: "disconnect", command: "connections disconnect"},
 
 	"POST /members":                   {operation: "createToken", command: "token create"},

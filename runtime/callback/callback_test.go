@@ -1,7 +1,6 @@
 package callback_test
 
 import (
-	"context"
 	"encoding/base64"
 	"errors"
 	"net/http"
@@ -317,16 +316,17 @@ func TestNothingSecretIsKept(t *testing.T) {
 	}
 	_, another, err := w.callbacks.Rotate(t.Context(), audit.System(), w.billing, "ops", time.Hour)
 	check(t, err)
-	dump := w.logs.String()
+	var dump strings.Builder
+	dump.WriteString(w.logs.String())
 	for _, table := range []string{"callbacks", "callback_secrets", "callback_deliveries", "callback_attempts", "river_job", "audit_events"} {
-		dump += w.text(`SELECT coalesce(string_agg(to_jsonb(t)::text, E'\n'), '') FROM ` + table + ` t`)
+		dump.WriteString(w.text(`SELECT coalesce(string_agg(to_jsonb(t)::text, E'\n'), '') FROM ` + table + ` t`))
 	}
 	for _, hidden := range []string{"hushhush", secretText, strings.TrimPrefix(secretText, "whsec_"), another, "whsec_"} {
-		if strings.Contains(dump, hidden) {
+		if strings.Contains(dump.String(), hidden) {
 			t.Errorf("%q is logged or kept in clear", hidden)
 		}
 	}
-	if !strings.Contains(dump, "callback.created") || !strings.Contains(dump, "callback.secret_rotated") {
+	if !strings.Contains(dump.String(), "callback.created") || !strings.Contains(dump.String(), "callback.secret_rotated") {
 		t.Error("the audit does not tell of changes")
 	}
 }
@@ -362,7 +362,7 @@ func TestProcessDiesAfterCommit(t *testing.T) {
 	err := pgx.BeginFunc(t.Context(), w.db.Pool(), func(tx pgx.Tx) error {
 		batch := &pgx.Batch{}
 		check(t, dead.Publish(batch, "true", []call.Happening{{CallID: id, AgentID: w.billing.ID, Kind: call.HappenedDecided}}))
-		check(t, tx.SendBatch(context.Background(), batch).Close())
+		check(t, tx.SendBatch(t.Context(), batch).Close())
 		return stop
 	})
 	if !errors.Is(err, stop) || len(w.deliveries(w.billing, "ops")) != 2 {

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"io"
 	"log/slog"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
@@ -332,9 +333,7 @@ func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.requests = append(e.requests, received{r.Header, body})
-	for name, values := range e.header {
-		w.Header()[name] = values
-	}
+	maps.Copy(w.Header(), e.header)
 	w.WriteHeader(e.answer)
 }
 

@@ -38,6 +38,7 @@ type Agent struct {
 	Seen          []Seen
 	Problems      []SeenProblem
 	Keys          []Key
+	Callbacks     []CallbackRow
 	Instructions  *hostile.Value // nil: none
 	Facts         []Fact
 	Calls         []HistoryRow // the latest
