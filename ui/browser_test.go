@@ -40,7 +40,7 @@ func noComplaints(t *testing.T, p *browsertest.Page) {
 
 func (w *world) outcome(id uuid.UUID) call.Call {
 	w.t.Helper()
-	c, err := w.calls.Wait(w.t.Context(), id)
+	c, err := w.calls.Wait(w.t.Context(), id, call.Listener{})
 	check(w.t, err)
 	return c
 }
