@@ -6,8 +6,10 @@ import (
 	"errors"
 	"net/http"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/holdpoint/holdpoint/runtime/mcptool"
 	"github.com/holdpoint/holdpoint/runtime/tool"
@@ -162,5 +164,118 @@ func TestQuestionsAreBounded(t *testing.T) {
 	eventually(t, "all questions but one were asked", func() bool { return open.Load() == 8 })
 	if n := upstream.count("answer"); n != 1 {
 		t.Errorf("%d answers", n)
+	}
+}
+
+// TestWhoIsMeant: a question on the server's own stream is about the only call on its way, and refused when there
+// are several, or when its answer is not one person's to give.
+func TestWhoIsMeant(t *testing.T) {
+	t.Parallel()
+	const roots = `{"jsonrpc":"2.0","id":3,"method":"roots/list"}`
+	questions, replies := make(chan string, 1), make(chan message, 1)
+	upstream := &script{session: "s1"}
+	held := make(chan struct{})
+	ask := func(question string) string {
+		questions <- question
+		got := <-replies
+		return string(got.Result) + string(got.Error)
+	}
+	upstream.at = map[string]act{
+		"GET": func(w http.ResponseWriter, r *http.Request, _ message) {
+			write := events(w)
+			for {
+				select {
+				case question := <-questions:
+					write(event(question))
+				case <-r.Context().Done():
+					return
+				}
+			}
+		},
+		"answer": func(w http.ResponseWriter, _ *http.Request, m message) {
+			w.WriteHeader(http.StatusAccepted)
+			replies <- m
+		},
+		"tools/call": func(w http.ResponseWriter, r *http.Request, m message) {
+			if strings.Contains(string(m.Params), `"hold"`) {
+				close(held)
+				hang(w, r, m)
+				return
+			}
+			text, err := json.Marshal(ask(form("1", `{}`)) + " " + ask(roots))
+			if err != nil {
+				t.Error(err)
+			}
+			answer(w, m, `{"content":[{"type":"text","text":`+string(text)+`}]}`)
+		},
+	}
+	s := newSource(t, mcptool.Config{})
+	skill := httpSkill(upstream.serve(t).URL)
+	const shared = `{"code":-32600,"message":"several clients share this session: roots are told only on the stream of a call"}`
+	if got := textOf(t, callFor(t, s, skill, "echo", `{}`, giving(accepted))); got != accepted+" "+shared {
+		t.Errorf("the only call: %s", got)
+	}
+	ctx, leave := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() {
+		_, err := s.Call(ctx, skill, tool.CallRequest{Tool: "hold", Caller: never(t)})
+		done <- err
+	}()
+	<-held
+	const several = `{"code":-32600,"message":"several calls are on their way, and it cannot be told which one this is about"}`
+	if got := textOf(t, callFor(t, s, skill, "echo", `{}`, never(t))); got != several+" "+shared {
+		t.Errorf("one of two calls: %s", got)
+	}
+	leave()
+	<-done
+}
+
+// TestNoRefusalIsLost: however many calls of callers who cannot be asked a server asks at once.
+func TestNoRefusalIsLost(t *testing.T) {
+	t.Parallel()
+	const calls = 40
+	var mu sync.Mutex
+	waiting := map[string]chan message{}
+	var arrived sync.WaitGroup
+	arrived.Add(calls)
+	upstream := &script{session: "s1", at: map[string]act{
+		"tools/call": func(w http.ResponseWriter, r *http.Request, m message) {
+			write := events(w)
+			reply := make(chan message, 1)
+			mu.Lock()
+			waiting[string(m.ID)] = reply
+			mu.Unlock()
+			arrived.Done()
+			arrived.Wait() // so that all ask at once
+			write(event(form(string(m.ID), `{}`)))
+			select {
+			case got := <-reply:
+				if !strings.Contains(string(got.Error), "did not declare elicitation") {
+					t.Errorf("answered %s", got.body)
+				}
+				write(event(answerText(m, `{"content":[]}`)))
+			case <-r.Context().Done():
+			}
+		},
+		"answer": func(w http.ResponseWriter, _ *http.Request, m message) {
+			w.WriteHeader(http.StatusAccepted)
+			mu.Lock()
+			defer mu.Unlock()
+			waiting[string(m.ID)] <- m
+		},
+	}}
+	s := newSource(t, mcptool.Config{})
+	skill := httpSkill(upstream.serve(t).URL)
+	errs := make(chan error, calls)
+	for range calls {
+		go func() {
+			_, err := s.Call(within(t, 20*time.Second), skill, tool.CallRequest{Tool: "echo"})
+			errs <- err
+		}()
+	}
+	for range calls {
+		if err := <-errs; err != nil {
+			t.Error(err)
+		}
 	}
 }

@@ -30,7 +30,11 @@
 //
 // source.go is the surface. keeper.go keeps one peer (an initialized server)
 // for each skill; http*.go and stdio*.go are the two kinds of peer; list.go,
-// call.go and ask.go (everything else) are what is asked of a peer, whichever kind it is. elicit.go is what a
-// server asks back during a call: as requests of its own before 2026-07-28
-// (asked.go), as results that ask for input since (rounds.go).
+// call.go and ask.go (everything else) are what is asked of a peer, whichever kind it is.
+//
+// errand.go is one call or request over all its rounds, and who it is made for;
+// clock.go the time that it has. question.go is what a server asks back meanwhile: as
+// requests of its own before 2026-07-28 (asked.go), as results that ask for input
+// since (rounds.go). follow.go follows a task that a server answers with,
+// legacytask.go says when one of MCP 2025-11-25 is asked for; loglevel.go has sessions log.
 package mcptool
