@@ -15,6 +15,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/riverqueue/river"
 	"github.com/riverqueue/river/riverdriver/riverpgxv5"
+	"gocloud.dev/blob"
 
 	"github.com/holdpoint/holdpoint/internal/identity"
 	"github.com/holdpoint/holdpoint/internal/identity/provider"
@@ -26,6 +27,7 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/api"
 	"github.com/holdpoint/holdpoint/runtime/call"
 	"github.com/holdpoint/holdpoint/runtime/callback"
+	"github.com/holdpoint/holdpoint/runtime/file"
 	"github.com/holdpoint/holdpoint/runtime/limit"
 	"github.com/holdpoint/holdpoint/runtime/mcpserver"
 	"github.com/holdpoint/holdpoint/runtime/mcptool"
@@ -59,9 +61,17 @@ type Config struct {
 	HighRiskMaxAge     time.Duration
 	// TrustedHosts may be on private addresses and without https although a skill's server names them.
 	TrustedHosts []string
+	// FileStore is where the content of files is stored; the runtime closes it. Nil: agents attach none. MaxFileSize, in bytes, and
+	// FileTypes bound them; zero and none: as package file has it.
+	FileStore   *blob.Bucket
+	MaxFileSize int64
+	FileTypes   []string
 	// WorkloadToken returns this server's own identity token. Nil: it has none.
 	WorkloadToken func(ctx context.Context) (string, error)
 }
+
+// DefaultMaxFileSize is [Config.MaxFileSize] where nothing is said.
+const DefaultMaxFileSize = file.DefaultMaxSize
 
 // Runtime is all services of one process.
 type Runtime struct {
@@ -70,6 +80,7 @@ type Runtime struct {
 	Identity  *identity.Service
 	Discovery *tool.Discovery
 	Agents    *agent.Service
+	Files     *file.Service // nil: there is no storage for them
 	Calls     *call.Service
 	OAuth     *oauthclient.Service
 	API       *api.API
@@ -95,7 +106,7 @@ func New(cfg Config) (*Runtime, error) {
 		return nil, fmt.Errorf("assemble runtime: %w", err)
 	}
 	rt := &Runtime{Config: cfg, Instance: instance}
-	for _, join := range []func() error{rt.makeRegistry, rt.makeNotify, rt.makeCallbacks, rt.makeCalls, rt.makeEdges} {
+	for _, join := range []func() error{rt.makeRegistry, rt.makeNotify, rt.makeCallbacks, rt.makeFiles, rt.makeCalls, rt.makeEdges} {
 		if err := join(); err != nil {
 			return nil, fmt.Errorf("assemble runtime: %w", err)
 		}
@@ -150,12 +161,26 @@ func (rt *Runtime) makeRegistry() error {
 	return err
 }
 
+func (rt *Runtime) makeFiles() error {
+	if rt.FileStore == nil {
+		return nil
+	}
+	var err error
+	rt.Files, err = file.New(file.Config{
+		Pool: rt.DB.Pool(), Bucket: rt.FileStore, PublicURL: rt.PublicURL, Logger: rt.Logger, Now: rt.Now,
+		MaxSize: rt.MaxFileSize, Types: rt.FileTypes,
+		Open: func(ctx context.Context, callID uuid.UUID) (bool, error) { return rt.Calls.FilesOpen(ctx, callID) },
+	})
+	return err
+}
+
 func (rt *Runtime) makeCalls() error {
 	var err error
 	rt.Calls, err = call.New(call.Config{
 		Pool: rt.DB.Pool(), Agents: rt.Agents, Discovery: rt.Discovery, Logger: rt.Logger, Now: rt.Now,
 		Instance: rt.Instance, AllowSelfApproval: rt.AllowSelfApproval, Reconnected: rt.reconnected, Attend: rt.attend, Reviewable: rt.reviewable,
 		Publish: rt.Callbacks.Publish,
+		Files:   rt.Files,
 	})
 	if err != nil {
 		return err
@@ -163,6 +188,9 @@ func (rt *Runtime) makeCalls() error {
 	workers := river.NewWorkers()
 	rt.Calls.AddWorkers(workers)
 	rt.OAuth.AddWorkers(workers)
+	if rt.Files != nil {
+		rt.Files.AddWorkers(workers)
+	}
 	rt.Notify.AddWorkers(workers)
 	rt.Callbacks.AddWorkers(workers)
 	rt.river, err = river.NewClient(riverpgxv5.New(rt.DB.Pool()), &river.Config{
@@ -213,6 +241,9 @@ func (rt *Runtime) Mount(mux *http.ServeMux) {
 	rt.mcp.Mount(mux)
 	rt.API.Mount(mux)
 	rt.OAuth.Mount(mux)
+	if rt.Files != nil {
+		rt.Files.Mount(mux)
+	}
 	rt.mountHealth(mux)
 }
 
@@ -221,6 +252,9 @@ func (rt *Runtime) Start(ctx context.Context) error {
 	background, stop := context.WithCancel(context.WithoutCancel(ctx))
 	rt.stop = stop
 	rt.OAuth.Start(rt.river)
+	if rt.Files != nil {
+		rt.Files.Start(rt.river)
+	}
 	rt.Notify.Start(rt.river)
 	rt.Callbacks.Start(ctx, rt.river)
 	if err := rt.Calls.Start(ctx, rt.river); err != nil {
@@ -264,6 +298,11 @@ func (rt *Runtime) close(ctx context.Context) {
 	rt.Callbacks.Close()
 	rt.Identity.Close()
 	rt.Limits.Close()
+	if rt.Files != nil {
+		if err := rt.Files.Close(); err != nil {
+			rt.Logger.Warn("stopping", "error", err)
+		}
+	}
 }
 
 // quiet keeps the job queue's own chatter out of the log.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/holdpoint/holdpoint/cmd/holdpoint/internal/cli"
 	"github.com/holdpoint/holdpoint/internal/postgres"
+	"github.com/holdpoint/holdpoint/runtime"
 	"github.com/holdpoint/holdpoint/ui"
 )
 
@@ -62,6 +63,9 @@ directory. Any number of servers run on one database; they need the same encrypt
 	flags.StringVar(&settings.EncryptionKeyFile, "encryption-key-file", "", "file of the key for secrets (default secret.keyset.json in the data directory)")
 	settings.Providers.Bind(cmd)
 	settings.TokenIssuers.Bind(cmd)
+	flags.StringVar(&settings.FilesURL, "files-url", "", "where attached files are stored: s3://, gs://, azblob:// or file:// (default files in the data directory)")
+	flags.Int64Var(&settings.MaxFileSize, "max-file-size", runtime.DefaultMaxFileSize, "how large an attached file may be, in bytes")
+	flags.StringSliceVar(&settings.FileTypes, "file-types", nil, "media types that attached files may have, like application/pdf,image/* (default all)")
 	cli.BindKeysetKMS(cmd, &settings.KeysetKMSURI)
 	flags.StringVar(&level, "log-level", level, "debug, info, warn or error")
 	return cli.ServerSettings(cmd)

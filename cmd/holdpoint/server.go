@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/holdpoint/holdpoint/cmd/holdpoint/internal/cli"
+	"github.com/holdpoint/holdpoint/internal/bucket"
 	"github.com/holdpoint/holdpoint/internal/identity/provider"
 	"github.com/holdpoint/holdpoint/internal/postgres"
 	"github.com/holdpoint/holdpoint/internal/secret"
@@ -41,6 +42,9 @@ type serverSettings struct {
 	AllowSelfApproval  bool
 	Stdio              bool
 	StdioFromDashboard bool
+	FilesURL           string // empty: files in the data directory
+	MaxFileSize        int64  // bytes
+	FileTypes          []string
 	HighRiskMaxAge     time.Duration // since somebody proved who they are, to approve calls of high risk
 }
 
@@ -127,7 +131,12 @@ func openBox(ctx context.Context, settings serverSettings) (*secret.Box, error) 
 }
 
 func (s *server) assemble(ctx context.Context, box *secret.Box) error {
+	store, err := bucket.Open(ctx, s.settings.FilesURL, filepath.Join(s.settings.DataDir, "files"))
+	if err != nil {
+		return err
+	}
 	rt, err := runtime.New(runtime.Config{
+		FileStore: store, MaxFileSize: s.settings.MaxFileSize, FileTypes: s.settings.FileTypes,
 		DB: s.db, Box: box, Logger: s.log, Now: time.Now, Version: s.version,
 		PublicURL: s.settings.PublicURL, DataDir: s.settings.DataDir, Path: s.settings.Path, BootstrapToken: s.settings.BootstrapToken,
 		Issuers: s.issuers(), Tokens: s.issuing,

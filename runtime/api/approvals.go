@@ -30,6 +30,7 @@ type Approval struct {
 	Skill           string          `json:"skill"`
 	Tool            string          `json:"tool" doc:"The skill's own name of the tool."`
 	Arguments       json.RawMessage `json:"arguments" doc:"Byte for byte as they will be sent."`
+	Files           []AttachedFile  `json:"files" nullable:"false" doc:"Attached when the call was made; the digest is of them too."`
 	Digest          string          `json:"digest" doc:"Of everything that the decision is about; hand it back with the decision."`
 	ArgumentsDigest string          `json:"arguments_digest" doc:"SHA-256 of the argument bytes, in hex."`
 	ToolPin         string          `json:"tool_pin" doc:"Digest of the tool's definition, in hex."`
@@ -51,7 +52,7 @@ func newApproval(w call.Waiting, names map[uuid.UUID]string) Approval {
 	sum := w.Call.ArgumentsDigest()
 	return Approval{
 		ID: w.Approval.CallID, CallID: w.Approval.CallID, Status: w.Approval.Status,
-		Agent: w.Call.Agent, Skill: w.Call.Skill, Tool: w.Call.Tool, Arguments: w.Call.Arguments,
+		Agent: w.Call.Agent, Skill: w.Call.Skill, Tool: w.Call.Tool, Arguments: w.Call.Arguments, Files: attachedFiles(w.Call.Files),
 		Digest: w.Approval.Digest.String(), ArgumentsDigest: hex.EncodeToString(sum[:]), ToolPin: w.Call.Pin.String(),
 		Principal: orNull(names[w.Call.PrincipalID]), CreatedAt: w.Approval.CreatedAt.UTC(), Deadline: w.Approval.Deadline.UTC(),
 		Decision: newDecision(w.Approval, names[w.Approval.DecidedBy]), Rule: w.Approval.Rule, Partial: w.Call.Partial,

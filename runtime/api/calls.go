@@ -31,6 +31,7 @@ type Call struct {
 	Gated          bool            `json:"gated" doc:"Whether it needed an approval."`
 	Arguments      json.RawMessage `json:"arguments" doc:"Byte for byte as they were, or will be, sent."`
 	Submitted      json.RawMessage `json:"submitted_arguments" doc:"As the agent gave them, when a reviewer approved the call with others; else null."`
+	Files          []AttachedFile  `json:"files" nullable:"false" doc:"Attached when the call was made."`
 	Result         json.RawMessage `json:"result" doc:"As it came: a tool result, or the error object of a jsonrpc_error; null when there is none."`
 	CreatedAt      time.Time       `json:"created_at"`
 	FinishedAt     *time.Time      `json:"finished_at"`
@@ -54,7 +55,7 @@ func newCall(c call.Call, names map[uuid.UUID]string, deadlines map[uuid.UUID]ti
 		ID: c.ID, Status: c.Status, Code: orNull(c.Code), Failure: orNull(c.Failure), Effect: orNull(c.Effect),
 		Message: orNull(c.Message), Agent: c.Agent, Principal: orNull(names[c.PrincipalID]),
 		ConversationID: idOrNull(c.ConversationID), Skill: c.Skill, Tool: c.Tool, Name: c.ExposedName, Gated: c.Gated,
-		Arguments: c.Arguments, Submitted: c.Submitted, Result: c.Result, CreatedAt: c.CreatedAt.UTC(), FinishedAt: utcOrNull(c.FinishedAt),
+		Arguments: c.Arguments, Submitted: c.Submitted, Files: attachedFiles(c.Files), Result: c.Result, CreatedAt: c.CreatedAt.UTC(), FinishedAt: utcOrNull(c.FinishedAt),
 		Late: c.Late, Partial: c.Partial,
 	}
 	if deadline, ok := deadlines[c.ID]; ok {

@@ -112,7 +112,7 @@ func (a *API) translate(ctx context.Context, operation string, err error) *Probl
 	case isNotFound(err):
 		return problem(http.StatusNotFound, CodeNotFound, "there is no such thing here")
 	}
-	for _, of := range []func(error) *Problem{registryProblem, connectionProblem, notifyProblem, callbackProblem, memberProblem} {
+	for _, of := range []func(error) *Problem{registryProblem, connectionProblem, notifyProblem, callbackProblem, memberProblem, fileProblem} {
 		if p := of(err); p != nil {
 			return p
 		}

@@ -13,7 +13,7 @@ import (
 // that nothing is registered for is an error.
 func (a *API) registerAll() error {
 	registered := map[string]bool{}
-	for _, join := range slices.Concat(a.workOperations(), a.registryOperations(), a.peopleOperations()) {
+	for _, join := range slices.Concat(a.workOperations(), a.fileOperations(), a.registryOperations(), a.peopleOperations()) {
 		id, err := join()
 		if err != nil {
 			return err
@@ -50,6 +50,16 @@ func (a *API) workOperations() []join {
 		on(a, "listAudit", a.listAudit),
 		on(a, "exportAudit", a.exportAudit),
 		on(a, "getServer", a.getServer),
+	}
+}
+
+// fileOperations are about what agents attach to calls.
+func (a *API) fileOperations() []join {
+	return []join{
+		on(a, "presignUpload", a.presignUpload),
+		on(a, "getFile", a.getFile),
+		on(a, "deleteFile", a.deleteFile),
+		on(a, "downloadFile", a.downloadFile),
 	}
 }
 

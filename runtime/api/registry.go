@@ -14,6 +14,7 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/agent"
 	"github.com/holdpoint/holdpoint/runtime/call"
 	"github.com/holdpoint/holdpoint/runtime/callback"
+	"github.com/holdpoint/holdpoint/runtime/file"
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
@@ -54,7 +55,10 @@ func specProblem(spec *agent.InvalidError, part string) *Problem {
 }
 
 func isNotFound(err error) bool {
-	for _, target := range []error{agent.ErrNotFound, call.ErrNotFound, approval.ErrNotFound, identity.ErrNotFound, oauthclient.ErrNotFound, notify.ErrNotFound, callback.ErrNotFound} {
+	for _, target := range []error{
+		agent.ErrNotFound, call.ErrNotFound, approval.ErrNotFound, identity.ErrNotFound, oauthclient.ErrNotFound, notify.ErrNotFound,
+		callback.ErrNotFound, file.ErrNotFound,
+	} {
 		if errors.Is(err, target) {
 			return true
 		}

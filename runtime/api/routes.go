@@ -33,6 +33,8 @@ func (r rule) String() string {
 		roles[i] = string(role)
 	}
 	switch people := strings.Join(roles, " or "); {
+	case r.Own && people == "":
+		return "Agents and people for what is their own."
 	case r.Own:
 		return "Agents and people for what is their own; all of it for the role " + people + "."
 	case r.People:
@@ -95,7 +97,7 @@ const approveBody = call.MaxArgumentBytes + 64<<10
 
 // routes is the table of all operations. None works that is not in it.
 func routes() []route {
-	return slices.Concat(registryRoutes(), connectionRoutes(), workRoutes(), webhookRoutes(), callbackRoutes())
+	return slices.Concat(registryRoutes(), connectionRoutes(), workRoutes(), fileRoutes(), webhookRoutes(), callbackRoutes())
 }
 
 func operators() rule { return rule{Roles: []identity.Role{identity.Operator}} }
@@ -128,6 +130,18 @@ func workRoutes() []route {
 		to("exportAudit", "GET audit/export", "All that happened, newest first, as JSON Lines", operators()).streaming("application/jsonl"),
 
 		to("getServer", "GET server", "How this server runs, and which others run beside it", operators()),
+	}
+}
+
+// fileRoutes are about what agents attach to calls.
+func fileRoutes() []route {
+	own := rule{Own: true, Roles: both().Roles}
+	mine := rule{Own: true}
+	return []route{
+		to("presignUpload", "POST files/presign-upload", "Announce a file, and get an address to upload it to: once, with PUT, without a credential", mine).creating(),
+		to("getFile", "GET files/{id}", "A file that was announced, without its content", mine),
+		to("deleteFile", "DELETE files/{id}", "Delete a file that is attached to no call", mine),
+		to("downloadFile", "GET calls/{id}/files/{file}", "The content of a file that is attached to a call", own).streaming("application/octet-stream"),
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/holdpoint/holdpoint/approval"
+	"github.com/holdpoint/holdpoint/runtime/file"
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
@@ -47,6 +48,9 @@ func (s *Service) CheckEdit(ctx context.Context, c *Call, arguments []byte) (jso
 	}
 	if err != nil {
 		return nil, err
+	}
+	if err := file.CheckEdit(c.Arguments, clean, len(c.Files) > 0); err != nil {
+		return nil, editProblem(err)
 	}
 	definition, err := s.Discovery.Definition(ctx, c.Pin)
 	if err != nil {

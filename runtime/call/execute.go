@@ -124,6 +124,9 @@ func (s *Service) recheck(ctx context.Context, c *Call) (*agent.Skill, tool.Serv
 	if decided.Status != approval.Approved || subtle.ConstantTimeCompare(digest[:], decided.Digest[:]) != 1 {
 		return none(denied(CodeEnvelopeChanged, "the call is not what was approved"), nil)
 	}
+	if r, err := s.recheckFiles(ctx, c); r != nil || err != nil {
+		return none(r, err)
+	}
 	// What is remembered of the skill is enough to list its tools. The database has the last word.
 	known, listed, err := s.Agents.Skill(ctx, c.SkillID)
 	if errors.Is(err, agent.ErrNotFound) {

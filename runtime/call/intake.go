@@ -68,7 +68,7 @@ func (s *Service) tryIntake(ctx context.Context, items []*intakeItem) error {
 	plain := true
 	for _, item := range items {
 		item.err, item.ticket = nil, Ticket{ID: item.call.ID, Status: item.call.Status, Gated: item.call.Gated}
-		plain = plain && item.attachKey == nil && item.parking == nil && item.wait == nil
+		plain = plain && item.attachKey == nil && item.parking == nil && item.wait == nil && len(item.call.Files) == 0
 	}
 	if plain {
 		return s.intakeInOneTrip(ctx, items)
@@ -116,6 +116,9 @@ func (s *Service) intakeInTx(ctx context.Context, items []*intakeItem) error {
 			}
 		}
 		if err := s.park(ctx, tx, fresh); err != nil {
+			return err
+		}
+		if err := recordFiles(ctx, tx, fresh); err != nil {
 			return err
 		}
 		if err := attach(ctx, tx, rest); err != nil {

@@ -17,27 +17,27 @@ import (
 // columns are those of one call; listColumns leave out arguments and results
 // that are larger than 64 KiB: a list of them would not fit into memory.
 const (
-	columns     = headColumns + `, arguments, submitted, result, NULL::bytea` + tailColumns
+	columns     = headColumns + `, arguments, submitted, result, NULL::bytea, made` + tailColumns
 	listColumns = headColumns + `, CASE WHEN octet_length(arguments) <= 65536 THEN arguments END,
 	CASE WHEN octet_length(submitted) <= 65536 THEN submitted END,
 	CASE WHEN octet_length(result) <= 65536 THEN result END,
-	CASE WHEN greatest(octet_length(arguments), octet_length(submitted), octet_length(result)) > 65536 THEN sha256(arguments) END` + tailColumns
+	CASE WHEN greatest(octet_length(arguments), octet_length(submitted), octet_length(result)) > 65536 THEN sha256(arguments) END, NULL::bytea` + tailColumns
 )
 
 const headColumns = `id, agent_id, principal_id, conversation_id, skill_id, skill_revision, created_at, finished_at,
-	delivered_at, claimed_by, gated, status, tool, exposed_name, pin, caller`
+	delivered_at, claimed_by, gated, status, tool, exposed_name, pin, caller, made IS NOT NULL`
 
 const tailColumns = `, coalesce(code, ''), coalesce(failure, ''), coalesce(effect, ''), coalesce(message, ''), late::text, resolution`
 
 func scan(row pgx.CollectableRow) (Call, error) {
 	var c Call
 	var principal, conversation, claimant *uuid.UUID
-	var pin, arguments, submitted, result, sum []byte
+	var pin, arguments, submitted, result, sum, unfrozen []byte
 	var late *string
 	var caller *Caller
 	err := row.Scan(&c.ID, &c.AgentID, &principal, &conversation, &c.SkillID, &c.SkillRevision, &c.CreatedAt, &c.FinishedAt,
-		&c.DeliveredAt, &claimant, &c.Gated, &c.Status, &c.Tool, &c.ExposedName, &pin, &caller,
-		&arguments, &submitted, &result, &sum, &c.Code, &c.Failure, &c.Effect, &c.Message, &late, &c.Resolution)
+		&c.DeliveredAt, &claimant, &c.Gated, &c.Status, &c.Tool, &c.ExposedName, &pin, &caller, &c.hasFiles,
+		&arguments, &submitted, &result, &sum, &unfrozen, &c.Code, &c.Failure, &c.Effect, &c.Message, &late, &c.Resolution)
 	if err != nil {
 		return c, err
 	}
@@ -45,7 +45,7 @@ func scan(row pgx.CollectableRow) (Call, error) {
 		return c, fmt.Errorf("pin of %d bytes", len(pin))
 	}
 	c.PrincipalID, c.ConversationID, c.claimedBy = deref(principal), deref(conversation), deref(claimant)
-	c.Arguments, c.Submitted, c.Result = arguments, submitted, result
+	c.Arguments, c.Submitted, c.Result, c.unfrozen = arguments, submitted, result, unfrozen
 	if c.Partial = sum != nil; c.Partial {
 		copy(c.sum[:], sum)
 	}
@@ -74,7 +74,7 @@ func (s *Service) load(ctx context.Context, id uuid.UUID) (*Call, error) {
 	if len(calls) == 0 {
 		return nil, ErrNotFound
 	}
-	return &calls[0], nil
+	return &calls[0], s.readFiles(ctx, calls)
 }
 
 func (s *Service) query(ctx context.Context, sql string, args ...any) ([]Call, error) {
@@ -85,7 +85,7 @@ func (s *Service) query(ctx context.Context, sql string, args ...any) ([]Call, e
 	return pgx.CollectRows(rows, scan)
 }
 
-// name fills in the names of agents and skills.
+// name fills in the names of agents and skills, and what files there are.
 func (s *Service) name(ctx context.Context, calls []Call) error {
 	ids := make([]uuid.UUID, 0, 2*len(calls))
 	for i := range calls {
@@ -98,7 +98,7 @@ func (s *Service) name(ctx context.Context, calls []Call) error {
 	for i := range calls {
 		calls[i].Agent, calls[i].Skill = names[calls[i].AgentID], names[calls[i].SkillID]
 	}
-	return nil
+	return s.readFiles(ctx, calls)
 }
 
 // Get returns a call that the viewer may see, or ErrNotFound. One that is

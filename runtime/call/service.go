@@ -21,6 +21,7 @@ import (
 	"github.com/riverqueue/river"
 
 	"github.com/holdpoint/holdpoint/runtime/agent"
+	"github.com/holdpoint/holdpoint/runtime/file"
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
@@ -61,6 +62,8 @@ type Config struct {
 	// IdempotencyTTL is for how long a repeat with the same idempotency key gets the call that was made with
 	// it. Zero: [DefaultIdempotencyTTL].
 	IdempotencyTTL time.Duration
+	// Files are what agents attach. Nil: nothing is, and arguments go as they are.
+	Files *file.Service
 
 	// SkillConcurrency bounds the approved calls in flight per skill, so that
 	// one hung server does not take all workers. Zero: [DefaultSkillConcurrency].

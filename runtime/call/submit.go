@@ -41,6 +41,9 @@ func (s *Service) submitOnce(ctx context.Context, sub *Submission) (Ticket, erro
 	if err != nil {
 		return Ticket{}, err
 	}
+	if err := s.freeze(ctx, c, definition); err != nil {
+		return Ticket{}, fmt.Errorf("submit %s: %w", sub.Entry.Name, err)
+	}
 	schemas, err := s.schemas.get(definition)
 	if err != nil {
 		return Ticket{}, fmt.Errorf("judge %s: %w", sub.Entry.Name, err)
@@ -121,6 +124,7 @@ func newCall(sub *Submission, skill *agent.Skill, definition tool.Definition) (*
 // refuse records a call that ends where it began.
 func (s *Service) refuse(c *Call, sub *Submission, status Status, code, message string) (Ticket, error) {
 	c.Status, c.Code, c.Message = status, code, message
+	c.Arguments, c.Files = c.Made(), nil // nothing of it is kept for a server
 	item := &intakeItem{call: c, event: submitted(c, sub, "call."+string(status), map[string]any{"code": code})}
 	s.direct.do(item)
 	return item.ticket, item.err
@@ -197,6 +201,7 @@ func (c *Call) envelope() approval.Envelope {
 		Tool:          c.Tool,
 		Pin:           c.Pin,
 		Arguments:     c.Arguments,
+		FileHashes:    fileHashes(c.Files),
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/holdpoint/holdpoint/approval"
 	"github.com/holdpoint/holdpoint/runtime/agent"
+	"github.com/holdpoint/holdpoint/runtime/file"
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
@@ -55,6 +56,7 @@ const (
 	CodeToolDisabled      = "tool_disabled"
 	CodeEnvelopeChanged   = "envelope_changed"
 	CodeNoPrincipal       = "no_principal"
+	CodeFileChanged       = "file_changed"   // an attached file is gone from storage, or is another
 	CodeTaskCancelled     = "task_cancelled" // of failed calls: the server cancelled the task that it had answered with
 	CodeNoReviewer        = "no_reviewer"    // of expired calls: there was nobody who might have decided
 )
@@ -80,6 +82,7 @@ type Call struct {
 	Arguments      json.RawMessage // as they were, or will be, sent
 	Submitted      json.RawMessage // as the agent gave them, when a reviewer approved the call with others; else nil
 	Result         json.RawMessage // as it came: a JSON-RPC result, or the error object of a jsonrpc_error
+	Files          []file.Attached // attached when it was made, whatever of them a reviewer dropped
 	Gated          bool
 	CreatedAt      time.Time
 	FinishedAt     *time.Time
@@ -93,11 +96,16 @@ type Call struct {
 	sum       [sha256.Size]byte // of the arguments, when Partial
 	claimedBy uuid.UUID         // the instance that sends it
 	caller    Caller
-	awaited   bool // others may wait for it in another process, however short it takes
+	unfrozen  json.RawMessage // as the agent gave them, before its attachments became URLs; nil: it has none, or they were left out of a list
+	hasFiles  bool            // Files are, or have yet to be, read
+	awaited   bool            // others may wait for it in another process, however short it takes
 }
 
 // Made are the arguments as the agent gave them.
 func (c *Call) Made() json.RawMessage {
+	if c.unfrozen != nil {
+		return c.unfrozen
+	}
 	if c.Submitted != nil {
 		return c.Submitted
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/holdpoint/holdpoint/runtime/agent"
 	"github.com/holdpoint/holdpoint/runtime/call"
+	"github.com/holdpoint/holdpoint/runtime/file"
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
@@ -83,9 +84,13 @@ func (x *exchange) submit(conversation *agent.Conversation, entry *agent.Entry, 
 		Entry: entry, Arguments: arguments, IdempotencyKey: key,
 		Caller: caller, Awaited: can.tasks,
 	})
+	refused := (*file.AttachmentError)(nil)
 	switch {
 	case errors.Is(err, call.ErrKeyReused):
 		x.fail(keyReused())
+		return
+	case errors.As(err, &refused):
+		x.fail(notAttached(refused))
 		return
 	case err != nil:
 		x.internal("submit call", err)
@@ -95,6 +100,15 @@ func (x *exchange) submit(conversation *agent.Conversation, entry *agent.Entry, 
 		id: ticket.ID, status: ticket.Status, deadline: ticket.Deadline,
 		gated: ticket.Gated, attached: ticket.Attached, keyed: key != "", alone: ticket.Alone, task: can.tasks,
 	})
+}
+
+// notAttached says what is wrong with a file that was to be attached.
+func notAttached(refused *file.AttachmentError) *jsonrpc.Error {
+	where := "/params/arguments" + refused.Pointer
+	return &jsonrpc.Error{
+		Code: jsonrpc.CodeInvalidParams, Message: visible(where, maxShown) + ": " + refused.Expected,
+		Data: marshal(map[string]string{"pointer": where}),
+	}
 }
 
 // awaitCall is the synthetic tool: it waits for a call that was made before.

@@ -1,0 +1,136 @@
+package file
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+)
+
+// Attached is a file as a call has it. It never changes.
+type Attached struct {
+	FileID      uuid.UUID
+	Filename    string // as the call says, else as it was announced
+	ContentType string // likewise
+	Size        int64  // bytes
+	SHA256      [sha256.Size]byte
+
+	object         string
+	capabilityHash []byte
+}
+
+const attachedSQL = `SELECT c.call_id, c.file_id, c.filename, c.content_type, f.size, c.sha256, f.object
+	FROM call_files c JOIN files f ON f.id = c.file_id WHERE `
+
+func scanAttached(row pgx.CollectableRow) (of struct {
+	CallID uuid.UUID
+	Attached
+}, err error,
+) {
+	var sum []byte
+	err = row.Scan(&of.CallID, &of.FileID, &of.Filename, &of.ContentType, &of.Size, &sum, &of.object)
+	if err == nil && copy(of.SHA256[:], sum) != len(of.SHA256) {
+		err = fmt.Errorf("SHA-256 of %d bytes", len(sum))
+	}
+	return of, err
+}
+
+// OfCalls returns the files of calls, in their order.
+func (s *Service) OfCalls(ctx context.Context, calls []uuid.UUID) (map[uuid.UUID][]Attached, error) {
+	rows, err := s.Pool.Query(ctx, attachedSQL+`c.call_id = ANY($1) ORDER BY c.call_id, c.position`, calls)
+	if err != nil {
+		return nil, fmt.Errorf("read files of calls: %w", err)
+	}
+	found, err := pgx.CollectRows(rows, scanAttached)
+	if err != nil {
+		return nil, fmt.Errorf("read files of calls: %w", err)
+	}
+	files := map[uuid.UUID][]Attached{}
+	for _, f := range found {
+		files[f.CallID] = append(files[f.CallID], f.Attached)
+	}
+	return files, nil
+}
+
+// OfCall returns one file of a call, or ErrNotFound.
+func (s *Service) OfCall(ctx context.Context, callID, fileID uuid.UUID) (Attached, error) {
+	return s.one(ctx, `c.call_id = $1 AND c.file_id = $2`, callID, fileID)
+}
+
+func (s *Service) one(ctx context.Context, condition string, args ...any) (Attached, error) {
+	rows, err := s.Pool.Query(ctx, attachedSQL+condition+` ORDER BY c.position LIMIT 1`, args...)
+	if err != nil {
+		return Attached{}, fmt.Errorf("read file of call: %w", err)
+	}
+	found, err := pgx.CollectExactlyOneRow(rows, scanAttached)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return Attached{}, ErrNotFound
+	}
+	if err != nil {
+		return Attached{}, fmt.Errorf("read file of call: %w", err)
+	}
+	return found.Attached, nil
+}
+
+// Record writes that calls have files, in the transaction that inserts the calls. From then on the files are kept.
+// ErrNotFound: one was deleted since it was looked at.
+func Record(ctx context.Context, tx pgx.Tx, calls map[uuid.UUID][]Attached) error {
+	var ids, owners, list []uuid.UUID
+	var positions []int32
+	var names, types []string
+	var sums, capabilities [][]byte
+	for callID, files := range calls {
+		for i := range files {
+			f := &files[i]
+			owners, positions, list = append(owners, callID), append(positions, int32(i)), append(list, f.FileID) //nolint:gosec // G115: at most MaxAttached
+			names, types = append(names, f.Filename), append(types, f.ContentType)
+			sums, capabilities = append(sums, f.SHA256[:]), append(capabilities, f.capabilityHash)
+			if !slices.Contains(ids, f.FileID) {
+				ids = append(ids, f.FileID)
+			}
+		}
+	}
+	// Two transactions with the same files wait for each other one way only.
+	tag, err := tx.Exec(ctx, `SELECT FROM files WHERE id = ANY($1) ORDER BY id FOR UPDATE`, ids)
+	if err != nil {
+		return fmt.Errorf("lock files: %w", err)
+	}
+	if int(tag.RowsAffected()) != len(ids) {
+		return fmt.Errorf("attach files: %w", ErrNotFound)
+	}
+	_, err = tx.Exec(ctx, `UPDATE files SET attached_at = holdpoint_now() WHERE id = ANY($1) AND attached_at IS NULL`, ids)
+	if err != nil {
+		return fmt.Errorf("keep files: %w", err)
+	}
+	_, err = tx.Exec(ctx, `INSERT INTO call_files (call_id, position, file_id, filename, content_type, sha256, capability_hash)
+		SELECT * FROM unnest($1::uuid[], $2::int[], $3::uuid[], $4::text[], $5::text[], $6::bytea[], $7::bytea[])`,
+		owners, positions, list, names, types, sums, capabilities)
+	if err != nil {
+		return fmt.Errorf("attach files: %w", err)
+	}
+	return nil
+}
+
+// Verify reads files whole. ErrChanged: one is not what it was when it was attached.
+func (s *Service) Verify(ctx context.Context, files []Attached) error {
+	seen := map[string]bool{}
+	for i := range files {
+		f := &files[i]
+		if seen[f.object] {
+			continue
+		}
+		seen[f.object] = true
+		sum, err := s.sum(ctx, f.object, f.Size)
+		if err == nil && sum != f.SHA256 {
+			err = ErrChanged
+		}
+		if err != nil {
+			return fmt.Errorf("check file %s: %w", f.FileID, err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,177 @@
+package file
+
+import (
+	"bytes"
+	"context"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/holdpoint/holdpoint/internal/postgres"
+)
+
+// AttachmentError says what is wrong with an attachment in a call's arguments.
+type AttachmentError struct {
+	Pointer  string // RFC 6901, in the arguments
+	Expected string
+}
+
+func (e *AttachmentError) Error() string { return "arguments " + e.Pointer + ": " + e.Expected }
+
+func wrong(i int, member, format string, args ...any) error {
+	return &AttachmentError{Pointer: "/" + Member + "/" + strconv.Itoa(i) + member, Expected: fmt.Sprintf(format, args...)}
+}
+
+// Freeze makes of the attachments in a call's arguments what the skill's server gets: for each its name, type, size,
+// SHA-256 and a URL that lives once the call was claimed; only those of them that the tool's schema takes. All other
+// bytes stay as they are. Arguments without attachments are returned as they are, with no files.
+//
+// Arguments are clean (see call.CleanArguments). The call has files once they were recorded. Errors: *[AttachmentError].
+func (s *Service) Freeze(ctx context.Context, owner Owner, callID uuid.UUID, schema, arguments json.RawMessage) (json.RawMessage, []Attached, error) {
+	found, err := findAttachments(arguments)
+	if err != nil || !found.ours() {
+		return arguments, nil, err
+	}
+	if len(found.elements) > MaxAttached {
+		return nil, nil, &AttachmentError{"/" + Member, fmt.Sprintf("want at most %d files", MaxAttached)}
+	}
+	files, err := s.named(ctx, owner, found.elements)
+	if err != nil {
+		return nil, nil, err
+	}
+	takes := takenMembers(schema)
+	attached := make([]Attached, len(found.elements))
+	var value bytes.Buffer
+	for i, e := range found.elements {
+		if attached[i], err = s.attach(ctx, i, e, files); err != nil {
+			return nil, nil, err
+		}
+		capability, hash := newCapability()
+		attached[i].capabilityHash = hash
+		url := s.PublicURL + downloadPath + callID.String() + "/" + attached[i].FileID.String() + "/" + capability
+		value.WriteByte(separator(i))
+		if err := writeElement(&value, &attached[i], url, e, takes); err != nil {
+			return nil, nil, err
+		}
+	}
+	value.WriteByte(']')
+	frozen := append(append(append([]byte(nil), arguments[:found.start]...), value.Bytes()...), arguments[found.end:]...)
+	return frozen, attached, nil
+}
+
+func separator(i int) byte {
+	if i == 0 {
+		return '['
+	}
+	return ','
+}
+
+// named reads the files that elements name, of one owner.
+func (s *Service) named(ctx context.Context, owner Owner, elements []element) (map[uuid.UUID]File, error) {
+	ids := make([]uuid.UUID, 0, len(elements))
+	for i := range elements {
+		if id, err := uuid.Parse(elements[i].fileID); err == nil {
+			ids = append(ids, id)
+		}
+	}
+	rows, err := s.Pool.Query(ctx, `SELECT `+fileColumns+` FROM files WHERE`+owned+` AND id = ANY($3)`,
+		owner.AgentID, postgres.OrNull(owner.PrincipalID), ids)
+	if err != nil {
+		return nil, fmt.Errorf("read attached files: %w", err)
+	}
+	list, err := pgx.CollectRows(rows, scanFile)
+	if err != nil {
+		return nil, fmt.Errorf("read attached files: %w", err)
+	}
+	files := make(map[uuid.UUID]File, len(list))
+	for _, f := range list {
+		files[f.ID] = f
+	}
+	return files, nil
+}
+
+const expectedFile = "want the id of a file that this agent uploaded, as POST /api/v1/files/presign-upload gives it"
+
+// attach checks one attachment.
+func (s *Service) attach(ctx context.Context, i int, e element, files map[uuid.UUID]File) (Attached, error) {
+	id, err := uuid.Parse(e.fileID)
+	f, known := files[id]
+	switch {
+	case err != nil || !known:
+		return Attached{}, wrong(i, "/file_id", expectedFile)
+	case f.UploadedAt == nil:
+		return Attached{}, wrong(i, "/file_id", "want a file that was uploaded; this one was announced, and has yet to be")
+	case f.Size > s.MaxSize:
+		return Attached{}, wrong(i, "/file_id", "want a file of at most %d bytes; this one has %d", s.MaxSize, f.Size)
+	}
+	there, err := s.there(ctx, f.object, f.Size)
+	if err != nil {
+		return Attached{}, err
+	}
+	if !there {
+		s.Logger.Error("an uploaded file is not in storage", "file", f.ID)
+		return Attached{}, wrong(i, "/file_id", "want a file whose content is still stored; upload it again")
+	}
+	a := Attached{FileID: f.ID, Filename: f.Filename, ContentType: f.ContentType, Size: f.Size, SHA256: [32]byte(f.SHA256), object: f.object}
+	if e.filename != nil {
+		a.Filename = *e.filename
+	}
+	if err := checkFilename(a.Filename); err != nil {
+		return a, atMember(i, err)
+	}
+	if e.contentType != nil {
+		a.ContentType = *e.contentType
+	}
+	a.ContentType, err = s.checkType(a.ContentType)
+	return a, atMember(i, err)
+}
+
+func atMember(i int, err error) error {
+	if refused, ok := errors.AsType[*RefusedError](err); ok {
+		return wrong(i, "/"+refused.Field, "%s", refused.Expected)
+	}
+	return err
+}
+
+// writeElement writes what a server gets of a file: ours first, then what else the agent said of it, byte for byte.
+func writeElement(to *bytes.Buffer, a *Attached, url string, e element, takes func(string) bool) error {
+	members := []struct {
+		name  string
+		value jsontext.Token
+	}{
+		{"file_id", jsontext.String(a.FileID.String())},
+		{"filename", jsontext.String(a.Filename)},
+		{"content_type", jsontext.String(a.ContentType)},
+		{"size", jsontext.Int(a.Size)},
+		{"sha256", jsontext.String(hex.EncodeToString(a.SHA256[:]))},
+		{"url", jsontext.String(url)},
+	}
+	encoder := jsontext.NewEncoder(to, jsontext.PreserveRawStrings(true))
+	if err := encoder.WriteToken(jsontext.BeginObject); err != nil {
+		return err
+	}
+	for _, m := range members {
+		if !takes(m.name) {
+			continue
+		}
+		if err := errors.Join(encoder.WriteToken(jsontext.String(m.name)), encoder.WriteToken(m.value)); err != nil {
+			return err
+		}
+	}
+	for _, m := range e.others {
+		if err := errors.Join(encoder.WriteValue(m.name), encoder.WriteValue(m.value)); err != nil {
+			return err
+		}
+	}
+	if err := encoder.WriteToken(jsontext.EndObject); err != nil {
+		return err
+	}
+	to.Truncate(len(bytes.TrimRight(to.Bytes(), "\n"))) // which the encoder puts after each value
+	return nil
+}
