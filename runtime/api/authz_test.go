@@ -21,6 +21,11 @@ var may = map[string]string{
 	"GET /api/v1/calls/{id}":         "ora",
 	"POST /api/v1/calls/{id}/cancel": "ora", // their own, but operators any
 
+	"GET /api/v1/calls/{id}/files/{file}": "ora",
+	"POST /api/v1/files/presign-upload":   "ora", // for an agent that they act as
+	"GET /api/v1/files/{id}":              "ora", // their own
+	"DELETE /api/v1/files/{id}":           "ora",
+
 	"POST /api/v1/calls/{id}/resolve":     "o",
 	"GET /api/v1/approvals":               "or",
 	"GET /api/v1/approvals/{id}":          "or",
@@ -127,7 +132,7 @@ func TestWhoMayWhat(t *testing.T) {
 			}
 			method, path, _ := strings.Cut(operation, " ")
 			path = strings.NewReplacer("{id}", uuid.NewString(), "{name}", "nobody", "{tool}", "nothing",
-				"{session}", uuid.NewString(), "{agent}", "nobody", "{callback}", "none", "{skill}", "nothing").Replace(path)
+				"{session}", uuid.NewString(), "{file}", uuid.NewString(), "{agent}", "nobody", "{callback}", "none", "{skill}", "nothing").Replace(path)
 			body := ""
 			if method == http.MethodPost || method == http.MethodPatch {
 				body = `{}`

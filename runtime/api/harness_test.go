@@ -19,6 +19,7 @@ import (
 	"github.com/riverqueue/river"
 	"github.com/riverqueue/river/riverdriver/riverpgxv5"
 	"go.uber.org/goleak"
+	"gocloud.dev/blob/fileblob"
 
 	"github.com/holdpoint/holdpoint/internal/audit"
 	"github.com/holdpoint/holdpoint/internal/identity"
@@ -31,6 +32,7 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/api"
 	"github.com/holdpoint/holdpoint/runtime/call"
 	"github.com/holdpoint/holdpoint/runtime/callback"
+	"github.com/holdpoint/holdpoint/runtime/file"
 	"github.com/holdpoint/holdpoint/runtime/mcptool"
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
@@ -143,6 +145,7 @@ type world struct {
 	notify    *notify.Service
 	callbacks *callback.Service
 	calls     *call.Service
+	files     *file.Service
 	api       *api.API
 	handler   http.Handler
 	billing   *agent.Agent
@@ -193,6 +196,7 @@ func newWorld(t *testing.T) *world {
 	check(t, err)
 	mux := http.NewServeMux()
 	w.api.Mount(mux)
+	w.files.Mount(mux)
 	w.handler = mux
 	w.register()
 	return w
@@ -206,9 +210,16 @@ func (w *world) target(ctx context.Context, key oauthclient.Key) (oauthclient.Ta
 
 func (w *world) startCalls(log *slog.Logger) {
 	w.t.Helper()
-	var err error
+	bucket, err := fileblob.OpenBucket(w.t.TempDir(), &fileblob.Options{Metadata: fileblob.MetadataDontWrite, NoTempDir: true})
+	check(w.t, err)
+	w.files, err = file.New(file.Config{
+		Pool: w.db.Pool(), Bucket: bucket, PublicURL: "https://holdpoint.test", Logger: log, Now: time.Now, MaxSize: 1000,
+		Open: func(ctx context.Context, id uuid.UUID) (bool, error) { return w.calls.FilesOpen(ctx, id) },
+	})
+	check(w.t, err)
+	w.t.Cleanup(func() { check(w.t, w.files.Close()) })
 	w.calls, err = call.New(call.Config{
-		Pool: w.db.Pool(), Agents: w.agents, Discovery: w.discovery, Logger: log, Now: time.Now, Instance: uuid.New(),
+		Pool: w.db.Pool(), Agents: w.agents, Discovery: w.discovery, Logger: log, Now: time.Now, Instance: uuid.New(), Files: w.files,
 	})
 	check(w.t, err)
 	workers := river.NewWorkers()
@@ -326,6 +337,16 @@ func (w *world) send(method, path, token, body string) answer {
 	if token != "" {
 		r.Header.Set("Authorization", "Bearer "+token)
 	}
+	recorder := httptest.NewRecorder()
+	w.handler.ServeHTTP(recorder, r)
+	return answer{recorder.Code, recorder.Header(), recorder.Body.String()}
+}
+
+// sendRaw puts content of some media type, without a credential.
+func (w *world) sendRaw(path, content, media string) answer {
+	w.t.Helper()
+	r := httptest.NewRequestWithContext(w.t.Context(), http.MethodPut, path, strings.NewReader(content))
+	r.Header.Set("Content-Type", media)
 	recorder := httptest.NewRecorder()
 	w.handler.ServeHTTP(recorder, r)
 	return answer{recorder.Code, recorder.Header(), recorder.Body.String()}

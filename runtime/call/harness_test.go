@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"log/slog"
+	"net/http"
+	"net/http/httptest"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -15,6 +17,7 @@ import (
 	"github.com/riverqueue/river"
 	"github.com/riverqueue/river/riverdriver/riverpgxv5"
 	"go.uber.org/goleak"
+	"gocloud.dev/blob/fileblob"
 
 	"github.com/holdpoint/holdpoint/internal/audit"
 	"github.com/holdpoint/holdpoint/internal/postgres"
@@ -23,6 +26,7 @@ import (
 	"github.com/holdpoint/holdpoint/internal/secret"
 	"github.com/holdpoint/holdpoint/runtime/agent"
 	"github.com/holdpoint/holdpoint/runtime/call"
+	"github.com/holdpoint/holdpoint/runtime/file"
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
@@ -126,6 +130,9 @@ type world struct {
 	source    *fakeSource
 	discovery *tool.Discovery
 	agents    *agent.Service
+	files     *file.Service
+	folder    string // where files are stored
+	downloads *httptest.Server
 	calls     *call.Service
 	agent     *agent.Agent
 	reviewer  uuid.UUID
@@ -144,6 +151,7 @@ func newWorld(t testing.TB) *world {
 	check(t, err)
 	w.agents, err = agent.New(agent.Config{Pool: w.db.Pool(), Discovery: w.discovery, Box: box, Logger: log, Now: time.Now})
 	check(t, err)
+	w.startFiles(log)
 	w.calls = w.start(log)
 	t.Cleanup(func() {
 		w.agents.Close()
@@ -153,11 +161,31 @@ func newWorld(t testing.TB) *world {
 	return w
 }
 
+// startFiles serves what agents attach.
+func (w *world) startFiles(log *slog.Logger) {
+	w.t.Helper()
+	w.folder = w.t.TempDir()
+	bucket, err := fileblob.OpenBucket(w.folder, &fileblob.Options{Metadata: fileblob.MetadataDontWrite, NoTempDir: true})
+	check(w.t, err)
+	mux := http.NewServeMux()
+	w.downloads = httptest.NewServer(mux)
+	w.files, err = file.New(file.Config{
+		Pool: w.db.Pool(), Bucket: bucket, PublicURL: w.downloads.URL, Logger: log, Now: time.Now,
+		Open: func(ctx context.Context, id uuid.UUID) (bool, error) { return w.calls.FilesOpen(ctx, id) },
+	})
+	check(w.t, err)
+	w.files.Mount(mux)
+	w.t.Cleanup(func() {
+		w.downloads.Close()
+		check(w.t, w.files.Close())
+	})
+}
+
 // start runs a call service with its job queue and notifications.
 func (w *world) start(log *slog.Logger) *call.Service {
 	w.t.Helper()
 	calls, err := call.New(call.Config{
-		Pool: w.db.Pool(), Agents: w.agents, Discovery: w.discovery, Logger: log, Now: time.Now, Instance: uuid.New(),
+		Pool: w.db.Pool(), Agents: w.agents, Discovery: w.discovery, Logger: log, Now: time.Now, Instance: uuid.New(), Files: w.files,
 	})
 	check(w.t, err)
 	workers := river.NewWorkers()

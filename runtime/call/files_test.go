@@ -1,0 +1,309 @@
+package call_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/uuid"
+
+	"github.com/holdpoint/holdpoint/internal/audit"
+	"github.com/holdpoint/holdpoint/runtime/call"
+	"github.com/holdpoint/holdpoint/runtime/file"
+	"github.com/holdpoint/holdpoint/runtime/tool"
+)
+
+// uploaded is a file of the agent, on nobody's behalf.
+func (w *world) uploaded(content string) uuid.UUID {
+	w.t.Helper()
+	p, err := w.files.Presign(w.t.Context(), file.Owner{AgentID: w.agent.ID}, file.Announcement{
+		Filename: "invoice.pdf", ContentType: "application/pdf", Size: int64(len(content)),
+	})
+	check(w.t, err)
+	r, err := http.NewRequestWithContext(w.t.Context(), http.MethodPut, p.UploadURL, bytes.NewReader([]byte(content)))
+	check(w.t, err)
+	response, err := http.DefaultClient.Do(r)
+	check(w.t, err)
+	response.Body.Close()
+	if response.StatusCode != http.StatusCreated {
+		w.t.Fatalf("upload: %d", response.StatusCode)
+	}
+	return p.File.ID
+}
+
+func attaching(n string, ids ...uuid.UUID) string {
+	elements := make([]string, len(ids))
+	for i, id := range ids {
+		elements[i] = `{"file_id":"` + id.String() + `"}`
+	}
+	return `{"n":` + n + `,"attachments":[` + strings.Join(elements, ",") + `]}`
+}
+
+// urls are those of a call's attachments.
+func urls(t testing.TB, arguments json.RawMessage) []string {
+	t.Helper()
+	var a struct {
+		Attachments []struct {
+			URL string `json:"url"`
+		} `json:"attachments"`
+	}
+	check(t, json.Unmarshal(arguments, &a))
+	var list []string
+	for _, e := range a.Attachments {
+		list = append(list, e.URL)
+	}
+	return list
+}
+
+func download(url string) (status int, body string) {
+	response, err := http.Get(url)
+	if err != nil {
+		return 0, err.Error()
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	if err != nil {
+		return 0, err.Error()
+	}
+	return response.StatusCode, string(text)
+}
+
+// downloading is a server that answers with what is attached.
+func downloading(r tool.CallRequest) (tool.Result, error) {
+	var a struct {
+		Attachments []struct {
+			URL string `json:"url"`
+		} `json:"attachments"`
+	}
+	if err := json.Unmarshal(r.Arguments, &a); err != nil {
+		return tool.Result{}, err
+	}
+	var text strings.Builder
+	for _, e := range a.Attachments {
+		_, body := download(e.URL)
+		text.WriteString(body + ";")
+	}
+	quoted, err := json.Marshal(text.String())
+	return tool.Result{Raw: json.RawMessage(`{"content":[{"type":"text","text":` + string(quoted) + `}]}`)}, err
+}
+
+func TestServerDownloadsWhatIsAttachedOnceTheCallIsApproved(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.source.reply = downloading
+	one, two := w.uploaded("first"), w.uploaded("second")
+	ticket := w.submit("files__write", attaching("1", one, two))
+	waiting, err := w.calls.Approval(t.Context(), ticket.ID)
+	check(t, err)
+	c := waiting.Call
+	if loaded, err := w.calls.Get(t.Context(), call.Viewer{}, ticket.ID); err != nil || string(loaded.Made()) != attaching("1", one, two) {
+		t.Errorf("as the agent made it: %s, %v", loaded.Made(), err)
+	}
+	if len(c.Files) != 2 || c.Files[0].FileID != one || c.Files[1].FileID != two || c.Files[0].Filename != "invoice.pdf" ||
+		hex.EncodeToString(c.Files[0].SHA256[:]) != "a7937b64b8caa58f03721bb6bacf5c78cb235febe0e70b1b84cd99541461a08e" {
+		t.Errorf("files: %+v", c.Files)
+	}
+	list := urls(t, c.Arguments)
+	for _, url := range list {
+		if status, _ := download(url); status != http.StatusNotFound {
+			t.Errorf("before the decision: %d", status)
+		}
+	}
+	// Made again it is the same call, although its URLs would be others.
+	if again := w.submit("files__write", attaching("1", one, two)); again.ID != ticket.ID || !again.Attached {
+		t.Errorf("made again: %+v", again)
+	}
+	check(t, w.decide(ticket.ID, true))
+	done := w.wait(ticket.ID)
+	if done.Status != call.Succeeded || !strings.Contains(string(done.Result), `"first;second;"`) {
+		t.Errorf("call %s: %s %s", done.Status, done.Message, done.Result)
+	}
+	w.moveClock("59 minutes")
+	if status, body := download(list[0]); status != http.StatusOK || body != "first" {
+		t.Errorf("within its time: %d", status)
+	}
+	w.moveClock("61 minutes")
+	if status, _ := download(list[0]); status != http.StatusNotFound {
+		t.Errorf("after its time: %d", status)
+	}
+}
+
+func TestUndecidedCallsHandOutNothing(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	id := w.uploaded("content")
+	end := map[string]func(uuid.UUID) error{
+		"rejected": func(id uuid.UUID) error { return w.decide(id, false) },
+		"cancelled": func(id uuid.UUID) error {
+			_, err := w.calls.Cancel(t.Context(), call.Viewer{}, w.reviewer, id)
+			return err
+		},
+		"expired": func(id uuid.UUID) error {
+			w.moveClock("2 minutes")
+			return w.calls.Expire(t.Context(), id)
+		},
+	}
+	for _, want := range []string{"rejected", "cancelled", "expired"} {
+		ticket := w.submit("files__write", attaching("1", id))
+		c, err := w.calls.Get(t.Context(), call.Viewer{}, ticket.ID)
+		check(t, err)
+		check(t, end[want](ticket.ID))
+		if done := w.wait(ticket.ID); string(done.Status) != want {
+			t.Errorf("%s: %s", want, done.Status)
+		}
+		check(t, w.calls.Delivered(t.Context(), ticket.ID))
+		if status, _ := download(urls(t, c.Arguments)[0]); status != http.StatusNotFound {
+			t.Errorf("%s: %d", want, status)
+		}
+	}
+}
+
+func TestChangedFileIsNotSent(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	for name, change := range map[string]func(object string) error{
+		"changed": func(object string) error { return os.WriteFile(object, []byte("CONTENT"), 0o600) },
+		"gone":    os.Remove,
+	} {
+		id := w.uploaded("content")
+		ticket := w.submit("files__write", attaching("1", id))
+		entries, err := filepath.Glob(filepath.Join(w.folder, id.String()+"-*"))
+		check(t, err)
+		check(t, change(entries[0]))
+		check(t, w.decide(ticket.ID, true))
+		done := w.wait(ticket.ID)
+		if done.Status != call.Denied || done.Code != call.CodeFileChanged {
+			t.Errorf("%s: %s %s", name, done.Status, done.Code)
+		}
+	}
+	if sent := w.source.arrivals(); len(sent) > 0 {
+		t.Errorf("sent: %q", sent)
+	}
+}
+
+func TestReviewersDropAttachmentsButAddNone(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.source.reply = downloading
+	one, two := w.uploaded("first"), w.uploaded("second")
+	ticket := w.submit("files__write", attaching("1", one, two))
+	c, err := w.calls.Get(t.Context(), call.Viewer{}, ticket.ID)
+	check(t, err)
+	list := urls(t, c.Arguments)
+	for _, edited := range []string{
+		strings.Replace(string(c.Arguments), list[0], "http://evil.example/", 1),
+		strings.Replace(string(c.Arguments), one.String(), two.String(), 1),
+		attaching("2", two),
+	} {
+		_, err := w.approveWith(ticket.ID, edited)
+		if refused, ok := errors.AsType[*call.EditError](err); !ok || !strings.Contains(refused.Error(), "/attachments/0") {
+			t.Errorf("%s: %v", edited, err)
+		}
+	}
+	var members map[string]json.RawMessage
+	check(t, json.Unmarshal(c.Arguments, &members))
+	var elements []json.RawMessage
+	check(t, json.Unmarshal(members["attachments"], &elements))
+	_, err = w.approveWith(ticket.ID, `{"n":2,"attachments":[`+string(elements[1])+`]}`)
+	check(t, err)
+	done := w.wait(ticket.ID)
+	if done.Status != call.Succeeded || !strings.Contains(string(done.Result), `"second;"`) || len(done.Files) != 2 {
+		t.Errorf("call %s %s: %s", done.Status, done.Message, done.Result)
+	}
+}
+
+func TestAutoApprovedCallsHaveFilesToo(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.source.reply = downloading
+	ticket := w.submit("open__echo", attaching("1", w.uploaded("content")))
+	if done := w.wait(ticket.ID); done.Status != call.Succeeded || !strings.Contains(string(done.Result), `"content;"`) {
+		t.Errorf("call %s: %s", done.Status, done.Result)
+	}
+}
+
+// A call that its server did not let in waits with its files, and is known by what the agent wrote.
+func TestWaitingForAConnectionClosesFiles(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	sent := make(chan []string, 1)
+	w.source.reply = func(r tool.CallRequest) (tool.Result, error) {
+		w.source.connected(false)
+		sent <- urls(t, r.Arguments)
+		return tool.Result{}, &tool.Failure{
+			Kind: tool.TransportFailure, Effect: tool.EffectNone, Message: "401", Connect: &tool.Connect{Reason: "connect it"},
+		}
+	}
+	id := w.uploaded("content")
+	ticket := w.submit("open__echo", attaching("1", id))
+	list := <-sent
+	w.until(ticket.ID, call.NeedsConnection)
+	if status, _ := download(list[0]); status != http.StatusNotFound {
+		t.Errorf("while it waits: %d", status)
+	}
+	if again := w.submit("open__echo", attaching("1", id)); again.ID != ticket.ID || !again.Attached {
+		t.Errorf("made again: %+v", again)
+	}
+}
+
+func TestMissingFilesMakeNoCall(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	_, err := w.calls.Submit(t.Context(), w.submission("files__write", attaching("1", uuid.New())))
+	if refused, ok := errors.AsType[*file.AttachmentError](err); !ok || refused.Pointer != "/attachments/0/file_id" {
+		t.Errorf("submit: %v", err)
+	}
+	found, err := w.calls.Search(t.Context(), call.Filter{})
+	check(t, err)
+	if len(found.Calls) > 0 {
+		t.Errorf("calls: %+v", found.Calls)
+	}
+	// What ends where it begins keeps no files.
+	id := w.uploaded("content")
+	ticket := w.submit("files__write", `{"attachments":[{"file_id":"`+id.String()+`"}]}`)
+	if done := w.wait(ticket.ID); done.Status != call.Invalid || strings.Contains(string(done.Arguments), "url") || len(done.Files) > 0 {
+		t.Errorf("call %s with %s", done.Status, done.Arguments)
+	}
+	check(t, w.files.Delete(t.Context(), audit.System(), file.Owner{AgentID: w.agent.ID}, id))
+}
+
+func TestOpeningAFileIsRecorded(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	id := w.uploaded("content")
+	ticket := w.submit("files__write", attaching("1", id))
+	ctx := context.WithoutCancel(t.Context())
+	opened, err := w.calls.OpenFile(ctx, call.Viewer{}, audit.Person(w.reviewer), ticket.ID, id)
+	check(t, err)
+	if opened.FileID != id || !strings.Contains(w.actions(ticket.ID), "call.file_opened") {
+		t.Errorf("opened %+v; %s", opened, w.actions(ticket.ID))
+	}
+	for name, try := range map[string]func() error{
+		"another agent": func() error {
+			_, err := w.calls.OpenFile(ctx, call.Viewer{AgentID: uuid.New()}, audit.System(), ticket.ID, id)
+			return err
+		},
+		"another file": func() error {
+			_, err := w.calls.OpenFile(ctx, call.Viewer{}, audit.System(), ticket.ID, w.uploaded("x"))
+			return err
+		},
+	} {
+		if err := try(); !errors.Is(err, call.ErrNotFound) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	list, err := w.calls.Search(ctx, call.Filter{})
+	check(t, err)
+	if len(list.Calls) != 1 || !slices.ContainsFunc(list.Calls[0].Files, func(a file.Attached) bool { return a.FileID == id }) {
+		t.Errorf("listed: %+v", list.Calls)
+	}
+}
