@@ -40,6 +40,26 @@ func (u *UI) downloadResult(w http.ResponseWriter, r *http.Request) {
 	sendText(w, "result", id, c.Result)
 }
 
+// downloadFile gives the content of what is attached to a call, which is noted.
+func (u *UI) downloadFile(w http.ResponseWriter, r *http.Request) {
+	id, err := callID(r)
+	if err != nil {
+		u.fail(w, r, err)
+		return
+	}
+	fileID, err := uuid.Parse(r.PathValue("file"))
+	if err != nil {
+		u.fail(w, r, errNoID)
+		return
+	}
+	opened, err := u.cfg.Calls.OpenFile(r.Context(), call.Viewer{}, actor(r), id, fileID)
+	if err != nil {
+		u.fail(w, r, err)
+		return
+	}
+	u.cfg.Calls.Files.Send(w, r, opened)
+}
+
 // sendText hands out text from outside so that no browser takes it for anything else: as a
 // plain text file, which is saved and not shown.
 func sendText(w http.ResponseWriter, name string, id uuid.UUID, content []byte) {

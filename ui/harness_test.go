@@ -22,6 +22,7 @@ import (
 	"github.com/riverqueue/river"
 	"github.com/riverqueue/river/riverdriver/riverpgxv5"
 	"go.uber.org/goleak"
+	"gocloud.dev/blob/fileblob"
 
 	"github.com/holdpoint/holdpoint/internal/audit"
 	"github.com/holdpoint/holdpoint/internal/identity"
@@ -37,6 +38,7 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/api"
 	"github.com/holdpoint/holdpoint/runtime/call"
 	"github.com/holdpoint/holdpoint/runtime/callback"
+	"github.com/holdpoint/holdpoint/runtime/file"
 	"github.com/holdpoint/holdpoint/runtime/mcptool"
 	"github.com/holdpoint/holdpoint/runtime/tool"
 	"github.com/holdpoint/holdpoint/ui"
@@ -157,6 +159,7 @@ type world struct {
 	discovery *tool.Discovery
 	agents    *agent.Service
 	calls     *call.Service
+	files     *file.Service
 	people    *identity.Service
 	idp       *providertest.Provider // nil: there is none
 	oauth     *oauthclient.Service
@@ -258,9 +261,17 @@ func (w *world) now() time.Time { return time.Now().Add(w.shift) }
 
 func (w *world) startCalls(log *slog.Logger) {
 	w.t.Helper()
-	var err error
+	bucket, err := fileblob.OpenBucket(w.t.TempDir(), &fileblob.Options{Metadata: fileblob.MetadataDontWrite, NoTempDir: true})
+	check(w.t, err)
+	w.files, err = file.New(file.Config{
+		Pool: w.db.Pool(), Bucket: bucket, PublicURL: w.server.URL, Logger: log, Now: w.now,
+		Open: func(ctx context.Context, id uuid.UUID) (bool, error) { return w.calls.FilesOpen(ctx, id) },
+	})
+	check(w.t, err)
+	w.files.Mount(w.mux)
+	w.t.Cleanup(func() { check(w.t, w.files.Close()) })
 	w.calls, err = call.New(call.Config{
-		Pool: w.db.Pool(), Agents: w.agents, Discovery: w.discovery, Logger: log, Now: w.now, Instance: uuid.New(),
+		Pool: w.db.Pool(), Agents: w.agents, Discovery: w.discovery, Logger: log, Now: w.now, Instance: uuid.New(), Files: w.files,
 	})
 	check(w.t, err)
 	workers := river.NewWorkers()

@@ -1,6 +1,7 @@
 package ui
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
@@ -25,6 +26,7 @@ func presentCall(s *subject, who identity.Access, f format, how shown) view.Call
 		Status: statusBadge(c.Status), Risk: s.risk.badge, Notice: how.notice,
 		Sentence:  sentence(c, s.names),
 		Arguments: presentArguments(s, f, how.reveal),
+		Files:     presentFiles(c),
 		Outcome:   presentOutcome(s),
 		Facts:     facts(s),
 	}
@@ -50,6 +52,20 @@ func presentCall(s *subject, who identity.Access, f format, how shown) view.Call
 	v.MayCancel = s.mayCancel(who)
 	v.Resolve = c.Status == call.Unknown && c.Resolution == nil && who.Has(identity.Operator)
 	return v
+}
+
+// presentFiles are what was attached when the call was made. One that a reviewer left out is named no more in what is sent.
+func presentFiles(c *call.Call) []view.File {
+	list := make([]view.File, 0, len(c.Files))
+	for i := range c.Files {
+		f := &c.Files[i]
+		id := []byte(f.FileID.String())
+		list = append(list, view.File{
+			Name: f.Filename, Type: f.ContentType, Bytes: int(f.Size), SHA256: hex.EncodeToString(f.SHA256[:]),
+			URL: callURL(c.ID) + "/files/" + f.FileID.String(), Dropped: bytes.Contains(c.Submitted, id) && !bytes.Contains(c.Arguments, id),
+		})
+	}
+	return list
 }
 
 func verb(status call.Status) string {

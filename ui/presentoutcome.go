@@ -136,6 +136,8 @@ func denialWords(code string) string {
 		return "its skill needs a person's own connection, and the call was made on nobody's behalf"
 	case call.CodeEnvelopeChanged:
 		return "what was stored is no longer what was approved"
+	case call.CodeFileChanged:
+		return "a file that was attached is not stored any more as it was"
 	}
 	return code
 }

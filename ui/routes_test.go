@@ -26,6 +26,9 @@ var may = map[string]string{
 	"GET /calls/{id}/arguments": "or",
 	"GET /calls/{id}/result":    "or",
 	"POST /calls/{id}/reveal":   "or",
+
+	"GET /calls/{id}/files/{file}": "or",
+
 	"POST /calls/{id}/approve":  "r",
 	"POST /calls/{id}/confirm":  "r",
 	"POST /calls/{id}/reject":   "r",
@@ -131,7 +134,7 @@ func TestWhoMayWhat(t *testing.T) {
 			t.Errorf("%s: the table does not say who may use this", route.Pattern)
 		}
 		method, path, _ := strings.Cut(route.Pattern, " ")
-		path = strings.NewReplacer("{$}", "", "{id}", uuid.NewString(), "{key}", uuid.NewString(), "{tool}", "nothing", "{name}", "nothing", "{form...}", "x").Replace(path)
+		path = strings.NewReplacer("{$}", "", "{id}", uuid.NewString(), "{key}", uuid.NewString(), "{file}", uuid.NewString(), "{tool}", "nothing", "{name}", "nothing", "{form...}", "x").Replace(path)
 		for role, v := range present {
 			a := v.get(path)
 			if method != http.MethodGet {

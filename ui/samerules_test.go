@@ -26,6 +26,9 @@ var sameAs = map[string]string{
 	"GET /calls/{id}/arguments": "GET approvals/{id}",
 	"GET /calls/{id}/result":    "",
 	"POST /calls/{id}/reveal":   "GET approvals/{id}",
+
+	"GET /calls/{id}/files/{file}": "", // in the API it is also for whoever made the call
+
 	"POST /calls/{id}/approve":  "POST approvals/{id}/approve",
 	"POST /calls/{id}/confirm":  "POST approvals/{id}/approve",
 	"POST /calls/{id}/reject":   "POST approvals/{id}/reject",

@@ -183,7 +183,7 @@ func (h *house) agentPath() string {
 // noScene are routes that are no pages.
 func noScene() []string {
 	return []string{
-		"GET /calls/{id}/arguments", "GET /calls/{id}/result", "GET /oauth/callback", "GET /calls/export", "GET /audit/export",
+		"GET /calls/{id}/arguments", "GET /calls/{id}/result", "GET /calls/{id}/files/{file}", "GET /oauth/callback", "GET /calls/export", "GET /audit/export",
 		// These lead to the page that a form is on.
 		"GET /settings/push/{form...}", "GET /settings/webhooks", "GET /settings/webhooks/{form...}",
 	}

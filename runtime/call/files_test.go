@@ -31,7 +31,7 @@ func (w *world) uploaded(content string) uuid.UUID {
 	check(w.t, err)
 	r, err := http.NewRequestWithContext(w.t.Context(), http.MethodPut, p.UploadURL, bytes.NewReader([]byte(content)))
 	check(w.t, err)
-	response, err := http.DefaultClient.Do(r)
+	response, err := w.downloads.Client().Do(r)
 	check(w.t, err)
 	response.Body.Close()
 	if response.StatusCode != http.StatusCreated {
@@ -65,7 +65,7 @@ func urls(t testing.TB, arguments json.RawMessage) []string {
 }
 
 func download(url string) (status int, body string) {
-	response, err := http.Get(url)
+	response, err := (&http.Client{}).Get(url)
 	if err != nil {
 		return 0, err.Error()
 	}

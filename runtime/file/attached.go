@@ -86,7 +86,7 @@ func Record(ctx context.Context, tx pgx.Tx, calls map[uuid.UUID][]Attached) erro
 	for callID, files := range calls {
 		for i := range files {
 			f := &files[i]
-			owners, positions, list = append(owners, callID), append(positions, int32(i)), append(list, f.FileID) //nolint:gosec // G115: at most MaxAttached
+			owners, positions, list = append(owners, callID), append(positions, int32(i)), append(list, f.FileID)
 			names, types = append(names, f.Filename), append(types, f.ContentType)
 			sums, capabilities = append(sums, f.SHA256[:]), append(capabilities, f.capabilityHash)
 			if !slices.Contains(ids, f.FileID) {
@@ -107,7 +107,9 @@ func Record(ctx context.Context, tx pgx.Tx, calls map[uuid.UUID][]Attached) erro
 		return fmt.Errorf("keep files: %w", err)
 	}
 	_, err = tx.Exec(ctx, `INSERT INTO call_files (call_id, position, file_id, filename, content_type, sha256, capability_hash)
-		SELECT * FROM unnest($1::uuid[], $2::int[], $3::uuid[], $4::text[], $5::text[], $6::bytea[], $7::bytea[])`,
+		SELECT call_id, position, file_id, filename, content_type, sha256, capability_hash
+		FROM unnest($1::uuid[], $2::int[], $3::uuid[], $4::text[], $5::text[], $6::bytea[], $7::bytea[])
+			AS c(call_id, position, file_id, filename, content_type, sha256, capability_hash)`,
 		owners, positions, list, names, types, sums, capabilities)
 	if err != nil {
 		return fmt.Errorf("attach files: %w", err)

@@ -59,9 +59,7 @@ func (s *Service) upload(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(http.StatusCreated)
-	_ = json.NewEncoder(w).Encode(map[string]any{ // the client may be gone
-		"file_id": f.ID, "size": f.Size, "sha256": hex.EncodeToString(f.SHA256),
-	})
+	_ = json.NewEncoder(w).Encode(receipt{f.ID, f.Size, hex.EncodeToString(f.SHA256)}) // the client may be gone
 }
 
 // awaited finds the file that may be uploaded with a capability.
@@ -161,6 +159,19 @@ func (s *Service) uploaded(ctx context.Context, f File, o stored) error {
 	return nil
 }
 
+type receipt struct {
+	FileID uuid.UUID `json:"file_id"`
+	Size   int64     `json:"size"`
+	SHA256 string    `json:"sha256"`
+}
+
+type problem struct {
+	Title  string `json:"title"`
+	Status int    `json:"status"`
+	Code   string `json:"code"`
+	Detail string `json:"detail"`
+}
+
 // refuse answers with a problem (RFC 9457).
 func (s *Service) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	status, code, detail := http.StatusInternalServerError, "internal", "something went wrong here; the server's log says what"
@@ -183,9 +194,7 @@ func (s *Service) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Cache-Control", "no-store")
 	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(map[string]any{ // the client may be gone
-		"title": http.StatusText(status), "status": status, "code": code, "detail": detail,
-	})
+	_ = json.NewEncoder(w).Encode(problem{http.StatusText(status), status, code, detail}) // the client may be gone
 }
 
 // Status is the HTTP status of a reason, and its stable code.

@@ -119,6 +119,8 @@ func denial(code string) string {
 		return "An operator changed the skill since the call was made; you may make the call again."
 	case call.CodeToolDisabled:
 		return "This tool is switched off."
+	case call.CodeFileChanged:
+		return "A file that was attached is not stored any more as it was: upload it again before you call again."
 	default:
 		return "Do not repeat it unchanged."
 	}

@@ -93,3 +93,13 @@ type Attention struct {
 	Alone      bool // nobody is known who may decide
 	Viewers    []string
 }
+
+// File is what is attached to a call. Name and Type are from outside.
+type File struct {
+	Name    string
+	Type    string
+	Bytes   int
+	SHA256  string
+	URL     string // gives its content
+	Dropped bool   // the reviewer left it out
+}

@@ -84,6 +84,7 @@ type Call struct {
 	Resolve   bool // an operator is asked what became of it
 	MayCancel bool // an operator may end it
 	Arguments Arguments
+	Files     []File
 	Tool      *Tool
 	Accepted  *Tool // the definition that was accepted before; nil: no other
 	Offered   *Tool // how its server offers it since the call was made; nil: the same, or not at all
