@@ -29,16 +29,16 @@ var may = map[string]string{
 
 	"GET /calls/{id}/files/{file}": "or",
 
-	"POST /calls/{id}/approve":  "r",
-	"POST /calls/{id}/confirm":  "r",
-	"POST /calls/{id}/reject":   "r",
-	"POST /calls/{id}/resolve":  "o",
-	"POST /calls/{id}/cancel":   "o",
-	"POST /calls/{id}/edit":     "r",
-	"POST /calls/{id}/extend":   "r",
-	"POST /calls/{id}/seen":     "or",
-	"GET /calls/{id}/like":      "r",
-	"POST /calls/{id}/like":     "r",
+	"POST /calls/{id}/approve": "r",
+	"POST /calls/{id}/confirm": "r",
+	"POST /calls/{id}/reject":  "r",
+	"POST /calls/{id}/resolve": "o",
+	"POST /calls/{id}/cancel":  "o",
+	"POST /calls/{id}/edit":    "r",
+	"POST /calls/{id}/extend":  "r",
+	"POST /calls/{id}/seen":    "or",
+	"GET /calls/{id}/like":     "r",
+	"POST /calls/{id}/like":    "r",
 
 	"GET /insights": "or", // what each person decided: operators
 

@@ -29,16 +29,16 @@ var sameAs = map[string]string{
 
 	"GET /calls/{id}/files/{file}": "", // in the API it is also for whoever made the call
 
-	"POST /calls/{id}/approve":  "POST approvals/{id}/approve",
-	"POST /calls/{id}/confirm":  "POST approvals/{id}/approve",
-	"POST /calls/{id}/reject":   "POST approvals/{id}/reject",
-	"POST /calls/{id}/resolve":  "POST calls/{id}/resolve",
-	"POST /calls/{id}/cancel":   "", // in the API it is also for whoever made the call
-	"POST /calls/{id}/edit":     "POST approvals/{id}/approve",
-	"POST /calls/{id}/extend":   "POST approvals/{id}/extend",
-	"POST /calls/{id}/seen":     "",
-	"GET /calls/{id}/like":      "POST approvals/{id}/approve",
-	"POST /calls/{id}/like":     "POST approvals/{id}/approve",
+	"POST /calls/{id}/approve": "POST approvals/{id}/approve",
+	"POST /calls/{id}/confirm": "POST approvals/{id}/approve",
+	"POST /calls/{id}/reject":  "POST approvals/{id}/reject",
+	"POST /calls/{id}/resolve": "POST calls/{id}/resolve",
+	"POST /calls/{id}/cancel":  "", // in the API it is also for whoever made the call
+	"POST /calls/{id}/edit":    "POST approvals/{id}/approve",
+	"POST /calls/{id}/extend":  "POST approvals/{id}/extend",
+	"POST /calls/{id}/seen":    "",
+	"GET /calls/{id}/like":     "POST approvals/{id}/approve",
+	"POST /calls/{id}/like":    "POST approvals/{id}/approve",
 
 	"GET /insights": "GET insights",
 
