@@ -237,8 +237,11 @@ func callbackFacts(c *callback.Callback, by string) []view.Fact {
 		by = "the system"
 	}
 	list := []view.Fact{
-		{Name: "Writes to", Text: c.Host, Code: true}, lastSent(c.SentAt), {Name: "Still to be sent", Text: strconv.Itoa(c.Waiting)},
-		{Name: "Made", Time: &c.CreatedAt}, {Name: "Made by", Text: by},
+		{Name: "Writes to", Text: c.Host, Code: true},
+		lastSent(c.SentAt),
+		{Name: "Still to be sent", Text: strconv.Itoa(c.Waiting)},
+		{Name: "Made", Time: &c.CreatedAt},
+		{Name: "Made by", Text: by},
 	}
 	if c.EarlierUntil != nil {
 		list = append(list, view.Fact{Name: "An earlier secret signs until", Time: c.EarlierUntil})

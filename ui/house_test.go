@@ -310,7 +310,7 @@ func object(pairs ...any) string {
 func (h *house) tellWorkflow() {
 	h.t.Helper()
 	h.ago(25 * time.Hour)
-	_, _, err := h.world.callbacks.Create(h.t.Context(), audit.Person(h.people["maren"]), h.agents["invoices"], callback.NewCallback{
+	_, _, err := h.callbacks.Create(h.t.Context(), audit.Person(h.people["maren"]), h.agents["invoices"], callback.NewCallback{
 		Name: "workflow", URL: "https://workflow.alder-finch.example/hooks/holdpoint",
 	})
 	check(h.t, err)

@@ -1,0 +1,125 @@
+package e2e_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/holdpoint/holdpoint/e2e/internal/eventually"
+	"github.com/holdpoint/holdpoint/e2e/internal/holdpoint"
+	"github.com/holdpoint/holdpoint/e2e/internal/skill"
+	"github.com/holdpoint/holdpoint/internal/failpoint"
+)
+
+// receiver is the one of the documentation, which verifies by hand.
+type receiver struct {
+	mu   sync.Mutex
+	said strings.Builder
+}
+
+func (r *receiver) Write(p []byte) (int, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.said.Write(p)
+}
+
+func startReceiver(t *testing.T, port int, secret string) *receiver {
+	t.Helper()
+	r := &receiver{}
+	cmd := exec.Command(node(t), "callbacks/receiver.mjs")
+	cmd.Env = append(os.Environ(), fmt.Sprintf("PORT=%d", port), "CALLBACK_SECRET="+secret)
+	cmd.Stdout, cmd.Stderr = r, os.Stderr
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill() // it may have ended
+		_ = cmd.Wait()         // killed
+	})
+	return r
+}
+
+// told are the types and statuses that it took, in alphabetical order: no other is promised.
+func (r *receiver) told(t *testing.T) []string {
+	t.Helper()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var lines []string
+	for line := range strings.Lines(r.said.String()) {
+		var message struct {
+			Type string
+			Data struct{ Agent, Status, Tool string }
+		}
+		if err := json.Unmarshal([]byte(line), &message); err != nil {
+			t.Fatalf("the receiver wrote %q: %v", line, err)
+		}
+		lines = append(lines, fmt.Sprintf("%s %s %s", message.Type, message.Data.Tool, message.Data.Status))
+	}
+	slices.Sort(lines)
+	return lines
+}
+
+func (r *receiver) await(t *testing.T, want ...string) {
+	t.Helper()
+	eventually.Succeeds(t, patience, "what the receiver is told", func() error {
+		if got := r.told(t); !slices.Equal(got, want) {
+			return fmt.Errorf("it is told %q, want %q", got, want)
+		}
+		return nil
+	})
+}
+
+// TestCallbacks: a receiver that is not there at first hears of a call; and of one whose process was killed as soon as
+// its end was committed.
+func TestCallbacks(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	counting := skill.NewCounting(t)
+	server := w.serve()
+	w.apply(server, fmt.Sprintf(`skills:
+  - {name: counting, transport: http, url: %q}
+  - {name: open, transport: http, url: %q, auto_approve: true}
+agents:
+  - {name: worker, wait_budget: 2s, skills: [counting, open]}
+`, counting.URL, counting.URL))
+	agent := w.agent(server, "worker")
+	port := holdpoint.FreePort(t)
+	secret := strings.TrimSpace(cli(server, bootstrapToken).Must(t,
+		"agent", "callback", "create", "worker", "ops", "--url", fmt.Sprintf("http://127.0.0.1:%d/", port)))
+
+	if err := agent.CallAndLeave(t.Context(), "counting__record", `{"n":1}`); err != nil {
+		t.Fatal(err)
+	}
+	waiting, err := pendingFor(t.Context(), "1", server)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := operator(server).Approve(t.Context(), waiting); err != nil {
+		t.Fatal(err)
+	}
+	awaitCall(t, operator(server), waiting.CallID, hasStatus("succeeded"))
+	other := startReceiver(t, port, secret)
+	first := []string{"call.decided counting__record approved", "call.finished counting__record succeeded", "call.parked counting__record parked"}
+	other.await(t, first...)
+
+	armed := w.serveArmed(failpoint.FinishAfterCommit)
+	agent.URL = armed.URL
+	if _, err := agent.CallTool(t.Context(), "open__record", `{"n":2}`); err == nil {
+		t.Error("the armed server answered")
+	}
+	armed.AwaitKilled(t)
+	other.await(t, slices.Insert(first, 2, "call.finished open__record succeeded")...)
+
+	eventually.Succeeds(t, patience, "the log of deliveries", func() error {
+		log := cli(server, bootstrapToken).Must(t, "agent", "callback", "deliveries", "worker", "ops")
+		if strings.Count(log, "delivered") != 4 || strings.Contains(log, secret) {
+			return fmt.Errorf("it is\n%s", log)
+		}
+		return nil
+	})
+}
