@@ -25,6 +25,8 @@ var amongServers = []struct {
 	{name: "go through connect", make: goThroughConnect, carries: true},
 	{name: "curl", make: newCurl},
 	{name: "holdpoint_await", make: newAwaiting},
+	{name: "tasks", make: newTasking, carries: true},
+	{name: "tasks through connect", make: newTaskingThroughConnect, carries: true},
 }
 
 // TestClientsAmongServers: two servers on one database, behind a proxy that sends every request to the other one.

@@ -49,6 +49,8 @@ var clientKinds = []clientKind{
 	{name: "go with sessions", make: goSDK("2025-11-25")},
 	{name: "go of 2026-07-28", make: goSDK("2026-07-28")},
 	{name: "go through connect", make: goThroughConnect},
+	{name: "tasks", make: newTasking},
+	{name: "tasks through connect", make: newTaskingThroughConnect},
 	{name: "curl", make: newCurl},
 	{name: "inspector", make: newInspector},
 }

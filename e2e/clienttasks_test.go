@@ -1,0 +1,147 @@
+package e2e_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os/exec"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/holdpoint/holdpoint/e2e/internal/eventually"
+	"github.com/holdpoint/holdpoint/e2e/internal/holdpoint"
+)
+
+// tasking is a client of 2026-07-28 that takes tasks: calls that wait are answered at once with one, and it asks for it,
+// at whichever server, until it has ended.
+type tasking struct {
+	// send sends one request and returns its result.
+	send    func(ctx context.Context, method, params string) (json.RawMessage, error)
+	dropped atomic.Bool
+}
+
+const tasksMeta = `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28",` +
+	`"io.modelcontextprotocol/clientInfo":{"name":"e2e","version":"1"},` +
+	`"io.modelcontextprotocol/clientCapabilities":{"extensions":{"io.modelcontextprotocol/tasks":{}}}}`
+
+// newTasking sends over HTTP, with the headers that mirror its requests.
+func newTasking(_ *testing.T, agent holdpoint.Agent) mcpClient {
+	return &tasking{send: func(ctx context.Context, method, params string) (json.RawMessage, error) {
+		var names struct{ Name, TaskID string }
+		if err := json.Unmarshal([]byte(params), &names); err != nil {
+			return nil, err
+		}
+		header := http.Header{
+			"Authorization": {"Bearer " + agent.Key}, "Mcp-Protocol-Version": {"2026-07-28"}, "Mcp-Method": {method},
+		}
+		if name := names.Name + names.TaskID; name != "" {
+			header.Set("Mcp-Name", name)
+		}
+		answer, _, err := holdpoint.Post(ctx, endpoint(agent), header, method, params)
+		if err == nil && answer.Error != nil {
+			err = fmt.Errorf("%s: %s (%d)", method, answer.Error.Message, answer.Error.Code)
+		}
+		return answer.Raw, err
+	}}
+}
+
+// newTaskingThroughConnect sends lines to holdpoint connect.
+func newTaskingThroughConnect(t *testing.T, agent holdpoint.Agent) mcpClient {
+	t.Helper()
+	in, out := startConnect(t, agent)
+	return &tasking{send: func(_ context.Context, method, params string) (json.RawMessage, error) {
+		if _, err := fmt.Fprintf(in, `{"jsonrpc":"2.0","id":1,"method":%q,"params":%s}`+"\n", method, params); err != nil {
+			return nil, err
+		}
+		line, err := out.ReadBytes('\n')
+		if err != nil {
+			return nil, err
+		}
+		var answer struct{ Result, Error json.RawMessage }
+		err = json.Unmarshal(line, &answer)
+		if err == nil && answer.Error != nil {
+			err = fmt.Errorf("%s: %s", method, answer.Error)
+		}
+		return answer.Result, err
+	}}
+}
+
+// startConnect starts holdpoint connect, and returns its standard streams.
+func startConnect(t *testing.T, agent holdpoint.Agent) (io.WriteCloser, *bufio.Reader) {
+	t.Helper()
+	cmd := exec.Command(program.Path, "connect", agent.Name)
+	for name, value := range connectEnv(agent) {
+		cmd.Env = append(cmd.Env, name+"="+value)
+	}
+	cmd.Stderr = t.Output()
+	in, errIn := cmd.StdinPipe()
+	out, errOut := cmd.StdoutPipe()
+	if err := errors.Join(errIn, errOut); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = in.Close()         // the test may have closed it
+		_ = cmd.Process.Kill() // it may have ended
+		_ = cmd.Wait()         // killed
+	})
+	return in, bufio.NewReader(out)
+}
+
+func (c *tasking) list(ctx context.Context) ([]string, error) {
+	result, err := c.send(ctx, "tools/list", "{"+tasksMeta+"}")
+	if err != nil {
+		return nil, err
+	}
+	return listedNames(result)
+}
+
+func (c *tasking) call(ctx context.Context, tool string, n int) (json.RawMessage, error) {
+	result, err := c.send(ctx, "tools/call", fmt.Sprintf(`{"name":%q,"arguments":{"n":%d},%s}`, tool, n, tasksMeta))
+	if err != nil {
+		return nil, err
+	}
+	var task struct{ ResultType, TaskID string }
+	if err := json.Unmarshal(result, &task); err != nil || task.ResultType != "task" {
+		return result, err
+	}
+	return c.follow(ctx, task.TaskID)
+}
+
+// follow asks for a task until it has ended. That a server does not answer is no end.
+func (c *tasking) follow(ctx context.Context, id string) (json.RawMessage, error) {
+	for last := errors.New("it was not asked for"); ; {
+		if c.dropped.Load() || !eventually.Pause(ctx, 50*time.Millisecond) {
+			return nil, fmt.Errorf("task %s was left: %w", id, last)
+		}
+		raw, err := c.send(ctx, "tasks/get", fmt.Sprintf(`{"taskId":%q,%s}`, id, tasksMeta))
+		if err != nil {
+			last = err
+			continue
+		}
+		var task struct {
+			Status        string
+			Result, Error json.RawMessage
+		}
+		if err := json.Unmarshal(raw, &task); err != nil {
+			return nil, err
+		}
+		switch task.Status {
+		case "working":
+			last = errors.New("it was at work")
+		case "completed":
+			return task.Result, nil
+		default:
+			return nil, fmt.Errorf("the task is %s", raw)
+		}
+	}
+}
+
+func (c *tasking) drop() { c.dropped.Store(true) }
