@@ -111,11 +111,35 @@ func rawActs(mode string) map[string]rawAct {
 	if mode == "silent" { // ignores what it does not know
 		acts["server/discover"] = func(message, toolParams) {}
 	}
+	if mode == "tasks" {
+		addTasks(acts)
+	}
 	if mode == "stubborn" { // ends only when it is made to
 		signal.Ignore(syscall.SIGTERM)
 		acts["EOF"] = func(message, toolParams) { select {} }
 	}
 	return acts
+}
+
+// addTasks makes a child one of 2026-07-28, whose calls become tasks that ask, and end with what they were given.
+func addTasks(acts map[string]rawAct) {
+	acts["server/discover"] = func(m message, _ toolParams) {
+		say(answerText(m, `{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{}}}`))
+	}
+	acts["tools/call"] = func(m message, _ toolParams) { say(answerText(m, handle)) }
+	given := "null"
+	acts["tasks/update"] = func(m message, _ toolParams) {
+		text, _ := json.Marshal(string(m.Params))
+		given = string(text)
+		say(answerText(m, complete))
+	}
+	acts["tasks/get"] = func(m message, _ toolParams) {
+		if given == "null" {
+			say(answerText(m, task("input_required", `,"inputRequests":{"a":`+question(`{}`)+`}`)))
+			return
+		}
+		say(answerText(m, task("completed", `,"result":{"content":[{"type":"text","text":`+given+`}]}`)))
+	}
 }
 
 // pongs are the calls that wait for the client's answers.

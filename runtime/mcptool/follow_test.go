@@ -63,6 +63,15 @@ func TestTaskIsFollowed(t *testing.T) {
 	}
 }
 
+func TestTaskOfAChild(t *testing.T) {
+	t.Parallel()
+	s := newSource(t, mcptool.Config{DataDir: t.TempDir(), Limits: mcptool.Limits{TaskPoll: time.Millisecond}})
+	got := textOf(t, callFor(t, s, childSkill(t, "tasks"), "echo", `{}`, giving(accepted)))
+	if !strings.HasPrefix(got, `{"taskId":"t/ä","inputResponses":{"a":`+accepted+`},"_meta":`) {
+		t.Errorf("the task was given %s", got)
+	}
+}
+
 // TestHowTasksEnd: what came of the call, whatever the server says.
 func TestHowTasksEnd(t *testing.T) {
 	t.Parallel()
