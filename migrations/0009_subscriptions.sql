@@ -1,1 +1,8 @@
--- To come.
+-- call: the resources that finished calls returned, which their conversations may read.
+CREATE TABLE call_resources (
+    conversation_id uuid NOT NULL,
+    uri_hash        bytea NOT NULL, -- SHA-256
+    skill_id        uuid NOT NULL,
+    call_id         uuid NOT NULL,
+    PRIMARY KEY (conversation_id, uri_hash, skill_id)
+);

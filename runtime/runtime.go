@@ -31,6 +31,7 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/limit"
 	"github.com/holdpoint/holdpoint/runtime/mcpserver"
 	"github.com/holdpoint/holdpoint/runtime/mcptool"
+	"github.com/holdpoint/holdpoint/runtime/resource"
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
@@ -82,6 +83,7 @@ type Runtime struct {
 	Agents    *agent.Service
 	Files     *file.Service // nil: there is no storage for them
 	Calls     *call.Service
+	Resources *resource.Service
 	OAuth     *oauthclient.Service
 	API       *api.API
 	Notify    *notify.Service
@@ -214,12 +216,22 @@ func (rt *Runtime) makeCalls() error {
 
 func (rt *Runtime) makeEdges() error {
 	var err error
+	rt.Resources, err = resource.New(resource.Config{
+		Agents: rt.Agents, Sources: rt.Discovery, Pool: rt.DB.Pool(), Logger: rt.Logger, Now: rt.Now,
+		Returned: func(ctx context.Context, who resource.Who, uri string) ([]uuid.UUID, error) {
+			viewer := call.Viewer{AgentID: who.AgentID, PrincipalID: who.Principal}
+			return rt.Calls.Returned(ctx, viewer, who.Conversation, uri)
+		},
+	})
+	if err != nil {
+		return err
+	}
 	rt.Limits, err = limit.New(limit.Config{Pool: rt.DB.Pool(), Instance: rt.Instance, Logger: rt.Logger})
 	if err != nil {
 		return err
 	}
 	rt.mcp, err = mcpserver.New(mcpserver.Config{
-		Calls: rt.Calls, Agents: rt.Agents, Identity: rt.Identity, Limits: rt.Limits, Tokens: rt.Tokens, Logger: rt.Logger, Now: rt.Now,
+		Calls: rt.Calls, Agents: rt.Agents, Resources: rt.Resources, Identity: rt.Identity, Limits: rt.Limits, Tokens: rt.Tokens, Logger: rt.Logger, Now: rt.Now,
 		Version: rt.Version, PublicURL: rt.PublicURL, Broadcast: rt.broadcastDrop,
 	})
 	if err != nil {
@@ -291,6 +303,7 @@ func (rt *Runtime) Stop(ctx context.Context) error {
 // close lets go of what a runtime holds, started or not.
 func (rt *Runtime) close(ctx context.Context) {
 	rt.source.Close(ctx)
+	rt.Resources.Close()
 	rt.Agents.Close()
 	rt.Discovery.Close()
 	rt.OAuth.Close()

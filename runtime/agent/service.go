@@ -61,6 +61,7 @@ type Service struct {
 	byName        *registry.Memory[string, *Agent]
 	byID          *registry.Memory[uuid.UUID, *Agent]
 	skills        *registry.Memory[uuid.UUID, registered]
+	assigned      *registry.Memory[uuid.UUID, []assignedSkill] // by agent
 	conversations *registry.Memory[conversationKey, *Conversation]
 	named         *registry.Memory[conversationName, *Conversation]
 	catalogues    *registry.Memory[CatalogueDigest, *Catalogue]
@@ -93,6 +94,7 @@ func New(cfg Config) (*Service, error) {
 		byName:        memory[string, *Agent](cfg),
 		byID:          memory[uuid.UUID, *Agent](cfg),
 		skills:        memory[uuid.UUID, registered](cfg),
+		assigned:      memory[uuid.UUID, []assignedSkill](cfg),
 		conversations: memory[conversationKey, *Conversation](cfg),
 		named:         memory[conversationName, *Conversation](cfg),
 		catalogues: registry.NewMemory[CatalogueDigest](registry.Config[*Catalogue]{
@@ -116,6 +118,7 @@ func (s *Service) Invalidate() {
 	s.byName.Drop()
 	s.byID.Drop()
 	s.skills.Drop()
+	s.assigned.Drop()
 	s.conversations.Drop()
 	s.named.Drop()
 }
@@ -126,6 +129,7 @@ func (s *Service) Close() {
 	s.byName.Close()
 	s.byID.Close()
 	s.skills.Close()
+	s.assigned.Close()
 	s.conversations.Close()
 	s.named.Close()
 	s.catalogues.Close()

@@ -86,6 +86,7 @@ func (s *Service) writeOutcomes(ctx context.Context, items []*finishItem) error 
 	if err := s.recordIf(batch, justWritten, agents, finished...); err != nil {
 		return err
 	}
+	queueReturned(batch, items)
 	if len(announce) > 0 {
 		batch.Queue(`SELECT pg_notify($1, id) FROM unnest($2::text[]) AS id`, Channel, announce)
 	}

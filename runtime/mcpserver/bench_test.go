@@ -53,7 +53,7 @@ func ourHandler(b *testing.B) http.Handler {
 	b.Helper()
 	server, err := mcpserver.New(mcpserver.Config{
 		Calls:  &stubCalls{call.Call{ID: uuid.New(), Status: call.Succeeded, Result: json.RawMessage(echoResult)}},
-		Agents: newFakeAgents(b, echoTool), Identity: fakeIdentity{}, Limits: &fakeLimits{}, Now: time.Now,
+		Agents: newFakeAgents(b, echoTool), Identity: fakeIdentity{}, Limits: &fakeLimits{}, Resources: &fakeResources{}, Now: time.Now,
 		Logger: slog.New(slog.DiscardHandler), Version: "1", PublicURL: "http://localhost",
 	})
 	if err != nil {

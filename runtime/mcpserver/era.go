@@ -93,10 +93,12 @@ func (x *exchange) checkMirrors() *jsonrpc.Error {
 // named is what the Mcp-Name header mirrors, where a method has something like a name.
 func (m *message) named() (name string, has bool) {
 	switch m.method {
-	case "tools/call":
+	case "tools/call", "prompts/get":
 		return m.name, true
 	case "tasks/get", "tasks/update", "tasks/cancel":
 		return m.taskID, true
+	case "resources/read":
+		return m.uri, true
 	}
 	return "", false
 }

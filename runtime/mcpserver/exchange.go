@@ -162,6 +162,7 @@ func (x *exchange) dispatch() {
 		x.updateTask()
 	case method == "tasks/cancel" && x.modern:
 		x.cancelTask()
+	case x.others(method):
 	default:
 		x.fail(&jsonrpc.Error{
 			Code:    jsonrpc.CodeMethodNotFound,

@@ -28,7 +28,7 @@ func FuzzBody(f *testing.F) {
 	}
 	server, err := mcpserver.New(mcpserver.Config{
 		Calls:  &stubCalls{call.Call{ID: uuid.New(), Status: call.Succeeded, Result: json.RawMessage(echoResult)}},
-		Agents: newFakeAgents(f, echoTool, gateTool), Identity: fakeIdentity{}, Limits: &fakeLimits{}, Now: time.Now,
+		Agents: newFakeAgents(f, echoTool, gateTool), Identity: fakeIdentity{}, Limits: &fakeLimits{}, Resources: &fakeResources{}, Now: time.Now,
 		Logger: slog.New(slog.DiscardHandler), PublicURL: "http://localhost",
 	})
 	if err != nil {

@@ -30,6 +30,7 @@ type bench struct {
 	agents   *fakeAgents
 	people   fakeIdentity
 	limits   *fakeLimits
+	others   *fakeResources
 	server   *mcpserver.Server
 	client   *http.Client
 	log      *lockedBuffer
@@ -51,6 +52,7 @@ func newBench(t testing.TB, change ...func(*mcpserver.Config)) *bench {
 	b := &bench{
 		t: t, calls: newFakeCalls(), agents: newFakeAgents(t, echoTool, gateTool, slowTool, headTool),
 		limits:   &fakeLimits{},
+		others:   &fakeResources{},
 		log:      &lockedBuffer{},
 		listener: &pipeListener{conns: make(chan net.Conn), closed: make(chan struct{})},
 	}
@@ -63,7 +65,7 @@ func newBench(t testing.TB, change ...func(*mcpserver.Config)) *bench {
 			`{"content":[{"type":"text","text":` + string(quote(string(sub.Arguments))) + `}]}`)}
 	}
 	cfg := mcpserver.Config{
-		Calls: b.calls, Agents: b.agents, Identity: b.people, Limits: b.limits, Now: time.Now, Version: "1.2.3",
+		Calls: b.calls, Agents: b.agents, Identity: b.people, Limits: b.limits, Resources: b.others, Now: time.Now, Version: "1.2.3",
 		Logger: slog.New(slog.NewTextHandler(b.log, &slog.HandlerOptions{Level: slog.LevelDebug})), PublicURL: "https://hold.example.com",
 	}
 	for _, f := range change {

@@ -31,12 +31,8 @@ const (
 	problemListTTL = 5 * time.Second
 )
 
-// listTools answers with the conversation's catalogue, on one page.
+// listTools answers with a page of the conversation's catalogue.
 func (x *exchange) listTools() {
-	if x.msg.cursor != "" {
-		x.fail(&jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "/params/cursor: unknown"})
-		return
-	}
 	conversation, ok := x.conversation()
 	if !ok {
 		return
@@ -46,7 +42,12 @@ func (x *exchange) listTools() {
 		x.internal("list tools", err)
 		return
 	}
-	if err := x.result(x.dressList(tools, conversation.Problems)...); err != nil {
+	page, ok := tools.page(x.msg.cursor)
+	if !ok {
+		x.unknownCursor()
+		return
+	}
+	if err := x.result(x.dressList(page, conversation.Problems, listTTL)...); err != nil {
 		x.left(err)
 		return
 	}
@@ -55,13 +56,18 @@ func (x *exchange) listTools() {
 	}
 }
 
-// dressList puts around the tools what belongs to this conversation and era.
-func (x *exchange) dressList(tools []byte, problems []agent.Problem) [][]byte {
+func (x *exchange) unknownCursor() {
+	x.fail(&jsonrpc.Error{
+		Code: jsonrpc.CodeInvalidParams, Message: "/params/cursor: unknown, or the list has changed since; begin anew without one",
+	})
+}
+
+// dressList puts around a page of a list what belongs to this conversation and era.
+func (x *exchange) dressList(page []byte, problems []agent.Problem, ttl time.Duration) [][]byte {
 	head, tail := []byte("{"), []byte(nil)
-	ttl := listTTL
 	if len(problems) > 0 {
 		tail = append(append(tail, `"`+metaProblems+`":`...), shownProblems(problems)...)
-		ttl = problemListTTL
+		ttl = min(ttl, problemListTTL)
 	}
 	if x.modern {
 		head = []byte(`{"resultType":"complete","ttlMs":` + strconv.FormatInt(ttl.Milliseconds(), 10) + `,"cacheScope":"private",`)
@@ -71,9 +77,9 @@ func (x *exchange) dressList(tools []byte, problems []agent.Problem) [][]byte {
 		tail = append(append(tail, `"`+mcp.MetaKeyServerInfo+`":`...), x.info...)
 	}
 	if tail == nil {
-		return [][]byte{head, tools, []byte("}")}
+		return [][]byte{head, page, []byte("}")}
 	}
-	return [][]byte{head, tools, []byte(`,"_meta":{`), tail, []byte("}}")}
+	return [][]byte{head, page, []byte(`,"_meta":{`), tail, []byte("}}")}
 }
 
 // shownProblems bounds what a broken server may say of itself.
@@ -89,15 +95,15 @@ func shownProblems(problems []agent.Problem) []byte {
 // the catalogue.
 type lists struct {
 	mu       sync.Mutex
-	rendered map[weak.Pointer[agent.Catalogue]][]byte
+	rendered map[weak.Pointer[agent.Catalogue]]*pages
 }
 
 func newLists() *lists {
-	return &lists{rendered: make(map[weak.Pointer[agent.Catalogue]][]byte)}
+	return &lists{rendered: make(map[weak.Pointer[agent.Catalogue]]*pages)}
 }
 
-// of returns `"tools":[…]`.
-func (l *lists) of(catalogue *agent.Catalogue) ([]byte, error) {
+// of returns the tools of a catalogue, in pages.
+func (l *lists) of(catalogue *agent.Catalogue) (*pages, error) {
 	key := weak.Make(catalogue)
 	l.mu.Lock()
 	tools, ok := l.rendered[key]
@@ -124,8 +130,8 @@ func (l *lists) forget(key weak.Pointer[agent.Catalogue]) {
 	delete(l.rendered, key)
 }
 
-func render(catalogue *agent.Catalogue) ([]byte, error) {
-	list := []byte(`"tools":[`)
+func render(catalogue *agent.Catalogue) (*pages, error) {
+	tools := make([][]byte, 0, len(catalogue.Entries)+1)
 	for i := range catalogue.Entries {
 		entry := &catalogue.Entries[i]
 		if entry.Name == awaitTool {
@@ -139,7 +145,7 @@ func render(catalogue *agent.Catalogue) ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		list = append(append(list, renamed...), ',')
+		tools = append(tools, renamed)
 	}
-	return append(append(list, awaitDefinition...), ']'), nil
+	return paged("tools", append(tools, []byte(awaitDefinition))), nil
 }

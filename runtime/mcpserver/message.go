@@ -57,6 +57,9 @@ type message struct {
 	result  []byte
 	failure []byte
 
+	uri                      string // of resources/…
+	ref, argument, completed []byte // of completion/complete: its ref, argument and context
+
 	meta meta
 }
 
@@ -213,6 +216,14 @@ func (p *parser) param(name []byte) (err error) {
 		return p.text(&m.taskID, "/params/taskId")
 	case "level":
 		return p.text(&m.level, "/params/level")
+	case "uri":
+		return p.text(&m.uri, "/params/uri")
+	case "ref":
+		m.ref, err = p.value()
+	case "argument":
+		m.argument, err = p.value()
+	case "context":
+		m.completed, err = p.value()
 	case "inputResponses":
 		m.inputResponses, err = p.value()
 	case "requestState":

@@ -38,10 +38,10 @@ func TestLegacySession(t *testing.T) {
 		{"ping", `{"jsonrpc":"2.0","id":"p","method":"ping"}`, http.StatusOK, `{"jsonrpc":"2.0","id":"p","result":{}}`},
 		{"call", callBody("7", "echo", `{ "a" : 1 }`), http.StatusOK, `{"jsonrpc":"2.0","id":7,"result":{"content":[{"type":"text","text":"{\"a\":1}"}]}}`},
 		{"call without arguments", `{"jsonrpc":"2.0","id":8,"method":"tools/call","params":{"name":"files__echo"}}`, http.StatusOK, `{"jsonrpc":"2.0","id":8,"result":{"content":[{"type":"text","text":"{}"}]}}`},
-		{"unknown method", `{"jsonrpc":"2.0","id":9,"method":"resources/list"}`, http.StatusOK, `{"jsonrpc":"2.0","id":9,"error":{"code":-32601,"message":"method not found: \"resources/list\""}}`},
+		{"unknown method", `{"jsonrpc":"2.0","id":9,"method":"resources/other"}`, http.StatusOK, `{"jsonrpc":"2.0","id":9,"error":{"code":-32601,"message":"method not found: \"resources/other\""}}`},
 		{"server/discover", `{"jsonrpc":"2.0","id":9,"method":"server/discover"}`, http.StatusOK, `{"jsonrpc":"2.0","id":9,"error":{"code":-32601,"message":"method not found: \"server/discover\""}}`},
 		{"unknown tool", callBody("10", "nope", `{}`), http.StatusOK, `{"jsonrpc":"2.0","id":10,"error":{"code":-32602,"message":"unknown tool \"files__nope\"","data":{"code":"tool_not_found"}}}`},
-		{"unknown cursor", `{"jsonrpc":"2.0","id":11,"method":"tools/list","params":{"cursor":"x"}}`, http.StatusOK, `{"jsonrpc":"2.0","id":11,"error":{"code":-32602,"message":"/params/cursor: unknown"}}`},
+		{"unknown cursor", `{"jsonrpc":"2.0","id":11,"method":"tools/list","params":{"cursor":"x"}}`, http.StatusOK, `{"jsonrpc":"2.0","id":11,"error":{"code":-32602,"message":"/params/cursor: unknown, or the list has changed since; begin anew without one"}}`},
 	} {
 		a := b.post(step.body, session...)
 		if a.status != step.status || a.body != step.want {
@@ -135,6 +135,7 @@ func TestModern(t *testing.T) {
 		"capabilities": map[string]any{
 			"tools": map[string]any{"listChanged": true}, "logging": map[string]any{},
 			"extensions": map[string]any{"io.modelcontextprotocol/tasks": map[string]any{}},
+			"tools":      map[string]any{"listChanged": true}, "resources": map[string]any{}, "prompts": map[string]any{}, "completions": map[string]any{},
 		},
 		"instructions": at(v, "result", "instructions"),
 		"_meta": map[string]any{"io.modelcontextprotocol/serverInfo": map[string]any{

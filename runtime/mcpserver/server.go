@@ -26,6 +26,7 @@ import (
 	"github.com/holdpoint/holdpoint/internal/identity/provider"
 	"github.com/holdpoint/holdpoint/runtime/agent"
 	"github.com/holdpoint/holdpoint/runtime/call"
+	"github.com/holdpoint/holdpoint/runtime/resource"
 )
 
 // Calls is what the endpoint needs of a *[call.Service].
@@ -50,6 +51,14 @@ type Agents interface {
 	SetLogLevel(ctx context.Context, agentID, principal, id uuid.UUID, level string) error
 }
 
+// Resources is what the endpoint needs of a *[resource.Service].
+type Resources interface {
+	List(ctx context.Context, who resource.Who, kind resource.Kind) (resource.List, error)
+	Read(ctx context.Context, who resource.Who, uri string, ask resource.Ask) (json.RawMessage, error)
+	Prompt(ctx context.Context, who resource.Who, name string, arguments []byte, ask resource.Ask) (json.RawMessage, error)
+	Complete(ctx context.Context, who resource.Who, ref resource.Reference, ask resource.Ask) (json.RawMessage, error)
+}
+
 // Identity is what the endpoint needs of an *[identity.Service].
 type Identity interface {
 	Authenticate(ctx context.Context, token string) (identity.Access, error)
@@ -67,12 +76,13 @@ const (
 
 // Config is what a [Server] is made of. Fields without a default are required.
 type Config struct {
-	Calls    Calls
-	Agents   Agents
-	Identity Identity
-	Limits   Limits
-	Logger   *slog.Logger
-	Now      func() time.Time
+	Calls     Calls
+	Agents    Agents
+	Resources Resources
+	Identity  Identity
+	Limits    Limits
+	Logger    *slog.Logger
+	Now       func() time.Time
 
 	// Version of Holdpoint, as clients are told.
 	Version string
@@ -124,8 +134,8 @@ type Server struct {
 
 // New makes a server.
 func New(cfg Config) (*Server, error) {
-	if cfg.Calls == nil || cfg.Agents == nil || cfg.Identity == nil || cfg.Limits == nil || cfg.Logger == nil || cfg.Now == nil {
-		return nil, errors.New("make MCP server: Calls, Agents, Identity, Limits, Logger and Now are required")
+	if cfg.Calls == nil || cfg.Agents == nil || cfg.Identity == nil || cfg.Limits == nil || cfg.Resources == nil || cfg.Logger == nil || cfg.Now == nil {
+		return nil, errors.New("make MCP server: Calls, Agents, Resources, Identity, Limits, Logger and Now are required")
 	}
 	public, err := url.Parse(cfg.PublicURL)
 	if err != nil || public.Scheme == "" || public.Host == "" {

@@ -28,13 +28,19 @@ func (s *Source) Request(ctx context.Context, server tool.Server, asked tool.Req
 	if failure != nil {
 		return nil, failure
 	}
-	e, failure := s.newErrand(ctx, server, asked.Caller, asked.Timeout)
+	e, failure := s.newErrand(ctx, server, asked.Caller, asked.Timeout, asked.Input)
 	if failure != nil {
 		return nil, failure
 	}
 	defer s.finish(e)
-	raw, kind, failure := s.rounds(e, server, r)
-	if failure == nil && kind != typeComplete {
+	var raw json.RawMessage
+	var kind string
+	if asked.Input {
+		raw, kind, failure = s.round(e, server, r)
+	} else {
+		raw, kind, failure = s.rounds(e, server, r)
+	}
+	if failure == nil && kind != typeComplete && (kind != typeInput || !asked.Input) {
 		failure = unknownType(r.what, raw, kind)
 	}
 	if failure != nil {

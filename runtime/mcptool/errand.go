@@ -47,8 +47,9 @@ type errands struct {
 	byID   map[string]*errand
 }
 
-// newErrand begins an errand, which the caller finishes.
-func (s *Source) newErrand(ctx context.Context, server tool.Server, caller tool.Caller, limit time.Duration) (*errand, *tool.Failure) {
+// newErrand begins an errand, which the caller finishes. With input, results that ask for input are the caller's own business:
+// they may ask for what it declared, and nothing else may ask.
+func (s *Source) newErrand(ctx context.Context, server tool.Server, caller tool.Caller, limit time.Duration, input bool) (*errand, *tool.Failure) {
 	if caller.LogLevel != "" && gravity(caller.LogLevel) == 0 {
 		return nil, transportFailure(tool.EffectNone, nil, "log level %q is none of MCP's", plain(caller.LogLevel, 32))
 	}
@@ -56,7 +57,10 @@ func (s *Source) newErrand(ctx context.Context, server tool.Server, caller tool.
 		caller: caller, key: keyOf(server), log: s.config.Logger.With("skill", server.Skill),
 		token: "hp" + strconv.FormatInt(s.errands.lastID.Add(1), 10),
 	}
-	if caller.Ask != nil {
+	if input {
+		e.caller.Ask = nil
+	}
+	if caller.Ask != nil || input {
 		may, err := readCapabilities(caller.Capabilities)
 		if err != nil {
 			return nil, transportFailure(tool.EffectNone, err, "capabilities of the caller: %s", plain(err.Error(), 200))
@@ -84,7 +88,7 @@ func (s *Source) finish(e *errand) {
 }
 
 // canBeAsked reports whether servers may ask the caller anything.
-func (e *errand) canBeAsked() bool { return e != nil && e.may.any() }
+func (e *errand) canBeAsked() bool { return e != nil && e.caller.Ask != nil && e.may.any() }
 
 // wantsLogs reports whether the caller wants to hear what is to be logged.
 func (e *errand) wantsLogs() bool { return e != nil && e.caller.Log != nil && e.caller.LogLevel != "" }

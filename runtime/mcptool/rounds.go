@@ -61,6 +61,15 @@ func resultType(what string, raw json.RawMessage) (string, *tool.Failure) {
 	return kind, nil
 }
 
+// round sends a request once.
+func (s *Source) round(e *errand, server tool.Server, r *request) (raw json.RawMessage, kind string, failure *tool.Failure) {
+	r.errand = e
+	if raw, _, failure = s.send(e.ctx, server, r); failure == nil {
+		kind, failure = resultType(r.what, raw)
+	}
+	return raw, kind, failure
+}
+
 // inputRequired is a result that asks for input (MCP 2026-07-28).
 type inputRequired struct {
 	asks      bool // it has inputRequests

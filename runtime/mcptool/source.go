@@ -65,7 +65,7 @@ func (s *Source) List(ctx context.Context, server tool.Server) (tool.Listing, er
 // answers with questions is asked on with their answers, and one that answers
 // with a task is followed until that ends.
 func (s *Source) Call(ctx context.Context, server tool.Server, call tool.CallRequest) (tool.Result, error) {
-	e, failure := s.newErrand(ctx, server, call.Caller, call.Timeout)
+	e, failure := s.newErrand(ctx, server, call.Caller, call.Timeout, false)
 	if failure != nil {
 		return tool.Result{}, failure
 	}

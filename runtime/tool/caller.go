@@ -48,5 +48,8 @@ type Request struct {
 	// Timeout is how long the server may take; it does not run while the caller is being
 	// asked. Zero: as long as the context lasts.
 	Timeout time.Duration
-	Caller  Caller
+	// Input: a result by which the server asks for input (input_required, MCP 2026-07-28) is returned as it came, for the
+	// caller to go on with in a request of its own. The caller's Ask is then of no account.
+	Input  bool
+	Caller Caller
 }

@@ -1,0 +1,99 @@
+package call
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+
+	jsonv2 "github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/holdpoint/holdpoint/internal/postgres"
+)
+
+// Bounds on the resources of one result that are remembered; others cannot be read because of it.
+const (
+	maxReturned    = 1000
+	maxReturnedURI = 8 << 10 // bytes
+)
+
+// Returned finds the skills of whose succeeded calls in a conversation one returned a resource with this URI, as a link or
+// embedded.
+func (s *Service) Returned(ctx context.Context, viewer Viewer, conversation uuid.UUID, uri string) ([]uuid.UUID, error) {
+	hash := sha256.Sum256([]byte(uri))
+	rows, err := s.Pool.Query(ctx, `SELECT r.skill_id FROM call_resources r JOIN calls c ON c.id = r.call_id
+		WHERE r.conversation_id = $1 AND r.uri_hash = $2 AND c.status = 'succeeded'
+			AND c.conversation_id = $1 AND c.agent_id = $3 AND c.principal_id IS NOT DISTINCT FROM $4`,
+		conversation, hash[:], viewer.AgentID, postgres.OrNull(viewer.PrincipalID))
+	if err != nil {
+		return nil, fmt.Errorf("find a returned resource: %w", err)
+	}
+	skills, err := pgx.CollectRows(rows, pgx.RowTo[uuid.UUID])
+	if err != nil {
+		return nil, fmt.Errorf("find a returned resource: %w", err)
+	}
+	return skills, nil
+}
+
+// insertReturnedSQL remembers the resources of calls that this very transaction finished.
+const insertReturnedSQL = `INSERT INTO call_resources (conversation_id, uri_hash, skill_id, call_id)
+	SELECT e.conversation_id, e.uri_hash, e.skill_id, e.subject_id
+	FROM unnest($1::uuid[], $2::bytea[], $3::uuid[], $4::uuid[]) AS e(conversation_id, uri_hash, skill_id, subject_id)
+	WHERE ` + justWritten + ` ON CONFLICT DO NOTHING`
+
+// queueReturned adds to the batch that writes outcomes what the results returned.
+func queueReturned(batch *pgx.Batch, items []*finishItem) {
+	var conversations, skills, calls []uuid.UUID
+	var hashes [][]byte
+	for _, item := range items {
+		c := item.call
+		if item.outcome.status != Succeeded || c.ConversationID == uuid.Nil {
+			continue
+		}
+		for _, uri := range returnedURIs(item.outcome.result) {
+			hash := sha256.Sum256([]byte(uri))
+			conversations, skills, calls = append(conversations, c.ConversationID), append(skills, c.SkillID), append(calls, c.ID)
+			hashes = append(hashes, hash[:])
+		}
+	}
+	if len(hashes) > 0 {
+		batch.Queue(insertReturnedSQL, conversations, hashes, skills, calls)
+	}
+}
+
+// returnedURIs are the resources in a result's content, links and embedded ones.
+func returnedURIs(result json.RawMessage) []string {
+	if !bytes.Contains(result, []byte("resource")) && !bytes.Contains(result, []byte(`\u`)) {
+		return nil // nearly always
+	}
+	var read struct { // names count to the letter, and none may stand twice
+		Content []struct {
+			Type     string `json:"type"`
+			URI      string `json:"uri"`
+			Resource struct {
+				URI string `json:"uri"`
+			} `json:"resource"`
+		} `json:"content"`
+	}
+	if jsonv2.Unmarshal(result, &read, jsontext.AllowInvalidUTF8(false)) != nil {
+		return nil // what is not understood opens nothing
+	}
+	var uris []string
+	for _, block := range read.Content {
+		uri := ""
+		switch block.Type {
+		case "resource_link":
+			uri = block.URI
+		case "resource":
+			uri = block.Resource.URI
+		}
+		if uri != "" && len(uri) <= maxReturnedURI && len(uris) < maxReturned {
+			uris = append(uris, uri)
+		}
+	}
+	return uris
+}

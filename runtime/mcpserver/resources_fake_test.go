@@ -1,0 +1,72 @@
+package mcpserver_test
+
+import (
+	"context"
+	"encoding/json"
+	"sync"
+
+	"github.com/holdpoint/holdpoint/runtime/resource"
+)
+
+// fakeResources answers as the test says, and remembers what it was asked.
+type fakeResources struct {
+	mu     sync.Mutex
+	lists  map[resource.Kind]resource.List
+	result string
+	err    error
+
+	asked []asked
+}
+
+type asked struct {
+	what, name, arguments string
+	who                   resource.Who
+	ref                   resource.Reference
+	ask                   resource.Ask
+}
+
+func (f *fakeResources) List(_ context.Context, who resource.Who, kind resource.Kind) (resource.List, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.asked = append(f.asked, asked{what: kind.Method(), who: who})
+	return f.lists[kind], f.err
+}
+
+func (f *fakeResources) Read(_ context.Context, who resource.Who, uri string, ask resource.Ask) (json.RawMessage, error) {
+	return f.answer(asked{what: "read", name: uri, who: who, ask: ask})
+}
+
+func (f *fakeResources) Prompt(_ context.Context, who resource.Who, name string, arguments []byte, ask resource.Ask) (json.RawMessage, error) {
+	return f.answer(asked{what: "prompt", name: name, arguments: string(arguments), who: who, ask: ask})
+}
+
+func (f *fakeResources) Complete(_ context.Context, who resource.Who, ref resource.Reference, ask resource.Ask) (json.RawMessage, error) {
+	return f.answer(asked{what: "complete", who: who, ref: ref, ask: ask})
+}
+
+func (f *fakeResources) answer(a asked) (json.RawMessage, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.asked = append(f.asked, a)
+	if f.err != nil {
+		return nil, f.err
+	}
+	return json.RawMessage(f.result), nil
+}
+
+// says has requests answered with a result, or an error.
+func (f *fakeResources) says(result string, err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.result, f.err, f.asked = result, err, nil
+}
+
+// last is what was asked last; the zero value: nothing was.
+func (f *fakeResources) last() asked {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if len(f.asked) == 0 {
+		return asked{}
+	}
+	return f.asked[len(f.asked)-1]
+}

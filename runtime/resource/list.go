@@ -1,0 +1,137 @@
+package resource
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"sync"
+	"time"
+
+	"github.com/holdpoint/holdpoint/internal/plain"
+	"github.com/holdpoint/holdpoint/runtime/agent"
+)
+
+// Entry is one thing of a list.
+type Entry struct {
+	Name string          // as the client calls it: a URI, a template, or the exposed name of a prompt
+	Raw  json.RawMessage // as its server wrote it
+
+	own   string // its server's name of it
+	match *regexp.Regexp
+	offer *agent.Offer
+}
+
+// List is what an agent sees: by skill, and then as its server has it. What the URI of an earlier skill's resource
+// already names is left out.
+type List struct {
+	Entries  []Entry
+	Problems []agent.Problem // skills whose part is missing
+	TTL      time.Duration   // after which it may be out of date
+}
+
+// maxSideBySide bounds the skills that are asked at once for one list.
+const maxSideBySide = 16
+
+// List lists what skills offer an agent. One skill's failure is a problem, not an error.
+func (s *Service) List(ctx context.Context, who Who, kind Kind) (List, error) {
+	_, list, err := s.compose(ctx, who, kind)
+	return list, err
+}
+
+// compose returns the agent's skills too.
+func (s *Service) compose(ctx context.Context, who Who, kind Kind) ([]agent.Offer, List, error) {
+	offers, err := s.Agents.Offers(ctx, who.AgentID, who.Principal)
+	if err != nil {
+		return nil, List{}, err
+	}
+	listings, errs := make([]*listing, len(offers)), make([]error, len(offers))
+	var group sync.WaitGroup
+	slots := make(chan struct{}, maxSideBySide)
+	for i := range offers {
+		if !offers[i].Open || offers[i].Problem != nil {
+			continue
+		}
+		group.Go(func() {
+			slots <- struct{}{}
+			defer func() { <-slots }()
+			listings[i], errs[i] = s.list(ctx, &offers[i], kind)
+		})
+	}
+	group.Wait()
+	list := List{TTL: defaultTTL}
+	for i := range offers {
+		list.add(&offers[i], kind, listings[i], errs[i])
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, List{}, fmt.Errorf("%s: %w", kind.Method(), err)
+	}
+	list.settle(kind)
+	return offers, list, nil
+}
+
+// add takes in what one skill has.
+func (list *List) add(o *agent.Offer, kind Kind, l *listing, err error) {
+	switch {
+	case !o.Open:
+	case o.Problem != nil:
+		list.Problems = append(list.Problems, *o.Problem)
+	case err != nil:
+		list.Problems = append(list.Problems, agent.Problem{
+			Skill: o.Skill.Name, Kind: agent.ProblemInternal, Error: kind.Method() + " could not be asked",
+		})
+	case l.failure != nil:
+		list.Problems = append(list.Problems, agent.ProblemOf(o.Skill.Name, l.failure))
+	default:
+		list.TTL = min(list.TTL, l.ttl)
+		for _, e := range l.entries {
+			list.Entries = append(list.Entries, Entry{Name: kind.exposed(o, e.name), Raw: e.raw, own: e.name, match: e.match, offer: o})
+		}
+	}
+	if len(list.Problems) > 0 {
+		list.TTL = min(list.TTL, failedTTL)
+	}
+}
+
+// settle sees to it that each name stands for one thing. Of resources the first has it. Of prompts it is as with tools: a prefixed
+// name wins over an unprefixed one, so that no server can push out what belongs to another skill, and of equals none stays.
+func (list *List) settle(kind Kind) {
+	prefixed, unprefixed := map[string]int{}, map[string]int{}
+	for i := range list.Entries {
+		if e := &list.Entries[i]; e.offer.Prefix == "" {
+			unprefixed[e.Name]++
+		} else {
+			prefixed[e.Name]++
+		}
+	}
+	kept, seen := list.Entries[:0], map[string]bool{}
+	for i := range list.Entries {
+		e := list.Entries[i]
+		rivals := prefixed[e.Name]
+		if e.offer.Prefix == "" {
+			rivals += unprefixed[e.Name]
+		}
+		collides := kind == Prompts && (rivals > 1 || e.offer.Prefix == "" && prefixed[e.Name] > 0)
+		switch {
+		case collides:
+			list.Problems = append(list.Problems, agent.Problem{
+				Skill: e.offer.Skill.Name, Kind: agent.ProblemCollision,
+				Error: fmt.Sprintf("%q: another prompt is named %s too", plain.Line(e.own, maxRecorded), e.Name),
+			})
+		case !seen[e.Name]:
+			seen[e.Name] = true
+			kept = append(kept, e)
+		}
+	}
+	list.Entries = kept
+}
+
+// named finds an entry.
+func (list *List) named(name string) (*Entry, bool) {
+	for i := range list.Entries {
+		if list.Entries[i].Name == name {
+			return &list.Entries[i], true
+		}
+	}
+	return nil, false
+}

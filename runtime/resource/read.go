@@ -1,0 +1,125 @@
+package resource
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"slices"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/holdpoint/holdpoint/runtime/agent"
+	"github.com/holdpoint/holdpoint/runtime/tool"
+)
+
+// Codes of servers that do not have a resource: before MCP 2026-07-28, and since.
+const (
+	codeResourceNotFound = -32002
+	codeInvalidParams    = -32602
+)
+
+// Read reads a resource, of the first of these: the open skill that lists it; the skill of which a finished call of
+// this conversation returned it; the open skill that has a template for it; each open skill in turn, until one has it. Errors:
+// [ErrDenied], *[SkillError]. Whom it asks, or that it asks nobody, is recorded.
+func (s *Service) Read(ctx context.Context, who Who, uri string, ask Ask) (json.RawMessage, error) {
+	whose, err := s.holders(ctx, who, uri)
+	if err != nil {
+		return nil, err
+	}
+	if len(whose) == 0 {
+		if err := s.record(ctx, who, "resource.denied", nil, "uri", uri); err != nil {
+			return nil, err
+		}
+		return nil, ErrDenied
+	}
+	params := object(`"uri":`, uri, ask.Members)
+	var first error
+	for _, o := range whose {
+		if err := s.record(ctx, who, "resource.read", o, "uri", uri); err != nil {
+			return nil, err
+		}
+		raw, err := s.send(ctx, o, "resources/read", uri, params, ask)
+		failed, is := errors.AsType[*SkillError](err)
+		if err == nil || !is || ctx.Err() != nil {
+			return raw, err
+		}
+		// What failed for another reason tells more than that others do not have it.
+		if before, is := errors.AsType[*SkillError](first); first == nil || is && lacks(before.Failure) && !lacks(failed.Failure) {
+			first = err
+		}
+		if !lacks(failed.Failure) && failed.Failure.Kind == tool.JSONRPCError {
+			break // it has it, and says what is wrong
+		}
+	}
+	return nil, first
+}
+
+// lacks reports whether a server says that it does not have a resource, or none at all.
+func lacks(f *tool.Failure) bool {
+	if f.Kind != tool.JSONRPCError {
+		return false
+	}
+	code := rpcCode(f.RPC)
+	return code == codeResourceNotFound || code == codeInvalidParams || code == codeMethodNotFound
+}
+
+// holders are the skills whose resource it is, or may be.
+func (s *Service) holders(ctx context.Context, who Who, uri string) ([]*agent.Offer, error) {
+	offers, list, err := s.compose(ctx, who, Resources)
+	if err != nil {
+		return nil, err
+	}
+	if e, ok := list.named(uri); ok {
+		return []*agent.Offer{e.offer}, nil
+	}
+	returned, err := s.Returned(ctx, who, uri)
+	if err != nil {
+		return nil, err
+	}
+	for i := range offers {
+		if slices.Contains(returned, offers[i].Skill.ID) {
+			return []*agent.Offer{&offers[i]}, nil
+		}
+	}
+	_, templates, err := s.compose(ctx, who, Templates)
+	if err != nil {
+		return nil, err
+	}
+	for i := range templates.Entries {
+		if e := &templates.Entries[i]; e.match != nil && e.match.MatchString(uri) {
+			return []*agent.Offer{e.offer}, nil
+		}
+	}
+	var open []*agent.Offer
+	for i := range offers {
+		if offers[i].Open {
+			open = append(open, &offers[i])
+		}
+	}
+	return s.withResources(ctx, open), nil
+}
+
+// withResources leaves out skills that are known to have none.
+func (s *Service) withResources(ctx context.Context, open []*agent.Offer) []*agent.Offer {
+	return slices.DeleteFunc(open, func(o *agent.Offer) bool {
+		if o.Problem != nil {
+			return false
+		}
+		source, err := s.Sources.Source(o.Server.Transport)
+		if err != nil {
+			return false
+		}
+		has, err := source.Capabilities(ctx, o.Server)
+		return err == nil && !has.Resources
+	})
+}
+
+// object is a params object of one text member and others.
+func object(member, text string, more []byte) []byte {
+	params := append([]byte{'{'}, member...)
+	params, _ = jsontext.AppendQuote(params, text) // what is not UTF-8 is replaced
+	if len(more) > 0 {
+		params = append(append(params, ','), more...)
+	}
+	return append(params, '}')
+}
