@@ -34,6 +34,7 @@ require (
 	github.com/tink-crypto/tink-go-hcvault/v2 v2.5.0
 	github.com/tink-crypto/tink-go/v2 v2.9.0
 	github.com/vgarvardt/pgx-google-uuid/v5 v5.6.0
+	github.com/yosida95/uritemplate/v3 v3.0.2
 	go.mau.fi/util v0.9.4
 	go.uber.org/goleak v1.3.0
 	golang.org/x/net v0.62.0
@@ -141,7 +142,6 @@ require (
 	github.com/tidwall/match v1.2.0 // indirect
 	github.com/tidwall/pretty v1.2.1 // indirect
 	github.com/tidwall/sjson v1.2.5 // indirect
-	github.com/yosida95/uritemplate/v3 v3.0.2 // indirect
 	go.opentelemetry.io/auto/sdk v1.2.1 // indirect
 	go.opentelemetry.io/contrib/detectors/gcp v1.46.0 // indirect
 	go.opentelemetry.io/contrib/instrumentation/google.golang.org/grpc/otelgrpc v0.71.0 // indirect
