@@ -3,7 +3,10 @@ package callback_test
 import (
 	"encoding/base64"
 	"errors"
+	"fmt"
 	"net/http"
+	"net/http/httptest"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -14,6 +17,7 @@ import (
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 
 	"github.com/holdpoint/holdpoint/internal/audit"
+	"github.com/holdpoint/holdpoint/internal/secret"
 	"github.com/holdpoint/holdpoint/runtime/call"
 	"github.com/holdpoint/holdpoint/runtime/callback"
 )
@@ -461,4 +465,60 @@ func TestDeliveriesArePaged(t *testing.T) {
 	if p := e.all()[0].payload(t); p.Type != "callback.test" || p.Data.CallID != nil || p.Data.Agent != "billing" {
 		t.Errorf("a test is %s", e.all()[0].body)
 	}
+}
+
+// TestReseal: after a rotation of the keyset, what is sealed is sealed anew, and works.
+func TestReseal(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	e := newEndpoint(t)
+	secretText := w.create(w.billing, "ops", e.URL)
+	_, err := secret.ChangeFile(t.Context(), w.keyFile, secret.Change{Edit: (*secret.Keys).Rotate})
+	check(t, err)
+	rotated, err := secret.Open(secret.Config{File: w.keyFile})
+	check(t, err)
+	next, err := callback.New(callback.Config{Pool: w.db.Pool(), Box: rotated, Logger: w.log(0), Now: time.Now})
+	check(t, err)
+	t.Cleanup(next.Close)
+	for _, want := range []int{2, 0} { // the URL and the secret
+		w.inTx(func(tx pgx.Tx) error {
+			n, err := next.Reseal(t.Context(), tx)
+			if n != want {
+				t.Errorf("%d rows, want %d", n, want)
+			}
+			return err
+		})
+	}
+	d, err := next.Test(t.Context(), audit.System(), w.billing, "ops")
+	check(t, err)
+	if d.State != "delivered" || !signed(t, e.all()[0], secretText) {
+		t.Errorf("after it: %+v", d)
+	}
+	another, err := secret.Open(secret.Config{File: filepath.Join(t.TempDir(), "key.json")})
+	check(t, err)
+	stranger, err := callback.New(callback.Config{Pool: w.db.Pool(), Box: another, Logger: w.log(0), Now: time.Now})
+	check(t, err)
+	t.Cleanup(stranger.Close)
+	if d, err = stranger.Test(t.Context(), audit.System(), w.billing, "ops"); err != nil || d.State != "failed" || !strings.Contains(d.Error, "cannot be decrypted") {
+		t.Errorf("with another keyset: %+v, %v", d, err)
+	}
+}
+
+// TestCrowdOfOneCallback: a receiver that hangs takes some of a process's places, and other receivers the rest.
+func TestCrowdOfOneCallback(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	release := make(chan struct{})
+	hanging := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-release }))
+	t.Cleanup(hanging.Close)
+	t.Cleanup(func() { close(release) })
+	e := newEndpoint(t)
+	w.create(w.billing, "hangs", hanging.URL)
+	w.create(w.support, "ops", e.URL)
+	for n := range 12 {
+		w.submit(w.billing, "files__write", fmt.Sprintf(`{"n":%d}`, n))
+	}
+	w.submit(w.support, "files__write", `{"n":1}`)
+	e.await(t, 1)
+	eventually(t, "an attempt times out", func() bool { return strings.Contains(w.state(w.billing, "hangs").Error, "exceeded") })
 }

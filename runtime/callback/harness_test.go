@@ -102,6 +102,7 @@ type world struct {
 	t         testing.TB
 	db        *postgres.DB
 	box       *secret.Box
+	keyFile   string
 	logs      *logs
 	discovery *tool.Discovery
 	agents    *agent.Service
@@ -116,7 +117,8 @@ func newWorld(t testing.TB) *world {
 	t.Helper()
 	w := &world{t: t, db: postgrestest.New(t), logs: &logs{}, operator: uuid.New()}
 	var err error
-	w.box, err = secret.Open(secret.Config{File: filepath.Join(t.TempDir(), "key.json")})
+	w.keyFile = filepath.Join(t.TempDir(), "key.json")
+	w.box, err = secret.Open(secret.Config{File: w.keyFile})
 	check(t, err)
 	log := w.log(slog.LevelDebug)
 	w.discovery, err = tool.NewDiscovery(tool.DiscoveryConfig{
