@@ -23,6 +23,7 @@ type approvalView struct {
 	Skill     string          `json:"skill"`
 	Tool      string          `json:"tool"`
 	Arguments json.RawMessage `json:"arguments"`
+	Files     []fileView      `json:"files"`
 	Digest    string          `json:"digest"`
 	ToolPin   string          `json:"tool_pin"`
 	Principal *string         `json:"principal"`
@@ -108,6 +109,7 @@ func (e *Env) showApproval(a approvalView) error {
 		return err
 	}
 	pairs := []string{"Approval", a.ID, "Status", a.Status, "Risk", riskWords(a.Risk), "Parked because", a.Rule, "Asked", moment(&a.CreatedAt), "Team", value(a.Team)}
+	pairs = append(pairs, filePairs(a.Files)...)
 	if a.Reviewers != nil && !*a.Reviewers {
 		pairs = append(pairs, "Reviewers", "nobody is known who may decide about this call")
 	}

@@ -26,6 +26,7 @@ type callView struct {
 	Skill      string          `json:"skill"`
 	Tool       string          `json:"tool"`
 	Arguments  json.RawMessage `json:"arguments"`
+	Files      []fileView      `json:"files"`
 	Result     json.RawMessage `json:"result"`
 	CreatedAt  time.Time       `json:"created_at"`
 	FinishedAt *time.Time      `json:"finished_at"`
@@ -105,6 +106,7 @@ func (e *Env) printCall(text json.RawMessage) error {
 		"Agent", c.Agent, "On behalf of", value(c.Principal), "Tool", c.Skill + ": " + c.Tool,
 		"Made", moment(&c.CreatedAt), "Ended", moment(c.FinishedAt), "Deadline", moment(c.Deadline),
 	}
+	pairs = append(pairs, filePairs(c.Files)...)
 	if r := c.Resolution; r != nil {
 		pairs = append(pairs, "Resolved", r.Outcome+" by "+value(r.By), "Note", r.Note)
 	}
