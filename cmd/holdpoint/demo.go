@@ -55,6 +55,7 @@ the same data.`,
 			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
 			defer stop()
 			settings.AllowSelfApproval, settings.Stdio, settings.HighRiskMaxAge = true, true, demoLinkTTL
+			settings.FilesFolder = "attachments" // files are what the demo's skill saves
 			if settings.DataDir == "" {
 				dir, err := postgres.DefaultDataDir(e.Getenv)
 				if err != nil {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -42,7 +43,8 @@ type serverSettings struct {
 	AllowSelfApproval  bool
 	Stdio              bool
 	StdioFromDashboard bool
-	FilesURL           string // empty: files in the data directory
+	FilesURL           string // empty: the folder
+	FilesFolder        string // in the data directory; empty: files
 	MaxFileSize        int64  // bytes
 	FileTypes          []string
 	HighRiskMaxAge     time.Duration // since somebody proved who they are, to approve calls of high risk
@@ -131,7 +133,7 @@ func openBox(ctx context.Context, settings serverSettings) (*secret.Box, error) 
 }
 
 func (s *server) assemble(ctx context.Context, box *secret.Box) error {
-	store, err := bucket.Open(ctx, s.settings.FilesURL, filepath.Join(s.settings.DataDir, "files"))
+	store, err := bucket.Open(ctx, s.settings.FilesURL, filepath.Join(s.settings.DataDir, cmp.Or(s.settings.FilesFolder, "files")))
 	if err != nil {
 		return err
 	}
