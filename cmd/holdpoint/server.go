@@ -80,6 +80,9 @@ func openServer(ctx context.Context, settings serverSettings, version string, lo
 	if err := settings.Outward.Check(); err != nil {
 		return nil, err
 	}
+	if settings.MaxFileSize < 0 {
+		return nil, fmt.Errorf("--max-file-size %d: want a number of bytes", settings.MaxFileSize)
+	}
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", settings.Addr)
 	if err != nil {
 		return nil, fmt.Errorf("listen on %s: %w", settings.Addr, err)
