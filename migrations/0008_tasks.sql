@@ -8,6 +8,7 @@ ALTER TABLE calls
 CREATE TABLE call_questions (
     call_id  uuid NOT NULL,
     number   integer NOT NULL,
+    key      text NOT NULL,
     method   text NOT NULL,  -- elicitation/create, sampling/createMessage, roots/list
     params   bytea,
     asked_at timestamptz NOT NULL DEFAULT holdpoint_now(),

@@ -176,7 +176,18 @@ func (st *state) connecting(ctx context.Context, sc scenario, f func() error) er
 const maxConnects = 3
 
 // accept accepts what a server asks for, with the defaults that it declares.
-func accept(_ context.Context, question tool.Question) (json.RawMessage, error) {
+func accept(_ context.Context, questions []tool.Question) ([]json.RawMessage, error) {
+	answers := make([]json.RawMessage, len(questions))
+	for i, question := range questions {
+		var err error
+		if answers[i], err = acceptForm(question); err != nil {
+			return nil, err
+		}
+	}
+	return answers, nil
+}
+
+func acceptForm(question tool.Question) (json.RawMessage, error) {
 	var form struct {
 		RequestedSchema struct {
 			Properties map[string]struct {

@@ -1,11 +1,15 @@
 package call
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -18,6 +22,7 @@ import (
 // Question is something that a call's server asks the call's client, and that is open.
 type Question struct {
 	Number int    // of the call's questions, from 1 on
+	Key    string // among the call's questions: the server's own, where it has one
 	Method string // elicitation/create, sampling/createMessage, roots/list
 	Params json.RawMessage
 }
@@ -33,35 +38,34 @@ var (
 	errWithdrawn   = errors.New("the call is not on its way any more")
 )
 
-// ask puts a question where any process finds it that the call's client talks to, and waits for the answer.
-func (r *relay) ask(ctx context.Context, q tool.Question) (json.RawMessage, error) {
+// ask puts questions where any process finds them that the call's client talks to, and waits for the answers.
+func (r *relay) ask(ctx context.Context, questions []tool.Question) ([]json.RawMessage, error) {
+	if answers := r.c.foretold(questions); answers != nil {
+		return answers, nil
+	}
 	ctx, cancel := context.WithTimeoutCause(ctx, r.limit, errNotAnswered)
 	defer cancel()
 	s, id := r.s, r.c.ID
 	w := s.hub.add(id)
 	defer s.hub.remove(id, w)
-	number, err := s.putQuestion(ctx, r.c, q)
+	numbers, err := s.putQuestions(ctx, r.c, questions)
 	if err != nil {
-		s.Logger.Warn("a server's question cannot be asked", "call", id, "method", q.Method, "error", err)
-		return nil, fmt.Errorf("ask %s: %w", q.Method, err)
+		s.Logger.Warn("a server's question cannot be asked", "call", id, "method", questions[0].Method, "error", err)
+		return nil, fmt.Errorf("ask %s: %w", questions[0].Method, err)
 	}
 	s.hub.wake(id, nil)
 	poll := time.NewTicker(pollInterval)
 	defer poll.Stop()
 	for {
-		answer, err := s.readAnswer(ctx, id, number)
-		switch {
-		case err == nil && answer != nil:
-			if answer.Result == nil {
-				return nil, &tool.Failure{Kind: tool.JSONRPCError, Message: "the client answered with an error", RPC: answer.Error}
-			}
-			return answer.Result, nil
-		case errors.Is(err, errWithdrawn):
-			return nil, err
+		answers, err := s.readAnswers(ctx, id, numbers)
+		_, refused := errors.AsType[*tool.Failure](err)
+		if answers != nil || refused || errors.Is(err, errWithdrawn) { // any other error may pass
+			s.withdraw(context.WithoutCancel(ctx), id, numbers)
+			return answers, err
 		}
 		select {
 		case <-ctx.Done():
-			s.withdraw(context.WithoutCancel(ctx), id, number)
+			s.withdraw(context.WithoutCancel(ctx), id, numbers)
 			return nil, context.Cause(ctx)
 		case <-w.ch:
 		case <-poll.C:
@@ -69,7 +73,21 @@ func (r *relay) ask(ctx context.Context, q tool.Question) (json.RawMessage, erro
 	}
 }
 
-func (s *Service) putQuestion(ctx context.Context, c *Call, q tool.Question) (number int, err error) {
+// foretold are the answers that came with the call, when they are to all of these questions. Each is given once.
+func (c *Call) foretold(questions []tool.Question) []json.RawMessage {
+	answers := make([]json.RawMessage, len(questions))
+	for i, q := range questions {
+		if answers[i] = c.advance[q.Key]; answers[i] == nil {
+			return nil
+		}
+	}
+	for _, q := range questions {
+		delete(c.advance, q.Key)
+	}
+	return answers
+}
+
+func (s *Service) putQuestions(ctx context.Context, c *Call, questions []tool.Question) (numbers []int, err error) {
 	err = postgres.InTx(ctx, s.Pool, func(tx pgx.Tx) error {
 		var ours bool
 		err := tx.QueryRow(ctx, `SELECT status = 'executing' AND claimed_by = $2 FROM calls WHERE id = $1 FOR UPDATE`,
@@ -80,47 +98,85 @@ func (s *Service) putQuestion(ctx context.Context, c *Call, q tool.Question) (nu
 		if err != nil {
 			return err
 		}
-		err = tx.QueryRow(ctx, `INSERT INTO call_questions (call_id, number, method, params)
-			SELECT $1, coalesce(max(number), 0) + 1, $2, $3 FROM call_questions WHERE call_id = $1 RETURNING number`,
-			c.ID, q.Method, []byte(q.Params)).Scan(&number)
-		if err != nil {
+		if numbers, err = insertQuestions(ctx, tx, c.ID, questions); err != nil {
 			return err
 		}
+		methods := make([]string, len(questions))
+		for i, q := range questions {
+			methods[i] = q.Method
+		}
 		return s.ended(ctx, tx, c.ID, audit.Event{
-			Actor: audit.System(), Action: "call.asked", Subject: c.ID, Data: map[string]any{"question": number, "method": q.Method},
+			Actor: audit.System(), Action: "call.asked", Subject: c.ID, Data: map[string]any{"questions": numbers, "methods": methods},
 		})
 	})
 	if err != nil {
-		return 0, fmt.Errorf("store question of call %s: %w", c.ID, err)
+		return nil, fmt.Errorf("store questions of call %s: %w", c.ID, err)
 	}
-	return number, nil
+	return numbers, nil
 }
 
-// readAnswer returns nil while there is none.
-func (s *Service) readAnswer(ctx context.Context, id uuid.UUID, number int) (*Answer, error) {
-	var ended bool
+// insertQuestions gives each a number, and the key by which the server knows it, if no other question has that one.
+func insertQuestions(ctx context.Context, tx pgx.Tx, id uuid.UUID, questions []tool.Question) ([]int, error) {
+	numbers := make([]int, len(questions))
+	for i, q := range questions {
+		err := tx.QueryRow(ctx, `INSERT INTO call_questions (call_id, number, key, method, params)
+			SELECT $1, n, CASE WHEN $2 = '' OR EXISTS (SELECT FROM call_questions WHERE call_id = $1 AND key = $2)
+				THEN 'question_' || n ELSE $2 END, $3, $4
+			FROM (SELECT coalesce(max(number), 0) + 1 AS n FROM call_questions WHERE call_id = $1) AS next RETURNING number`,
+			id, storableKey(q.Key), q.Method, []byte(q.Params)).Scan(&numbers[i])
+		if err != nil {
+			return nil, err
+		}
+	}
+	return numbers, nil
+}
+
+const maxQuestionKey = 128
+
+// storableKey is empty for one that is none that a client should have to repeat.
+func storableKey(key string) string {
+	if len(key) > maxQuestionKey || !utf8.ValidString(key) || strings.ContainsFunc(key, unicode.IsControl) {
+		return ""
+	}
+	return key
+}
+
+// readAnswers returns nil while one is missing.
+func (s *Service) readAnswers(ctx context.Context, id uuid.UUID, numbers []int) ([]json.RawMessage, error) {
+	rows, err := s.Pool.Query(ctx, `SELECT ended_at IS NOT NULL, answer, error FROM call_questions
+		WHERE call_id = $1 AND number = ANY($2) ORDER BY number`, id, numbers)
+	if err != nil {
+		return nil, fmt.Errorf("read answers of call %s: %w", id, err)
+	}
+	var ended, missing bool
 	var a Answer
-	err := s.Pool.QueryRow(ctx, `SELECT ended_at IS NOT NULL, answer, error FROM call_questions WHERE call_id = $1 AND number = $2`,
-		id, number).Scan(&ended, (*[]byte)(&a.Result), (*[]byte)(&a.Error))
-	switch {
-	case err != nil:
-		return nil, fmt.Errorf("read answer of call %s: %w", id, err)
-	case !ended:
-		return nil, nil
-	case a.Result == nil && a.Error == nil:
-		return nil, errWithdrawn
+	var answers []json.RawMessage
+	_, err = pgx.ForEachRow(rows, []any{&ended, (*[]byte)(&a.Result), (*[]byte)(&a.Error)}, func() error {
+		switch {
+		case !ended:
+			missing = true
+		case a.Error != nil:
+			return &tool.Failure{Kind: tool.JSONRPCError, Message: "the client answered with an error", RPC: bytes.Clone(a.Error)}
+		case a.Result == nil:
+			return errWithdrawn
+		}
+		answers = append(answers, bytes.Clone(a.Result))
+		return nil
+	})
+	if err != nil || missing {
+		return nil, err
 	}
-	return &a, nil
+	return answers, nil
 }
 
-// withdraw ends a question that nobody needs to answer any more.
-func (s *Service) withdraw(ctx context.Context, id uuid.UUID, number int) {
+// withdraw ends those questions that nobody needs to answer any more.
+func (s *Service) withdraw(ctx context.Context, id uuid.UUID, numbers []int) {
 	ctx, cancel := context.WithTimeout(ctx, silence)
 	defer cancel()
 	_, err := s.Pool.Exec(ctx, `UPDATE call_questions SET ended_at = holdpoint_now()
-		WHERE call_id = $1 AND number = $2 AND ended_at IS NULL`, id, number)
+		WHERE call_id = $1 AND number = ANY($2) AND ended_at IS NULL`, id, numbers)
 	if err != nil {
-		s.Logger.Warn("withdrawing a question", "call", id, "error", err)
+		s.Logger.Warn("withdrawing questions", "call", id, "error", err)
 	}
 }
 
@@ -140,13 +196,13 @@ func (s *Service) questions(ctx context.Context, c *Call) ([]Question, error) {
 	if c.Status != Executing || c.caller.Capabilities == nil {
 		return nil, nil
 	}
-	rows, err := s.Pool.Query(ctx, `SELECT number, method, params FROM call_questions
+	rows, err := s.Pool.Query(ctx, `SELECT number, key, method, params FROM call_questions
 		WHERE call_id = $1 AND ended_at IS NULL ORDER BY number`, c.ID)
 	if err != nil {
 		return nil, fmt.Errorf("read questions of call %s: %w", c.ID, err)
 	}
 	list, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (q Question, err error) {
-		return q, row.Scan(&q.Number, &q.Method, (*[]byte)(&q.Params))
+		return q, row.Scan(&q.Number, &q.Key, &q.Method, (*[]byte)(&q.Params))
 	})
 	if err != nil {
 		return nil, fmt.Errorf("read questions of call %s: %w", c.ID, err)

@@ -30,12 +30,12 @@ func (w *world) asks() {
 		if r.Caller.Ask == nil {
 			return tool.Result{Raw: json.RawMessage(`{"content":[],"structuredContent":{"asked":false}}`)}, nil
 		}
-		answer, err := r.Caller.Ask(context.Background(), form)
+		answers, err := r.Caller.Ask(context.Background(), []tool.Question{form})
 		if err != nil {
 			text, _ := json.Marshal(err.Error())
-			answer = text
+			answers = []json.RawMessage{text}
 		}
-		return tool.Result{Raw: json.RawMessage(`{"content":[],"structuredContent":` + string(answer) + `}`)}, nil
+		return tool.Result{Raw: json.RawMessage(`{"content":[],"structuredContent":` + string(answers[0]) + `}`)}, nil
 	}
 }
 
@@ -64,7 +64,7 @@ func TestQuestionsReachAnyProcess(t *testing.T) {
 	check(t, w.decide(ticket.ID, true))
 	for range 2 {
 		open := <-asked
-		if len(open) != 1 || open[0].Method != form.Method || string(open[0].Params) != string(form.Params) || open[0].Number != 1 {
+		if len(open) != 1 || open[0].Method != form.Method || string(open[0].Params) != string(form.Params) || open[0].Number != 1 || open[0].Key != "question_1" {
 			t.Fatalf("asked %+v", open)
 		}
 	}
@@ -199,4 +199,72 @@ func TestRequestCancel(t *testing.T) {
 		t.Errorf("a parked call: %s", c.Status)
 	}
 	check(t, w.calls.RequestCancel(t.Context(), own, parked.ID)) // it has ended; there is nothing to say
+}
+
+// What a server asks at once is open at once, under its own keys; all answers go back together.
+func TestAskedAtOnce(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	got := make(chan []json.RawMessage, 1)
+	w.source.reply = func(r tool.CallRequest) (tool.Result, error) {
+		answers, err := r.Caller.Ask(context.Background(), []tool.Question{
+			{Key: "user_name", Method: form.Method}, {Key: "b\u0000d", Method: form.Method}, {Key: "user_name", Method: form.Method},
+		})
+		if err != nil {
+			t.Error(err)
+		}
+		got <- answers
+		return tool.Result{Raw: json.RawMessage(`{"content":[]}`)}, nil
+	}
+	ticket, err := w.calls.Submit(t.Context(), askable(w.submission("open__write", `{"n":1}`)))
+	check(t, err)
+	own := call.Viewer{AgentID: w.agent.ID}
+	var keys []string
+	_, err = w.calls.Wait(t.Context(), ticket.ID, call.Listener{Asked: func(open []call.Question) error {
+		if keys == nil {
+			for _, q := range open {
+				keys = append(keys, q.Key)
+			}
+		}
+		q := open[len(open)-1] // from the last to the first
+		return w.calls.Answer(t.Context(), own, ticket.ID, q.Number, call.Answer{Result: fmt.Appendf(nil, `{"n":%d}`, q.Number)})
+	}})
+	check(t, err)
+	if strings.Join(keys, " ") != "user_name question_2 question_3" {
+		t.Errorf("asked as %v", keys)
+	}
+	if answers := fmt.Sprintf("%s", <-got); answers != `[{"n":1} {"n":2} {"n":3}]` {
+		t.Errorf("answered %s", answers)
+	}
+}
+
+// Answers that come with a call are given when they are asked for, unless somebody decides about the call.
+func TestAnswersInAdvance(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.source.reply = func(r tool.CallRequest) (tool.Result, error) {
+		answers, err := r.Caller.Ask(context.Background(), []tool.Question{{Key: "name", Method: form.Method}})
+		if err != nil {
+			return tool.Result{}, &tool.Failure{Kind: tool.ProtocolFailure, Message: err.Error()}
+		}
+		return tool.Result{Raw: json.RawMessage(`{"content":[],"structuredContent":` + string(answers[0]) + `}`)}, nil
+	}
+	for name, gated := range map[string]bool{"open__write": false, "files__write": true} {
+		sub := askable(w.submission(name, `{"n":1}`))
+		sub.Advance = map[string]json.RawMessage{"name": json.RawMessage(`{"action":"accept"}`)}
+		ticket, err := w.calls.Submit(t.Context(), sub)
+		check(t, err)
+		if gated {
+			check(t, w.decide(ticket.ID, true))
+		}
+		asked := false
+		c, err := w.calls.Wait(t.Context(), ticket.ID, call.Listener{Asked: func(open []call.Question) error {
+			asked = true
+			return w.calls.Answer(t.Context(), call.Viewer{AgentID: w.agent.ID}, ticket.ID, open[0].Number, call.Answer{Result: json.RawMessage(`{"action":"cancel"}`)})
+		}})
+		check(t, err)
+		if asked != gated || strings.Contains(string(c.Result), "accept") == gated {
+			t.Errorf("%s: asked %t, %s", name, asked, c.Result)
+		}
+	}
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"github.com/holdpoint/holdpoint/approval"
 	"github.com/holdpoint/holdpoint/internal/audit"
 	"github.com/holdpoint/holdpoint/internal/failpoint"
 	"github.com/holdpoint/holdpoint/internal/postgres"
@@ -111,16 +112,29 @@ func (s *Service) Get(ctx context.Context, viewer Viewer, id uuid.UUID) (Call, e
 	if !viewer.sees(c) {
 		return Call{}, ErrNotFound
 	}
-	if c.Status == Parked || c.Status == NeedsConnection {
-		if err := s.Expire(ctx, id); err != nil {
+	if c.waitsForPeople() {
+		switch left, err := s.timeLeft(ctx, c); {
+		case err == nil && left > 0:
+			return s.named(ctx, c)
+		case errors.Is(err, approval.ErrNotFound): // decided meanwhile
+		case err != nil:
 			return Call{}, err
+		default:
+			if err := s.Expire(ctx, id); err != nil {
+				return Call{}, err
+			}
 		}
 		if c, err = s.load(ctx, id); err != nil {
 			return Call{}, err
 		}
 	}
+	return s.named(ctx, c)
+}
+
+// named is a call with the names of its agent and skill.
+func (s *Service) named(ctx context.Context, c *Call) (Call, error) {
 	calls := []Call{*c}
-	err = s.name(ctx, calls)
+	err := s.name(ctx, calls)
 	return calls[0], err
 }
 

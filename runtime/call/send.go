@@ -142,5 +142,8 @@ func failed(f *tool.Failure) outcome {
 	if f.Kind == tool.JSONRPCError {
 		o.result = f.RPC
 	}
+	if f.Cancelled {
+		o.code = CodeTaskCancelled
+	}
 	return o
 }

@@ -96,9 +96,10 @@ type Call struct {
 	sum       [sha256.Size]byte // of the arguments, when Partial
 	claimedBy uuid.UUID         // the instance that sends it
 	caller    Caller
-	unfrozen  json.RawMessage // as the agent gave them, before its attachments became URLs; nil: it has none, or they were left out of a list
-	hasFiles  bool            // Files are, or have yet to be, read
-	awaited   bool            // others may wait for it in another process, however short it takes
+	advance   map[string]json.RawMessage // see [Submission]
+	unfrozen  json.RawMessage            // as the agent gave them, before its attachments became URLs; nil: it has none, or they were left out of a list
+	hasFiles  bool                       // Files are, or have yet to be, read
+	awaited   bool                       // others may wait for it in another process, however short it takes
 }
 
 // Made are the arguments as the agent gave them.
@@ -138,7 +139,10 @@ type Submission struct {
 	Made           json.RawMessage // the arguments as the client gave them, where those are others; nil: they are not
 	IdempotencyKey string          // empty: none
 	Caller         Caller
-	Awaited        bool // others may wait for it in another process, however short it takes
+	// Advance are answers to what the call's server may ask, by its key, that the client gives beforehand. They
+	// are of use to calls that nobody decides about only: a reviewer would not know of them.
+	Advance map[string]json.RawMessage
+	Awaited bool // others may wait for it in another process, however short it takes
 }
 
 // Ticket is what a submitter gets: enough to wait, to come back and to speak

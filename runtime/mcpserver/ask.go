@@ -27,15 +27,6 @@ func (*askedError) Error() string { return "the skill's server asks the client s
 // questionPrefix begins the ids of our requests, which name the question.
 const questionPrefix = "holdpoint/question/"
 
-// questionKey names a question among the inputRequests of one call.
-func questionKey(number int) string { return "question_" + strconv.Itoa(number) }
-
-func questionNumber(key string) (int, bool) {
-	digits, ok := strings.CutPrefix(key, "question_")
-	number, err := strconv.Atoi(digits)
-	return number, ok && err == nil && questionKey(number) == key
-}
-
 // asked takes the open questions of the call that is waited for. Those that this client cannot answer wait for
 // another, or for the end of their time.
 func (w *wait) asked(open []call.Question) error {
@@ -98,16 +89,20 @@ func inputRequests(questions []call.Question) []byte {
 		if i > 0 {
 			list = append(list, ',')
 		}
-		list = append(appendString(list, questionKey(q.Number)), ":{"...)
+		list = append(appendString(list, q.Key), ":{"...)
 		list = append(appendQuestion(list, q), '}')
 	}
 	return append(list, '}')
 }
 
+// stateSeparator is between the call and the last question of it that a state names.
+const stateSeparator = "/"
+
 // answerAsked asks for input. The state names the call, and is of use to its own client only.
 func (x *exchange) answerAsked(w waiting, questions []call.Question) {
+	state := w.id.String() + stateSeparator + strconv.Itoa(questions[len(questions)-1].Number)
 	x.reply([]byte(`{"resultType":"input_required",`), inputRequests(questions),
-		appendString([]byte(`,"requestState":`), w.id.String()), []byte(`,"_meta":{`),
+		appendString([]byte(`,"requestState":`), state), []byte(`,"_meta":{`),
 		callMeta(w.id, call.Executing, codeInputRequired, nil, w.attached), []byte("}}"))
 }
 
@@ -135,8 +130,9 @@ func (x *exchange) continued(arguments json.RawMessage) (call.Call, error) {
 	if json.Unmarshal(x.msg.requestState, &state) != nil {
 		return call.Call{}, call.ErrNotFound
 	}
-	id, err := uuid.Parse(state)
-	if err != nil || id.String() != state {
+	name, number, _ := strings.Cut(state, stateSeparator)
+	id, err := uuid.Parse(name)
+	if _, wrong := strconv.ParseUint(number, 10, 31); err != nil || wrong != nil || id.String() != name {
 		return call.Call{}, call.ErrNotFound
 	}
 	found, err := x.Calls.Get(x.r.Context(), x.viewer(), id)
@@ -146,24 +142,40 @@ func (x *exchange) continued(arguments json.RawMessage) (call.Call, error) {
 	return found, err
 }
 
-// takeAnswers hands on what inputResponses says. What was not asked, or is answered already, is ignored.
+// responses reads inputResponses: a result for each key.
+func (x *exchange) responses() (map[string]json.RawMessage, *jsonrpc.Error) {
+	if x.msg.inputResponses == nil || !x.modern {
+		return nil, nil
+	}
+	var given map[string]json.RawMessage
+	if json.Unmarshal(x.msg.inputResponses, &given) != nil || given == nil {
+		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "/params/inputResponses: want an object"}
+	}
+	for key, response := range given {
+		if !object(response) {
+			where := visible("/params/inputResponses/"+key, maxShown)
+			return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: where + ": want an object"}
+		}
+	}
+	return given, nil
+}
+
+// takeAnswers hands on what inputResponses says. What is not asked, or is answered already, is ignored.
 func (x *exchange) takeAnswers(id uuid.UUID) error {
-	if x.msg.inputResponses == nil {
-		return nil
+	given, fault := x.responses()
+	if fault != nil {
+		return fault
 	}
-	var responses map[string]json.RawMessage
-	if json.Unmarshal(x.msg.inputResponses, &responses) != nil || responses == nil {
-		return &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "/params/inputResponses: want an object"}
+	open, err := x.Calls.Questions(x.r.Context(), x.viewer(), id)
+	if err != nil {
+		return err
 	}
-	for key, response := range responses {
-		number, ok := questionNumber(key)
+	for _, q := range open {
+		response, ok := given[q.Key]
 		if !ok {
 			continue
 		}
-		if !object(response) {
-			return &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "/params/inputResponses/" + key + ": want an object"}
-		}
-		err := x.Calls.Answer(context.WithoutCancel(x.r.Context()), x.viewer(), id, number, call.Answer{Result: response})
+		err := x.Calls.Answer(context.WithoutCancel(x.r.Context()), x.viewer(), id, q.Number, call.Answer{Result: response})
 		if err != nil && !errors.Is(err, call.ErrNotFound) {
 			return err
 		}

@@ -22,8 +22,8 @@ func (b *bench) able(capabilities string) []string {
 }
 
 var (
-	elicitation = call.Question{Number: 1, Method: "elicitation/create", Params: json.RawMessage("{\"message\":\n\"sure?\"}")}
-	roots       = call.Question{Number: 2, Method: "roots/list"}
+	elicitation = call.Question{Number: 1, Key: "question_1", Method: "elicitation/create", Params: json.RawMessage("{\"message\":\n\"sure?\"}")}
+	roots       = call.Question{Number: 2, Key: "question_2", Method: "roots/list"}
 )
 
 // Before 2026-07-28 a question is a request on the stream of the call, and its answer a POST of its own.
@@ -114,7 +114,7 @@ func TestModernClientIsAsked(t *testing.T) {
 		want := map[string]any{
 			"resultType":    "input_required",
 			"inputRequests": map[string]any{"question_1": map[string]any{"method": "elicitation/create", "params": map[string]any{"message": "sure?"}}},
-			"requestState":  id.String(),
+			"requestState":  id.String() + "/1",
 			"_meta": map[string]any{"dev.holdpoint/call": map[string]any{
 				"id": id.String(), "status": "executing", "code": "input_required",
 			}},
@@ -122,11 +122,11 @@ func TestModernClientIsAsked(t *testing.T) {
 		if diff := cmp.Diff(want, at(v, "result")); diff != "" {
 			t.Error(diff)
 		}
-		state := `,"requestState":"` + id.String() + `"`
+		state := `,"requestState":"` + id.String() + `/1"`
 		for name, c := range map[string]struct{ tool, members string }{
-			"tampered":          {"slow", `,"requestState":"` + id.String() + `-TAMPERED","inputResponses":{}`},
+			"tampered":          {"slow", `,"requestState":"` + id.String() + `/1-TAMPERED","inputResponses":{}`},
 			"of another form":   {"slow", `,"requestState":{},"inputResponses":{}`},
-			"unknown":           {"slow", `,"requestState":"` + uuid.NewString() + `","inputResponses":{}`},
+			"unknown":           {"slow", `,"requestState":"` + uuid.NewString() + `/1","inputResponses":{}`},
 			"another tool's":    {"echo", state + `,"inputResponses":{}`},
 			"no object":         {"slow", state + `,"inputResponses":7`},
 			"an answer that is": {"slow", state + `,"inputResponses":{"question_1":7}`},

@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/holdpoint/holdpoint/runtime/agent"
 	"github.com/holdpoint/holdpoint/runtime/call"
@@ -74,6 +75,11 @@ func (x *exchange) cleanArguments(entry *agent.Entry) (json.RawMessage, *jsonrpc
 
 func (x *exchange) submit(conversation *agent.Conversation, entry *agent.Entry, arguments json.RawMessage) {
 	key := x.msg.meta.idempotencyKey
+	advance, fault := x.responses()
+	if fault != nil {
+		x.fail(fault)
+		return
+	}
 	can, askable := x.able(conversation)
 	x.can = can
 	caller := x.meets(conversation, askable)
@@ -82,7 +88,7 @@ func (x *exchange) submit(conversation *agent.Conversation, entry *agent.Entry, 
 	ticket, err := x.Calls.Submit(context.WithoutCancel(x.r.Context()), call.Submission{
 		Agent: x.agent, PrincipalID: x.principal, ConversationID: conversation.ID,
 		Entry: entry, Arguments: arguments, IdempotencyKey: key,
-		Caller: caller, Awaited: can.tasks,
+		Caller: caller, Advance: advance, Awaited: can.tasks,
 	})
 	refused := (*file.AttachmentError)(nil)
 	switch {
@@ -238,7 +244,7 @@ func (x *exchange) deliver(c *call.Call, w waiting) {
 	if told.fault {
 		member = `,"error":`
 	}
-	if err := x.answer(http.StatusOK, member, told.pieces); err != nil {
+	if err := x.answer(told.status, member, told.pieces); err != nil {
 		x.left(err)
 		return
 	}
@@ -266,13 +272,14 @@ const deliveryTimeout = 30 * time.Second
 // outcome is what became of a call, as its client is told.
 type outcome struct {
 	fault  bool // a JSON-RPC error, not a result
+	status int  // HTTP's
 	pieces [][]byte
 }
 
 // tellOutcome says what became of a call.
 func (x *exchange) tellOutcome(c *call.Call, w waiting, typed bool) outcome {
 	if c.Failure == tool.JSONRPCError && len(c.Result) > 0 {
-		return outcome{fault: true, pieces: [][]byte{c.Result}}
+		return outcome{fault: true, status: x.faultStatus(c.Result), pieces: [][]byte{c.Result}}
 	}
 	var meta []byte
 	if w.gated || w.attached {
@@ -281,9 +288,19 @@ func (x *exchange) tellOutcome(c *call.Call, w waiting, typed bool) outcome {
 	if (c.Status == call.Succeeded || c.Failure == tool.ToolError) && len(c.Result) > 0 {
 		pieces, err := dress(told(c), meta, typed)
 		if err == nil {
-			return outcome{pieces: pieces}
+			return outcome{status: http.StatusOK, pieces: pieces}
 		}
 		x.Logger.Error("pass result on", "agent", x.agent.Name, "call_id", c.ID, "error", err)
 	}
-	return outcome{pieces: [][]byte{toolError(edits(c)+tell(c), callMeta(c.ID, c.Status, c.Code, c, w.attached), typed)}}
+	text := toolError(edits(c)+tell(c), callMeta(c.ID, c.Status, c.Code, c, w.attached), typed)
+	return outcome{status: http.StatusOK, pieces: [][]byte{text}}
+}
+
+// faultStatus is the HTTP status of a skill server's error: what it lacks of the client, the client is to notice.
+func (x *exchange) faultStatus(raw json.RawMessage) int {
+	var fault struct{ Code int64 }
+	if json.Unmarshal(raw, &fault) == nil && fault.Code == mcp.CodeMissingRequiredClientCapabilities && x.modern {
+		return x.httpStatus(fault.Code)
+	}
+	return http.StatusOK
 }

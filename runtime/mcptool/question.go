@@ -110,27 +110,40 @@ func (e *errand) checkParams(question tool.Question) error {
 	return fmt.Errorf("the client of this call did not declare elicitation of mode %q", plain(mode, 64))
 }
 
-// ask asks the caller, and has a JSON object or says why there is none. The errand's time stands
-// still meanwhile.
+// ask is askAll for one question.
 func (e *errand) ask(ctx context.Context, question tool.Question) (json.RawMessage, *notAnswered) {
+	answers, refused := e.askAll(ctx, []tool.Question{question})
+	if refused != nil {
+		return nil, refused
+	}
+	return answers[0], nil
+}
+
+// askAll asks the caller, and has a JSON object for each question or says why there is none. The errand's
+// time stands still meanwhile.
+func (e *errand) askAll(ctx context.Context, questions []tool.Question) ([]json.RawMessage, *notAnswered) {
 	resume := e.clock.pause()
-	answer, err := e.caller.Ask(ctx, question)
+	answers, err := e.caller.Ask(ctx, questions)
 	resume()
-	if err == nil && len(answer) > maxAnswer {
-		err = fmt.Errorf("an answer of %d bytes, at most %d", len(answer), maxAnswer)
+	if err == nil && len(answers) != len(questions) {
+		err = fmt.Errorf("%d answers to %d questions", len(answers), len(questions))
+	}
+	for i := 0; err == nil && i < len(answers); i++ {
+		if len(answers[i]) > maxAnswer {
+			err = fmt.Errorf("an answer of %d bytes, at most %d", len(answers[i]), maxAnswer)
+			break
+		}
+		err = eachMember(answers[i], func(string, json.RawMessage) error { return nil })
 	}
 	if err == nil {
-		err = eachMember(answer, func(string, json.RawMessage) error { return nil })
-	}
-	if err == nil {
-		return answer, nil
+		return answers, nil
 	}
 	n := &notAnswered{code: codeInternal, message: "there was no answer to be had", err: err}
 	if failure, ok := errors.AsType[*tool.Failure](err); ok && json.Valid(failure.RPC) {
 		n.rpc = failure.RPC
 	}
 	if ctx.Err() == nil {
-		e.log.Warn("server's question not answered", "method", question.Method, "error", err)
+		e.log.Warn("server's question not answered", "method", questions[0].Method, "error", err)
 	}
 	return nil, n
 }

@@ -24,7 +24,16 @@ const everything = `{"elicitation":{"form":{},"url":{}},"sampling":{},"roots":{}
 
 // asks is a caller who may be asked everything.
 func asks(ask ask) tool.Caller {
-	return tool.Caller{Capabilities: json.RawMessage(everything), Ask: ask}
+	return tool.Caller{Capabilities: json.RawMessage(everything), Ask: func(ctx context.Context, questions []tool.Question) ([]json.RawMessage, error) {
+		answers := make([]json.RawMessage, len(questions))
+		for i, q := range questions {
+			var err error
+			if answers[i], err = ask(ctx, q); err != nil {
+				return nil, err
+			}
+		}
+		return answers, nil
+	}}
 }
 
 // giving is a caller who always gives the same answer.

@@ -123,15 +123,18 @@ func (e *errand) mayAskAll(wants inputRequired) error {
 
 // respond has all questions of one result answered.
 func (e *errand) respond(what string, raw json.RawMessage, wants inputRequired) ([]byte, *tool.Failure) {
+	if len(wants.questions) == 0 {
+		return []byte("{}"), nil
+	}
+	answers, refused := e.askAll(e.ctx, wants.questions)
+	switch {
+	case e.ctx.Err() != nil:
+		return nil, ended(e.ctx, tool.EffectPossible, what)
+	case refused != nil:
+		return nil, protocolFailure(raw, refused, "%s: the server asks for input, and %s", what, refused.message)
+	}
 	responses := []byte{'{'}
-	for i, question := range wants.questions {
-		answer, refused := e.ask(e.ctx, question)
-		switch {
-		case e.ctx.Err() != nil:
-			return nil, ended(e.ctx, tool.EffectPossible, what)
-		case refused != nil:
-			return nil, protocolFailure(raw, refused, "%s: the server asks for input, and %s", what, refused.message)
-		}
+	for i, answer := range answers {
 		responses = appendMember(responses, wants.keys[i], answer)
 	}
 	return append(responses, '}'), nil
@@ -182,7 +185,7 @@ func (w *inputRequired) add(key string, value json.RawMessage) error {
 	if len(w.keys) == maxQuestions {
 		return fmt.Errorf("more than %d questions at once", maxQuestions)
 	}
-	var question tool.Question
+	question := tool.Question{Key: key}
 	err := eachMember(value, func(name string, member json.RawMessage) error {
 		switch name {
 		case "method":

@@ -20,11 +20,11 @@ type Caller struct {
 	Progress func(params json.RawMessage)
 	// Log takes the params of a notifications/message. It does not block. Nil: nobody wants to know.
 	Log func(params json.RawMessage)
-	// Ask asks the caller, and returns the result that was answered, as it came, or an error when
-	// there is none: then the server is refused; with the JSON-RPC error of a [Failure] if the error
+	// Ask asks the caller what the server asks at once, and returns the results that were answered, as they came,
+	// one for each question, or an error when there is none to one: then the server is refused; with the JSON-RPC error of a [Failure] if the error
 	// is one. It takes as long as people take: the
 	// time that a request has does not run meanwhile. Nil: nothing may be asked.
-	Ask func(ctx context.Context, question Question) (json.RawMessage, error)
+	Ask func(ctx context.Context, questions []Question) ([]json.RawMessage, error)
 	// Task is called once, when the server answered a call with a task, which is then followed. It
 	// does not block. Nil: nobody wants to know.
 	Task func()
@@ -36,6 +36,7 @@ type Caller struct {
 // Question is what a server asks of a caller: elicitation/create, sampling/createMessage or
 // roots/list.
 type Question struct {
+	Key    string // by which the server knows it (inputRequests of 2026-07-28); empty: it is a request of its own
 	Method string
 	Params json.RawMessage // as they came, bounded; nil without any
 }
