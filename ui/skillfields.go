@@ -17,7 +17,7 @@ func (f *skillForm) fields(fresh, commands bool) []view.FormPart {
 	}
 	parts = append(parts, f.approvalPart(), attentionPart(f.team, f.escalateTo, "the agent’s team"))
 	if f.transport == string(tool.HTTP) || commands {
-		parts = append(parts, f.oauthPart(), f.idpPart())
+		parts = append(parts, f.identityPart(), f.oauthPart(), f.idpPart())
 	}
 	return parts
 }
@@ -92,6 +92,21 @@ func (f *skillForm) approvalPart() view.FormPart {
 			Hint: "Which of its resources clients may read. Where calls need no approval, they may read all.",
 		},
 	}}
+}
+
+func (f *skillForm) identityPart() view.FormPart {
+	return view.FormPart{
+		Title: "Who calls", Folded: !f.identity.Enabled, Words: "Headers that tell its server who a call is made for. Clients cannot set them.",
+		Fields: []view.Field{
+			{
+				Name: "identity_headers.enabled", Label: "Tell its server", Kind: view.FieldCheck, On: f.identity.Enabled,
+				Hint: "The agent’s name, the call’s id, and the person on whose behalf it is made: their issuer and subject.",
+			},
+			{Name: "identity_headers.agent", Label: "Header of the agent", Kind: view.FieldLine, Value: f.identity.Agent, Code: true, Example: agent.HeaderAgent},
+			{Name: "identity_headers.call", Label: "Header of the call", Kind: view.FieldLine, Value: f.identity.Call, Code: true, Example: agent.HeaderCall},
+			{Name: "identity_headers.principal", Label: "Header of the person", Kind: view.FieldLine, Value: f.identity.Principal, Code: true, Example: agent.HeaderPrincipal},
+		},
+	}
 }
 
 // attentionPart asks for teams; otherwise says whose they are when none is named.

@@ -17,6 +17,7 @@ type skillForm struct {
 	autoApprove, trustNewTools    bool
 	approvalTimeout, callTimeout  string
 	resources                     string
+	identity                      agent.IdentityHeaders
 	team, escalateTo              string
 	connection                    string
 	oauth                         oauthForm
@@ -44,8 +45,8 @@ func formOfSkill(s *agent.Skill) skillForm {
 		name: s.Name, transport: string(s.Transport), url: s.URL, command: strings.Join(s.Command, "\n"),
 		headers: keptPairs(s.HeaderNames), env: keptPairs(s.EnvNames), autoApprove: s.AutoApprove, trustNewTools: s.TrustNewTools,
 		approvalTimeout: durationWords(s.ApprovalTimeout), callTimeout: durationWords(s.CallTimeout),
-		resources: s.Resources,
-		team:      s.Team, escalateTo: s.EscalateTo, connection: agent.ConnectionShared,
+		resources: s.Resources, identity: s.IdentityHeaders,
+		team: s.Team, escalateTo: s.EscalateTo, connection: agent.ConnectionShared,
 	}
 	if s.PerUser {
 		f.connection = agent.ConnectionPerUser
@@ -75,7 +76,11 @@ func readSkillForm(r *http.Request, before skillForm) skillForm {
 		autoApprove: ticked(r, "auto_approve"), trustNewTools: ticked(r, "trust_new_tools"),
 		approvalTimeout: line(r, "approval_timeout"), callTimeout: line(r, "call_timeout"),
 		resources: line(r, "resources"),
-		team:      line(r, "team"), escalateTo: line(r, "escalate_to"), connection: line(r, "connection"),
+		identity: agent.IdentityHeaders{
+			Enabled: ticked(r, "identity_headers.enabled"), Agent: line(r, "identity_headers.agent"),
+			Call: line(r, "identity_headers.call"), Principal: line(r, "identity_headers.principal"),
+		},
+		team: line(r, "team"), escalateTo: line(r, "escalate_to"), connection: line(r, "connection"),
 		oauth: oauthForm{
 			grant: line(r, "oauth.grant"), issuer: line(r, "oauth.issuer"), clientID: line(r, "oauth.client_id"),
 			authMethod: line(r, "oauth.auth_method"), scopes: line(r, "oauth.scopes"),
@@ -124,6 +129,7 @@ func (f *skillForm) spec(wrong *faults) agent.SkillSpec {
 		ApprovalTimeout: wrong.duration("approval_timeout", f.approvalTimeout),
 		CallTimeout:     wrong.duration("call_timeout", f.callTimeout),
 		Resources:       f.resources,
+		IdentityHeaders: &f.identity,
 		Connection:      f.connection, Team: f.team, EscalateTo: f.escalateTo,
 	}
 	if o := f.oauth.spec(); o != nil {
@@ -144,6 +150,7 @@ func (f *skillForm) patch(wrong *faults, before *agent.Skill, commands bool) age
 		return patch
 	}
 	patch.URL, patch.Headers, patch.Connection = &f.url, wrong.given("headers", f.headers), &f.connection
+	patch.IdentityHeaders = &f.identity
 	patch.OAuth = f.oauth.patch(before.OAuth)
 	if commands {
 		patch.Transport, patch.Command, patch.Env = new(tool.Transport(f.transport)), new(f.words()), wrong.given("env", f.env)

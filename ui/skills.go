@@ -210,6 +210,9 @@ func skillFacts(s *agent.Skill) []view.Fact {
 	if connectable(s) {
 		list = append(list, view.Fact{Name: "Connections", Text: whose})
 	}
+	if h := s.IdentityHeaders; h.Enabled {
+		list = append(list, view.Fact{Name: "Told who calls in", Text: strings.Join([]string{h.Agent, h.Call, h.Principal}, ", "), Code: true})
+	}
 	if o := s.OAuth; o != nil {
 		list = append(list, view.Fact{Name: "Grant", Text: o.Grant, Code: true})
 		for _, f := range []view.Fact{

@@ -92,6 +92,7 @@ func (s *skillState) fields() []field {
 		field{name: "call_timeout", value: Duration(s.CallTimeout).String()},
 		field{name: "resources", value: s.Resources},
 	)
+	list = append(list, s.IdentityHeaders.fields()...)
 	for _, name := range slices.Sorted(maps.Keys(s.Tools)) {
 		list = append(list, field{name: "tools." + name, value: s.Tools[name].String()})
 	}

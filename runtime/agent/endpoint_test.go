@@ -1,9 +1,12 @@
 package agent_test
 
 import (
+	"maps"
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/google/uuid"
 
 	"github.com/holdpoint/holdpoint/runtime/agent"
 )
@@ -31,6 +34,30 @@ func TestReplyTimeout(t *testing.T) {
 		if read := w.agent("clerk"); a.ReplyTimeout != step.want || read.ReplyTimeout != step.want {
 			t.Errorf("%s: %s, and %s from memory; want %s", step.what, a.ReplyTimeout, read.ReplyTimeout, step.want)
 		}
+	}
+}
+
+func TestIdentityHeaders(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	const on = `{"skills":[{"name":"docs","transport":"http","url":"http://h/","identity_headers":{"enabled":true,"principal":"x-user"}}]}`
+	if got := fields(w.apply(on)[0]); !slices.Contains(got, "identity_headers.agent:  -> X-Holdpoint-Agent") || !slices.Contains(got, "identity_headers.principal:  -> X-User") {
+		t.Errorf("%q", got)
+	}
+	skill, err := w.SkillByName(t.Context(), "docs")
+	check(t, err)
+	call := uuid.New()
+	want := map[string]string{"X-Holdpoint-Agent": "clerk", "X-Holdpoint-Call": call.String(), "X-User": "holdpoint#vera"}
+	if got := skill.IdentityHeaders.Of("clerk", call, "holdpoint#vera"); !maps.Equal(got, want) {
+		t.Errorf("%v", got)
+	}
+	if got := skill.IdentityHeaders.Of("clerk", uuid.Nil, ""); !maps.Equal(got, map[string]string{"X-Holdpoint-Agent": "clerk"}) {
+		t.Errorf("%v", got)
+	}
+	off, err := w.UpdateSkill(t.Context(), operator, skill.ID, agent.SkillPatch{IdentityHeaders: &agent.IdentityHeaders{Agent: "X-A"}})
+	check(t, err)
+	if off.IdentityHeaders != (agent.IdentityHeaders{}) || off.IdentityHeaders.Of("clerk", call, "x") != nil {
+		t.Errorf("%+v", off.IdentityHeaders)
 	}
 }
 

@@ -29,6 +29,7 @@ type skillState struct {
 	ApprovalTimeout time.Duration
 	CallTimeout     time.Duration
 	Resources       string
+	IdentityHeaders IdentityHeaders
 	Tools           map[string]ToolSettings // without those that say nothing
 	Attention       attention
 }
@@ -42,6 +43,8 @@ type skillSettings struct {
 	OAuth       *OAuth   `json:"oauth,omitempty"`
 	PerUser     bool     `json:"per_user,omitempty"`
 	Resources   string   `json:"resources,omitempty"` // empty: gated
+
+	IdentityHeaders IdentityHeaders `json:"identity_headers,omitzero"`
 }
 
 // skillSecrets is what is stored encrypted.
@@ -61,7 +64,7 @@ func (s *skillState) settings() skillSettings {
 	return skillSettings{
 		URL: s.URL, Command: s.Command,
 		HeaderNames: slices.Sorted(maps.Keys(s.Headers)), EnvNames: slices.Sorted(maps.Keys(s.Env)),
-		OAuth: s.OAuth.open(), PerUser: s.PerUser, Resources: s.Resources,
+		OAuth: s.OAuth.open(), PerUser: s.PerUser, Resources: s.Resources, IdentityHeaders: s.IdentityHeaders,
 	}
 }
 
@@ -106,6 +109,7 @@ func (spec SkillSpec) state(r report) *skillState {
 		ApprovalTimeout: orDefault(spec.ApprovalTimeout, DefaultApprovalTimeout),
 		CallTimeout:     orDefault(spec.CallTimeout, DefaultCallTimeout),
 		Resources:       resources(spec.Resources),
+		IdentityHeaders: spec.IdentityHeaders.normal(),
 		Tools:           normalTools(spec.Tools),
 		Attention:       attention{spec.Team, spec.EscalateTo},
 	}
@@ -154,6 +158,9 @@ func (patch SkillPatch) apply(r report, s *skillState) *skillState {
 	set(&changed.AutoApprove, patch.AutoApprove)
 	set(&changed.TrustNewTools, patch.TrustNewTools)
 	set(&changed.Resources, patch.Resources)
+	if patch.IdentityHeaders != nil {
+		changed.IdentityHeaders = patch.IdentityHeaders.normal()
+	}
 	if patch.ApprovalTimeout != nil {
 		changed.ApprovalTimeout = time.Duration(*patch.ApprovalTimeout)
 	}

@@ -43,7 +43,7 @@ func (r *skillRow) complete() {
 	r.URL, r.Command = r.settings.URL, r.settings.Command
 	r.HeaderNames, r.EnvNames = r.settings.HeaderNames, r.settings.EnvNames
 	r.OAuth, r.PerUser = r.settings.OAuth, r.settings.PerUser
-	r.Resources = resources(r.settings.Resources)
+	r.Resources, r.IdentityHeaders = resources(r.settings.Resources), r.settings.IdentityHeaders
 	r.ApprovalTimeout = time.Duration(r.approvalMS) * time.Millisecond
 	r.CallTimeout = time.Duration(r.callMS) * time.Millisecond
 }
@@ -85,7 +85,7 @@ func (r *skillRow) state(box *secret.Box) (*skillState, error) {
 		Transport: r.Transport, URL: r.URL, Command: r.Command, Headers: secrets.Headers, Env: secrets.Env,
 		OAuth: r.OAuth.with(secrets.OAuth), PerUser: r.PerUser,
 		AutoApprove: r.AutoApprove, TrustNewTools: r.TrustNewTools,
-		ApprovalTimeout: r.ApprovalTimeout, CallTimeout: r.CallTimeout, Resources: r.Resources, Tools: r.Tools,
+		ApprovalTimeout: r.ApprovalTimeout, CallTimeout: r.CallTimeout, Resources: r.Resources, IdentityHeaders: r.IdentityHeaders, Tools: r.Tools,
 		Attention: attention{r.Team, r.EscalateTo},
 	}, nil
 }

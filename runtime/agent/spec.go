@@ -59,6 +59,7 @@ type SkillSpec struct {
 	ApprovalTimeout *Duration               `json:"approval_timeout,omitempty"` // default 5m
 	CallTimeout     *Duration               `json:"call_timeout,omitempty"`     // default 60s
 	Resources       string                  `json:"resources,omitempty"`        // gated, the default, or pass
+	IdentityHeaders *IdentityHeaders        `json:"identity_headers,omitempty"`
 	Tools           map[string]ToolSettings `json:"tools,omitempty"`
 	OAuth           *OAuthSpec              `json:"oauth,omitempty"`      // nil: discovered when the server asks for it
 	Connection      string                  `json:"connection,omitempty"` // shared, the default, or per_user
@@ -78,8 +79,9 @@ type SkillPatch struct {
 	ApprovalTimeout *Duration                `json:"approval_timeout,omitempty"`
 	CallTimeout     *Duration                `json:"call_timeout,omitempty"`
 	Resources       *string                  `json:"resources,omitempty"`
-	Tools           *map[string]ToolSettings `json:"tools,omitempty"` // replaces all of them
-	OAuth           OAuthPatch               `json:"oauth,omitzero"`  // replaces all of it; null removes it
+	IdentityHeaders *IdentityHeaders         `json:"identity_headers,omitempty"` // replaces all of it
+	Tools           *map[string]ToolSettings `json:"tools,omitempty"`            // replaces all of them
+	OAuth           OAuthPatch               `json:"oauth,omitzero"`             // replaces all of it; null removes it
 	Connection      *string                  `json:"connection,omitempty"`
 	Team            *string                  `json:"team,omitempty"`        // "": none
 	EscalateTo      *string                  `json:"escalate_to,omitempty"` // likewise

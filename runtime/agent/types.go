@@ -53,6 +53,7 @@ type Skill struct {
 	ApprovalTimeout time.Duration // default 5 m
 	CallTimeout     time.Duration // default 60 s
 	Resources       string        // ResourcesGated or ResourcesPass; those of an auto-approved skill always pass
+	IdentityHeaders IdentityHeaders
 	Tools           map[string]ToolSettings
 	Team            string // whose attention its calls want; it comes before the agent's. Empty: the agent's
 	EscalateTo      string // likewise

@@ -26,6 +26,7 @@ type Skill struct {
 	ApprovalTimeout agent.Duration                `json:"approval_timeout" doc:"5m"`
 	CallTimeout     agent.Duration                `json:"call_timeout" doc:"1m"`
 	Resources       string                        `json:"resources" enum:"gated,pass" doc:"Which of its resources clients may read while it is not auto-approved: gated, those that a finished call of the conversation returned; pass, all."`
+	IdentityHeaders agent.IdentityHeaders         `json:"identity_headers" doc:"Whether and how its server is told who a request is made for."`
 	Tools           map[string]agent.ToolSettings `json:"tools" doc:"What an operator says of single tools."`
 	Team            *string                       `json:"team" doc:"Whose attention its calls want; null: that of the agent's team."`
 	EscalateTo      *string                       `json:"escalate_to" doc:"The team that is asked at half of the deadline; null: the agent's."`
@@ -84,8 +85,8 @@ func newSkill(s agent.Skill) Skill {
 		OAuth: newOAuth(s.OAuth), Connection: agent.ConnectionShared,
 		AutoApprove: s.AutoApprove, TrustNewTools: s.TrustNewTools,
 		ApprovalTimeout: agent.Duration(s.ApprovalTimeout), CallTimeout: agent.Duration(s.CallTimeout),
-		Resources: s.Resources,
-		Tools:     s.Tools, Team: orNull(s.Team), EscalateTo: orNull(s.EscalateTo), Revision: s.Revision, CreatedAt: s.CreatedAt.UTC(), UpdatedAt: s.UpdatedAt.UTC(),
+		Resources: s.Resources, IdentityHeaders: s.IdentityHeaders,
+		Tools: s.Tools, Team: orNull(s.Team), EscalateTo: orNull(s.EscalateTo), Revision: s.Revision, CreatedAt: s.CreatedAt.UTC(), UpdatedAt: s.UpdatedAt.UTC(),
 		Health: Health{
 			Status: "ok", DiscoveredAt: utcOrNull(s.Health.DiscoveredAt), ListedAt: utcOrNull(s.Health.ListedAt),
 			Kind: orNull(s.Health.ErrorKind), Error: orNull(s.Health.Error),

@@ -1,6 +1,7 @@
 package call
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"runtime/debug"
@@ -8,7 +9,9 @@ import (
 
 	jsonv2 "github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+	"github.com/google/uuid"
 
+	"github.com/holdpoint/holdpoint/internal/identity"
 	"github.com/holdpoint/holdpoint/runtime/agent"
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
@@ -84,6 +87,12 @@ func (s *Service) attempt(c *Call, skill *agent.Skill, server tool.Server, defin
 	}
 	caller, done := s.meet(c, skill)
 	defer done()
+	if caller.Headers, err = s.IdentityHeaders(s.running, skill, c.AgentID, c.ID, c.PrincipalID); err != nil {
+		s.Logger.Error("a call cannot say who it is made for", "call", c.ID, "error", err)
+		return failed(&tool.Failure{
+			Kind: tool.TransportFailure, Effect: tool.EffectNone, Message: "the skill's server could not be told who the call is made for", Err: err,
+		})
+	}
 	result, err := source.Call(s.running, server, tool.CallRequest{
 		CallID: c.ID, Tool: c.Tool, Arguments: c.Arguments, Definition: &definition, Timeout: skill.CallTimeout, Caller: caller,
 	})
@@ -97,6 +106,23 @@ func (s *Service) attempt(c *Call, skill *agent.Skill, server tool.Server, defin
 		return failed(failure)
 	}
 	return s.accept(c, definition, result)
+}
+
+// IdentityHeaders are the headers by which a skill's server is told who a request is made for, if it is. Call is uuid.Nil in
+// requests that are no call.
+func (s *Service) IdentityHeaders(ctx context.Context, skill *agent.Skill, agentID, call, principal uuid.UUID) (map[string]string, error) {
+	if !skill.IdentityHeaders.Enabled {
+		return nil, nil
+	}
+	a, err := s.Agents.AgentByID(ctx, agentID)
+	if err != nil {
+		return nil, err
+	}
+	name, err := identity.PrincipalName(ctx, s.Pool, principal)
+	if err != nil {
+		return nil, err
+	}
+	return skill.IdentityHeaders.Of(a.Name, call, name), nil
 }
 
 // accept checks a result against the tool's output schema.

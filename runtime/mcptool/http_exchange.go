@@ -167,6 +167,11 @@ func (x *httpExchange) post(r *http.Request) (*http.Response, outcome) {
 // requestHeader is the header of one request.
 func (p *httpPeer) requestHeader(r *request) http.Header {
 	header := maps.Clone(p.header)
+	if r.errand != nil {
+		for name, value := range r.errand.caller.Headers {
+			header.Set(name, value)
+		}
+	}
 	if !p.agreed.modern() {
 		return header
 	}

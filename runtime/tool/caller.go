@@ -12,6 +12,8 @@ type Caller struct {
 	// Capabilities are what may be asked of the caller: an MCP ClientCapabilities object with no
 	// members but elicitation, sampling and roots. Nil: nothing may be asked.
 	Capabilities json.RawMessage
+	// Headers tell a server over HTTP who the caller is; they come from validated credentials only. Nil: it is not told.
+	Headers map[string]string
 	// LogLevel is the least level of the log messages that the caller wants (RFC 5424, as MCP names
 	// them: "debug" to "emergency"). Empty: none.
 	LogLevel string

@@ -19,6 +19,10 @@ func skillFields(e *Env, cmd *cobra.Command, removable bool) *fieldFlags {
 	f.text("approval-timeout", "approval_timeout", "time to decide about a call: 5m")
 	f.text("call-timeout", "call_timeout", "time for its server to answer a call: 60s")
 	f.text("resources", "resources", "which resources clients may read while it is not auto-approved: gated, those that a finished call returned, or pass")
+	f.bool("identity-headers", "identity_headers.enabled", "tell its server in headers which agent calls, in which call and on whose behalf")
+	f.text("identity-header-agent", "identity_headers.agent", "the header of the agent's name; X-Holdpoint-Agent where none is given")
+	f.text("identity-header-call", "identity_headers.call", "the header of the call's id; X-Holdpoint-Call where none is given")
+	f.text("identity-header-principal", "identity_headers.principal", "the header of the person; X-Holdpoint-Principal where none is given")
 	f.text("connection", "connection", "shared, or per_user: each person has their own")
 	f.text("team", "team", `whose attention its calls want; "" is the agent's team`)
 	f.text("escalate-to", "escalate_to", `the team that is asked at half of the deadline; "" is the agent's`)
@@ -64,7 +68,7 @@ its tools, see "holdpoint skill set".`,
   holdpoint skill edit ledger --oauth-client-secret-file secret.txt --remove-header X-Team`,
 		Args: usage(cobra.ExactArgs(1)), ValidArgsFunction: e.completeNames("skills"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return f.edit(cmd.Context(), "skills/"+client.Segment(args[0]), "Saved.", "oauth")
+			return f.edit(cmd.Context(), "skills/"+client.Segment(args[0]), "Saved.", "oauth", "identity_headers")
 		},
 	}
 	f = skillFields(e, cmd, true)

@@ -34,6 +34,7 @@ skills:
     oauth: {grant: client_credentials, client_id: holdpoint, client_secret_env: LEDGER_SECRET, scopes: [ledger.write]}
     connection: shared
     resources: pass
+    identity_headers: true
     team: finance
     escalate_to: finance leads
 agents:
@@ -61,7 +62,7 @@ const exampleSpec = `{
 			"tools": {"move_file": {"risk": "high"}, "read_file": {"idempotent": true}, "write_file": {"enabled": true}}},
 		{"name": "everything", "transport": "http", "url": "http://127.0.0.1:3001/mcp",
 			"headers": {"X-Team": "t0ken"}, "auto_approve": true, "trust_new_tools": false},
-		{"name": "ledger", "transport": "http", "url": "https://mcp.example.com/mcp", "connection": "shared", "resources": "pass", "team": "finance", "escalate_to": "finance leads",
+		{"name": "ledger", "transport": "http", "url": "https://mcp.example.com/mcp", "connection": "shared", "resources": "pass", "identity_headers": {"enabled": true}, "team": "finance", "escalate_to": "finance leads",
 			"oauth": {"grant": "client_credentials", "client_id": "holdpoint", "client_secret": "s3cret", "scopes": ["ledger.write"]}}
 	],
 	"agents": [
@@ -248,9 +249,9 @@ func TestLocate(t *testing.T) {
 		"skills[0].command[1]":      "conf/holdpoint.yaml:6:20: skills[0].command[1]: no",
 		"skills[1].headers.X-Team":  "conf/holdpoint.yaml:15:15: skills[1].headers.X-Team: no",
 		"skills[1].approval":        "conf/holdpoint.yaml:12:5: skills[1].approval: no", // not in the file
-		"agents[0].skills[1].skill": "conf/holdpoint.yaml:38:10: agents[0].skills[1].skill: no",
-		"agents[0].skills[0].skill": "conf/holdpoint.yaml:37:9: agents[0].skills[0].skill: no",
-		"agents[7].name":            "conf/holdpoint.yaml:26:1: agents[7].name: no",
+		"agents[0].skills[1].skill": "conf/holdpoint.yaml:39:10: agents[0].skills[1].skill: no",
+		"agents[0].skills[0].skill": "conf/holdpoint.yaml:38:9: agents[0].skills[0].skill: no",
+		"agents[7].name":            "conf/holdpoint.yaml:27:1: agents[7].name: no",
 		"":                          "conf/holdpoint.yaml: no",
 	} {
 		if got := parsed.Locate(path, "no").Error(); got != want {

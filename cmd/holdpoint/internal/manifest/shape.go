@@ -46,6 +46,9 @@ func skill() shape {
 		"approval_timeout": {kind: duration},
 		"call_timeout":     {kind: duration},
 		"resources":        {},
+		"identity_headers": {kind: object, short: "enabled", fields: map[string]shape{
+			"enabled": {kind: boolean}, "agent": {}, "call": {}, "principal": {},
+		}},
 		"tools": dictionaryOf(shape{kind: object, fields: map[string]shape{
 			"risk": {}, "idempotent": {kind: boolean}, "enabled": {kind: boolean},
 		}}),

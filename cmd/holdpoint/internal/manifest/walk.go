@@ -171,8 +171,8 @@ func (w *walker) list(node ast.Node, s shape, path string, depth int) any {
 }
 
 func (w *walker) mapping(node ast.Node, s shape, path string, depth int) any {
-	if found, ok := text(node); ok && s.short != "" {
-		return map[string]any{s.short: found}
+	if _, ok := text(node); ok && s.short != "" {
+		return map[string]any{s.short: w.value(node, s.fields[s.short], path, depth+1)}
 	}
 	pairs := pairsOf(node)
 	if pairs == nil && node.Type() != ast.MappingType {

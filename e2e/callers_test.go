@@ -1,0 +1,412 @@
+package e2e_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-jose/go-jose/v4"
+	"github.com/modelcontextprotocol/go-sdk/auth"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/modelcontextprotocol/go-sdk/oauthex"
+
+	"github.com/holdpoint/holdpoint/e2e/internal/authserver"
+	"github.com/holdpoint/holdpoint/e2e/internal/eventually"
+	"github.com/holdpoint/holdpoint/e2e/internal/holdpoint"
+	"github.com/holdpoint/holdpoint/e2e/internal/skill"
+	"github.com/holdpoint/holdpoint/internal/identity/provider/tokentest"
+)
+
+// listening is a skill server that keeps the headers of what it is asked.
+type listening struct {
+	*skill.Ledger
+	URL string
+
+	mu    sync.Mutex
+	calls []http.Header // of requests with tools/call in them
+	all   []http.Header
+}
+
+func listen(t *testing.T) *listening {
+	t.Helper()
+	l := &listening{Ledger: skill.NewLedger()}
+	server := skill.CountingServer(l.Ledger)
+	handler := mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server }, nil)
+	there := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			t.Error(err)
+		}
+		r.Body = io.NopCloser(strings.NewReader(string(body)))
+		l.mu.Lock()
+		l.all = append(l.all, r.Header.Clone())
+		if strings.Contains(string(body), `"tools/call"`) {
+			l.calls = append(l.calls, r.Header.Clone())
+		}
+		l.mu.Unlock()
+		handler.ServeHTTP(w, r)
+	}))
+	t.Cleanup(func() {
+		l.Release()
+		there.CloseClientConnections()
+		there.Close()
+	})
+	l.URL = there.URL
+	return l
+}
+
+// forged are headers by which clients would like to be somebody else.
+func forged() http.Header {
+	return http.Header{
+		"X-Org-Id": {"forged"}, "X-Tenant-Id": {"forged"}, "X-Holdpoint-Principal": {"forged"}, "X-Holdpoint-Agent": {"forged"},
+		"X-Holdpoint-Call": {"forged"}, "Forwarded": {"for=forged"}, "X-Forwarded-User": {"forged"}, "Cookie": {"forged=1"},
+	}
+}
+
+// mustNotHear checks that nothing of what clients said in headers, and no credential of theirs, came here.
+func (l *listening) mustNotHear(t *testing.T, secrets ...string) {
+	t.Helper()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, header := range l.all {
+		text := fmt.Sprint(header)
+		for _, never := range append([]string{"forged"}, secrets...) {
+			if strings.Contains(text, never) {
+				t.Errorf("the skill's server heard %q: %s", never, text)
+			}
+		}
+	}
+}
+
+// oauthWorld is a server that takes access tokens for its agent worker.
+type oauthWorld struct {
+	*world
+	p        *holdpoint.Process
+	skill    *listening
+	endpoint string
+}
+
+func newOAuthWorld(t *testing.T, settings, config string) *oauthWorld {
+	t.Helper()
+	w := &oauthWorld{world: newWorld(t), skill: listen(t)}
+	o := w.options()
+	o.Port = holdpoint.FreePort(t)
+	w.endpoint = fmt.Sprintf("http://127.0.0.1:%d/agents/worker/mcp", o.Port)
+	config = strings.ReplaceAll(config, "ENDPOINT", w.endpoint)
+	o.Args = []string{"--trusted-hosts", "127.0.0.1", "--agent-oauth-config", writeFile(t, "agents-oauth.yaml", config)}
+	w.p = program.Serve(t, o)
+	w.apply(w.p, oneSkill(w.skill.URL, settings))
+	return w
+}
+
+// carrying adds headers to every request.
+type carrying http.Header
+
+func (c carrying) RoundTrip(r *http.Request) (*http.Response, error) {
+	r = r.Clone(r.Context())
+	maps.Copy(r.Header, http.Header(c))
+	return http.DefaultTransport.RoundTrip(r)
+}
+
+// TestOAuthClientFindsItsWay: the official SDK's client knows the endpoint's URL and nothing else. The call is made on
+// behalf of whoever signed in, who then may not decide it.
+func TestOAuthClientFindsItsWay(t *testing.T) {
+	t.Parallel()
+	as := authserver.Start(t, authserver.Config{Registration: true})
+	w := newOAuthWorld(t, "identity_headers: true\n",
+		"- issuer: "+as.Issuer+"\n  scopes: [tools]\n  agent_claim: aud\n  agents: {\"ENDPOINT\": [worker]}\n")
+	as.AddResource(t, w.endpoint, authserver.DefaultScopes...)
+	ada := as.NewPerson(t, "ada")
+	const redirect = "http://127.0.0.1:1/callback"
+	handler, err := auth.NewAuthorizationCodeHandler(&auth.AuthorizationCodeHandlerConfig{
+		DynamicClientRegistrationConfig: &auth.DynamicClientRegistrationConfig{Metadata: &oauthex.ClientRegistrationMetadata{
+			ClientName: "sdk", RedirectURIs: []string{redirect}, TokenEndpointAuthMethod: "none",
+			GrantTypes: []string{"authorization_code", "refresh_token"}, ResponseTypes: []string{"code"},
+		}},
+		RedirectURL: redirect,
+		AuthorizationCodeFetcher: func(ctx context.Context, args *auth.AuthorizationArgs) (*auth.AuthorizationResult, error) {
+			back, err := ada.Authorize(ctx, args.URL)
+			if err != nil {
+				return nil, err
+			}
+			q := back.Query()
+			if q.Get("code") == "" {
+				return nil, fmt.Errorf("the authorization server answers %s", back)
+			}
+			return &auth.AuthorizationResult{Code: q.Get("code"), State: q.Get("state"), Iss: q.Get("iss")}, nil
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	client := mcp.NewClient(&mcp.Implementation{Name: "sdk", Version: "1"}, nil)
+	session, err := client.Connect(t.Context(), &mcp.StreamableClientTransport{
+		Endpoint: w.endpoint, OAuthHandler: handler, HTTPClient: &http.Client{Transport: carrying(forged())},
+	}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer session.Close()
+	answered := make(chan string, 1)
+	go func() {
+		result, err := session.CallTool(t.Context(), &mcp.CallToolParams{Name: "counting__record", Arguments: map[string]any{"n": 1}})
+		text, _ := json.Marshal(result)
+		answered <- fmt.Sprint(string(text), " ", err)
+	}()
+	waiting, err := pendingFor(t.Context(), "1", w.p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	own := w.tokenOf(as.Issuer, "ada")
+	wantProblem(t, holdpoint.API{URL: w.p.URL, Token: own}.Approve(t.Context(), waiting), http.StatusForbidden, "self_approval")
+	if err := operator(w.p).Approve(t.Context(), waiting); err != nil {
+		t.Fatal(err)
+	}
+	<-answered // in time, or that it waits: the call goes on
+	awaitCall(t, operator(w.p), waiting.CallID, hasStatus("succeeded"))
+	w.skill.mustNotHear(t, as.Secrets()...)
+	heard := w.skill.calls[len(w.skill.calls)-1]
+	for name, want := range map[string]string{
+		"X-Holdpoint-Agent": "worker", "X-Holdpoint-Call": waiting.CallID, "X-Holdpoint-Principal": as.Issuer + "#ada",
+	} {
+		if got := heard.Get(name); got != want {
+			t.Errorf("%s: %q, want %q", name, got, want)
+		}
+	}
+	for _, secret := range as.Secrets() {
+		if strings.Contains(w.p.Output(), secret) {
+			t.Error("a token is in the log")
+		}
+	}
+}
+
+// tokenOf makes a personal token for somebody who is known already.
+func (w *oauthWorld) tokenOf(issuer, subject string) string {
+	w.t.Helper()
+	var people struct {
+		Items []struct{ ID, Issuer, Subject string }
+	}
+	if err := operator(w.p).Do(w.t.Context(), http.MethodGet, "people", nil, &people); err != nil {
+		w.t.Fatal(err)
+	}
+	for _, one := range people.Items {
+		if one.Issuer == issuer && one.Subject == subject {
+			var made struct{ Key string }
+			body := map[string]any{"person_id": one.ID, "roles": []string{"reviewer"}}
+			if err := operator(w.p).Do(w.t.Context(), http.MethodPost, "tokens", body, &made); err != nil {
+				w.t.Fatal(err)
+			}
+			return made.Key
+		}
+	}
+	w.t.Fatalf("%s of %s is not known: %+v", subject, issuer, people.Items)
+	return ""
+}
+
+// post is a tools/call with a token, at an agent's path.
+func (w *oauthWorld) post(agent, token string, n int) *http.Response {
+	w.t.Helper()
+	body := fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"counting__record","arguments":{"n":%d}}}`, n)
+	r, err := http.NewRequestWithContext(w.t.Context(), http.MethodPost, w.p.URL+"/agents/"+agent+"/mcp", strings.NewReader(body))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	r.Header = forged()
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("Authorization", "Bearer "+token)
+	response, err := http.DefaultClient.Do(r)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	text, err := io.ReadAll(response.Body)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	response.Body.Close()
+	response.Body = io.NopCloser(strings.NewReader(string(text)))
+	return response
+}
+
+// TestForgedAccessTokens: what is not a token for this agent, from this issuer and for now, calls nothing.
+func TestForgedAccessTokens(t *testing.T) {
+	t.Parallel()
+	there, other := tokentest.New(), tokentest.New()
+	t.Cleanup(there.Close)
+	t.Cleanup(other.Close)
+	w := newOAuthWorld(t, "auto_approve: true\n", "- issuer: "+there.URL+"\n  scopes: [tools]\n")
+	now := time.Now().Unix()
+	claims := func(change map[string]any) map[string]any {
+		all := map[string]any{
+			"iss": there.URL, "sub": "ada", "aud": w.endpoint, "client_id": "desk", "exp": now + 300, "iat": now, "agent": "worker", "scope": "tools",
+		}
+		maps.Copy(all, change)
+		return all
+	}
+	_, id := there.Key()
+	metadata := `Bearer resource_metadata="` + w.p.URL + `/.well-known/oauth-protected-resource/agents/`
+	n := 0
+	for _, c := range []struct {
+		name, agent, token string
+		status             int
+		challenge          string
+	}{
+		{"good", "worker", there.Sign("at+jwt", claims(nil)), 200, ""},
+		{"wrong audience", "worker", there.Sign("at+jwt", claims(map[string]any{"aud": w.p.URL})), 401, `error="invalid_token"`},
+		{"another agent's path", "other", there.Sign("at+jwt", claims(nil)), 401, `error="invalid_token"`},
+		{"another agent", "worker", there.Sign("at+jwt", claims(map[string]any{"agent": "other"})), 403, ""},
+		{"wrong issuer", "worker", other.Sign("at+jwt", claims(map[string]any{"iss": other.URL})), 401, `error="invalid_token"`},
+		{"another's signature", "worker", other.Sign("at+jwt", claims(nil)), 401, `error="invalid_token"`},
+		{"algorithm none", "worker", tokentest.Unsigned("at+jwt", claims(nil)), 401, `error="invalid_token"`},
+		{"HS256 with the public key", "worker", tokentest.SignWith(jose.HS256, there.PublicAsSecret(), id, "at+jwt", claims(nil)), 401, `error="invalid_token"`},
+		{"expired", "worker", there.Sign("at+jwt", claims(map[string]any{"exp": now - 60})), 401, `error_description="the token has expired"`},
+		{"not yet valid", "worker", there.Sign("at+jwt", claims(map[string]any{"nbf": now + 3600})), 401, `error="invalid_token"`},
+		{"an ID token", "worker", there.Sign("JWT", claims(map[string]any{"nonce": "n"})), 401, `error="invalid_token"`},
+		{"no scopes", "worker", there.Sign("at+jwt", claims(map[string]any{"scope": ""})), 403, `error="insufficient_scope", scope="tools"`},
+	} {
+		n++
+		response := w.post(c.agent, c.token, n)
+		text, _ := io.ReadAll(response.Body)
+		challenge := response.Header.Get("WWW-Authenticate")
+		good := c.status == http.StatusOK
+		if response.StatusCode != c.status || !good && (!strings.HasPrefix(challenge, metadata+c.agent+`/mcp"`) || !strings.Contains(challenge, c.challenge)) {
+			t.Errorf("%s: %d %s %s", c.name, response.StatusCode, challenge, text)
+		}
+		if executed := w.skill.Count(strconv.Itoa(n)) > 0; executed != good {
+			t.Errorf("%s: executed: %v: %s", c.name, executed, text)
+		}
+	}
+	w.skill.mustNotHear(t, "eyJ", "X-Holdpoint")
+	if strings.Contains(w.p.Output(), "eyJ") {
+		t.Error("a token is in the log")
+	}
+}
+
+// TestAccessTokensOfMachines: a client's own token of a real authorization server speaks for nobody; one for another
+// resource is none here, and no token passes while the server's keys cannot be got.
+func TestAccessTokensOfMachines(t *testing.T) {
+	t.Parallel()
+	as := authserver.Start(t, authserver.Config{
+		Clients:   []authserver.Client{{ID: "batch", Secret: machineSecret}},
+		Resources: map[string][]string{"https://elsewhere.example/mcp": {"tools"}},
+	})
+	w := newOAuthWorld(t, "auto_approve: true\nidentity_headers: true\n",
+		"- issuer: "+as.Issuer+"\n  agent_claim: client_id\n  agents: {batch: [worker]}\n")
+	as.AddResource(t, w.endpoint, "tools")
+	get := func(resource string) string {
+		form := url.Values{"grant_type": {"client_credentials"}, "resource": {resource}, "scope": {"tools"}}
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, as.Issuer+"/token", strings.NewReader(form.Encode()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.SetBasicAuth("batch", url.QueryEscape(machineSecret))
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		response, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer response.Body.Close()
+		text, err := io.ReadAll(response.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var answer struct {
+			Token string `json:"access_token"`
+		}
+		if err := json.Unmarshal(text, &answer); err != nil || answer.Token == "" {
+			t.Fatalf("no token: %s %s", response.Status, text)
+		}
+		return answer.Token
+	}
+	token, elsewhere := get(w.endpoint), get("https://elsewhere.example/mcp")
+	as.Stop()
+	if a := w.post("worker", token, 1); a.StatusCode != http.StatusServiceUnavailable || a.Header.Get("Retry-After") == "" {
+		t.Errorf("while the authorization server is away: %s %v", a.Status, a.Header)
+	}
+	as.Restart(t)
+	eventually.Succeeds(t, patience, "the call", func() error {
+		if a := w.post("worker", token, 2); a.StatusCode != http.StatusOK {
+			return fmt.Errorf("%s", a.Status)
+		}
+		return nil
+	})
+	if a := w.post("worker", elsewhere, 3); a.StatusCode != http.StatusUnauthorized {
+		t.Errorf("for another resource: %s", a.Status)
+	}
+	if w.skill.Count("1") != 0 || w.skill.Count("2") == 0 || w.skill.Count("3") != 0 {
+		t.Error("other calls were made")
+	}
+	heard := w.skill.calls[len(w.skill.calls)-1]
+	if heard.Get("X-Holdpoint-Agent") != "worker" || heard.Get("X-Holdpoint-Call") == "" || heard["X-Holdpoint-Principal"] != nil {
+		t.Errorf("the skill's server was told %v", heard)
+	}
+	w.skill.mustNotHear(t, "eyJ")
+}
+
+// TestLimitsHoldOverServers: two servers count one agent's calls together, and what a killed one held is given free.
+func TestLimitsHoldOverServers(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	counting := skill.NewCounting(t)
+	a, b := w.serve(), w.serve()
+	w.apply(a, strings.Replace(oneSkill(counting.URL, "auto_approve: true\n"), "    wait_budget: 2s\n", "    wait_budget: 5m\n    limits: {concurrency: 1}\n", 1))
+	agent := w.agent(a, "worker")
+	counting.Hold()
+	first := make(chan error, 1)
+	go func() {
+		_, err := agent.CallTool(context.WithoutCancel(t.Context()), "counting__record", `{"n":1}`)
+		first <- err
+	}()
+	eventually.Succeeds(t, patience, "the call at its server", func() error {
+		if counting.Count("1") == 0 {
+			return errors.New("not there yet")
+		}
+		return nil
+	})
+	there := agent
+	there.URL = b.URL
+	call := func() (int, string) {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, there.URL+"/agents/worker/mcp",
+			strings.NewReader(`{"jsonrpc":"2.0","id":9,"method":"tools/call","params":{"name":"counting__record","arguments":{"n":2}}}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Content-Type", "application/json")
+		r.Header.Set("Authorization", "Bearer "+agent.Key)
+		response, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer response.Body.Close()
+		text, err := io.ReadAll(response.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return response.StatusCode, response.Header.Get("Retry-After") + " " + string(text)
+	}
+	if status, text := call(); status != http.StatusTooManyRequests || !strings.HasPrefix(text, `1 {"jsonrpc":"2.0","id":9,"error":{"code":-32005,`) || counting.Count("2") != 0 {
+		t.Errorf("%d %s", status, text)
+	}
+	if _, err := there.Request(t.Context(), "tools/list", "{}"); err != nil {
+		t.Errorf("what does not count is refused: %v", err)
+	}
+	a.Kill()
+	<-first
+	counting.Release()
+	eventually.Succeeds(t, patience, "a call after the server died that held the place", func() error {
+		if status, text := call(); status != http.StatusOK {
+			return fmt.Errorf("%d %s", status, text)
+		}
+		return nil
+	})
+}

@@ -1,0 +1,89 @@
+package agent
+
+import (
+	"net/textproto"
+
+	"github.com/google/uuid"
+)
+
+// IdentityHeaders are the headers that tell a skill's server over HTTP who a request is made for. The zero value: it is
+// not told.
+type IdentityHeaders struct {
+	Enabled   bool   `json:"enabled" doc:"Whether the server is told."`
+	Agent     string `json:"agent,omitempty" doc:"The header of the agent's name; left out: X-Holdpoint-Agent."`
+	Call      string `json:"call,omitempty" doc:"Of the call's id, in requests that are a call; left out: X-Holdpoint-Call."`
+	Principal string `json:"principal,omitempty" doc:"Of the person on whose behalf it is made, absent without one; left out: X-Holdpoint-Principal."`
+}
+
+// The names of the headers where an operator gives no others.
+const (
+	HeaderAgent     = "X-Holdpoint-Agent"
+	HeaderCall      = "X-Holdpoint-Call"
+	HeaderPrincipal = "X-Holdpoint-Principal"
+)
+
+// normal fills in the names; where the server is not told there are none.
+func (h *IdentityHeaders) normal() IdentityHeaders {
+	if h == nil || !h.Enabled {
+		return IdentityHeaders{}
+	}
+	name := func(given, otherwise string) string {
+		if given == "" {
+			given = otherwise
+		}
+		return textproto.CanonicalMIMEHeaderKey(given)
+	}
+	return IdentityHeaders{
+		Enabled: true, Agent: name(h.Agent, HeaderAgent), Call: name(h.Call, HeaderCall), Principal: name(h.Principal, HeaderPrincipal),
+	}
+}
+
+// validate refuses names that mean something else already; own are the skill's headers.
+func (h *IdentityHeaders) validate(r report, own map[string]string) {
+	if !h.Enabled {
+		return
+	}
+	seen := map[string]bool{}
+	for _, f := range h.fields() {
+		member := f.name[len("identity_headers."):]
+		_, taken := own[f.value]
+		switch {
+		case !headerForm.MatchString(f.value):
+			r.add(member, "is no HTTP header name")
+		case reservedHeader(f.value), f.value == "Authorization", f.value == "Cookie":
+			r.add(member, "is a header that means something else")
+		case taken:
+			r.add(member, "is among the skill's headers")
+		case seen[f.value]:
+			r.add(member, "is named twice")
+		}
+		seen[f.value] = true
+	}
+}
+
+func (h *IdentityHeaders) fields() []field {
+	if !h.Enabled {
+		return nil
+	}
+	return []field{
+		{name: "identity_headers.agent", value: h.Agent},
+		{name: "identity_headers.call", value: h.Call},
+		{name: "identity_headers.principal", value: h.Principal},
+	}
+}
+
+// Of are the headers of one request, nil when there are none. Call is uuid.Nil in requests that are no call, principal empty
+// without a person; see [identity.PrincipalName].
+func (h *IdentityHeaders) Of(agent string, call uuid.UUID, principal string) map[string]string {
+	if !h.Enabled {
+		return nil
+	}
+	headers := map[string]string{h.Agent: agent}
+	if call != uuid.Nil {
+		headers[h.Call] = call.String()
+	}
+	if principal != "" {
+		headers[h.Principal] = principal
+	}
+	return headers
+}
