@@ -57,9 +57,7 @@ func (s *Service) upload(w http.ResponseWriter, r *http.Request) {
 		s.refuse(w, r, err)
 		return
 	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(http.StatusCreated)
-	_ = json.NewEncoder(w).Encode(receipt{f.ID, f.Size, hex.EncodeToString(f.SHA256)}) // the client may be gone
+	s.say(w, http.StatusCreated, "application/json", receipt{f.ID, f.Size, hex.EncodeToString(f.SHA256)})
 }
 
 // awaited finds the file that may be uploaded with a capability.
@@ -189,12 +187,21 @@ func (s *Service) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	default:
 		s.Logger.Error("take upload", "error", err)
 	}
+	s.say(w, status, "application/problem+json", problem{http.StatusText(status), status, code, detail})
+}
+
+func (s *Service) say(w http.ResponseWriter, status int, contentType string, what any) {
+	body, err := json.Marshal(what)
+	if err != nil {
+		s.Logger.Error("answer upload", "error", err)
+		status = http.StatusInternalServerError
+	}
 	h := w.Header()
-	h.Set("Content-Type", "application/problem+json")
+	h.Set("Content-Type", contentType)
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Cache-Control", "no-store")
 	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(problem{http.StatusText(status), status, code, detail}) // the client may be gone
+	_, _ = w.Write(body) // the client may be gone
 }
 
 // Status is the HTTP status of a reason, and its stable code.
