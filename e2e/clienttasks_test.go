@@ -1,14 +1,11 @@
 package e2e_test
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
-	"os/exec"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -53,12 +50,12 @@ func newTasking(_ *testing.T, agent holdpoint.Agent) mcpClient {
 // newTaskingThroughConnect sends lines to holdpoint connect.
 func newTaskingThroughConnect(t *testing.T, agent holdpoint.Agent) mcpClient {
 	t.Helper()
-	in, out := startConnect(t, agent)
+	c := connect(t, agent)
 	return &tasking{send: func(_ context.Context, method, params string) (json.RawMessage, error) {
-		if _, err := fmt.Fprintf(in, `{"jsonrpc":"2.0","id":1,"method":%q,"params":%s}`+"\n", method, params); err != nil {
+		if _, err := fmt.Fprintf(c.in, `{"jsonrpc":"2.0","id":1,"method":%q,"params":%s}`+"\n", method, params); err != nil {
 			return nil, err
 		}
-		line, err := out.ReadBytes('\n')
+		line, err := c.out.ReadBytes('\n')
 		if err != nil {
 			return nil, err
 		}
@@ -69,30 +66,6 @@ func newTaskingThroughConnect(t *testing.T, agent holdpoint.Agent) mcpClient {
 		}
 		return answer.Result, err
 	}}
-}
-
-// startConnect starts holdpoint connect, and returns its standard streams.
-func startConnect(t *testing.T, agent holdpoint.Agent) (io.WriteCloser, *bufio.Reader) {
-	t.Helper()
-	cmd := exec.Command(program.Path, "connect", agent.Name)
-	for name, value := range connectEnv(agent) {
-		cmd.Env = append(cmd.Env, name+"="+value)
-	}
-	cmd.Stderr = t.Output()
-	in, errIn := cmd.StdinPipe()
-	out, errOut := cmd.StdoutPipe()
-	if err := errors.Join(errIn, errOut); err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = in.Close()         // the test may have closed it
-		_ = cmd.Process.Kill() // it may have ended
-		_ = cmd.Wait()         // killed
-	})
-	return in, bufio.NewReader(out)
 }
 
 func (c *tasking) list(ctx context.Context) ([]string, error) {

@@ -2,6 +2,7 @@ package client_test
 
 import (
 	"bufio"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -25,6 +26,7 @@ type bridged struct {
 	out    *bufio.Reader
 	outEnd *io.PipeReader
 	ended  chan error
+	tls    *tls.Config
 
 	mu       sync.Mutex
 	log      []string
@@ -75,7 +77,7 @@ func (b *bridged) start(cfg client.Config, bridge client.BridgeConfig) {
 	if cfg.Retry == 0 {
 		cfg.Retry = time.Millisecond
 	}
-	transport := &http.Transport{}
+	transport := &http.Transport{TLSClientConfig: b.tls}
 	cfg.HTTP = &http.Client{Transport: transport}
 	c, err := client.New(cfg)
 	if err != nil {
@@ -381,6 +383,54 @@ func TestBridgeServerAway(t *testing.T) {
 	wantFault(t, b.hear(), "unreachable", "was not sent")
 	if err := b.close(); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestBridgeServerComesBack: what was not sent is sent when the server is there.
+func TestBridgeServerComesBack(t *testing.T) {
+	t.Parallel()
+	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Whoever connects before the server is there is refused without a word of TLS, so nothing can have been sent.
+	n := make(chan int, 1)
+	n <- 0
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		stream(w, `data: {"jsonrpc":"2.0","id":7,"result":{}}`)
+	}))
+	server.Listener.Close()
+	server.Listener = closing{listener, n}
+	server.StartTLS()
+	t.Cleanup(server.Close)
+	b := &bridged{t: t, ended: make(chan error, 1), tls: server.Client().Transport.(*http.Transport).TLSClientConfig}
+	b.start(client.Config{URL: server.URL}, client.BridgeConfig{})
+	b.say(`{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"x"}}`)
+	b.wants(`{"jsonrpc":"2.0","id":7,"result":{}}`)
+	if refused := <-n; refused < 3 {
+		t.Errorf("it was refused %d times", refused)
+	}
+}
+
+// closing closes the first connections.
+type closing struct {
+	net.Listener
+	n chan int
+}
+
+func (l closing) Accept() (net.Conn, error) {
+	for {
+		conn, err := l.Listener.Accept()
+		if err != nil {
+			return nil, err
+		}
+		n := <-l.n
+		if n >= 3 {
+			l.n <- n
+			return conn, nil
+		}
+		l.n <- n + 1
+		conn.Close()
 	}
 }
 

@@ -20,6 +20,7 @@ type exchange struct {
 	m      *message // what is sent: the request, or what waits for the call that it made
 	cancel context.CancelCauseFunc
 	callID string // once the server said it
+	opened bool   // the last attempt got a stream
 	held   bool   // a stream is open for it; guarded by Bridge.mu
 }
 
@@ -43,7 +44,11 @@ func (x *exchange) answered(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
+		x.opened = false
 		err = x.send(ctx, s)
+		if x.opened {
+			pauses = x.newPauses() // the server is there
+		}
 		lost, isLost := errors.AsType[*LostError](err)
 		switch {
 		case err == nil || ctx.Err() != nil:
@@ -55,7 +60,7 @@ func (x *exchange) answered(ctx context.Context) error {
 			}
 			continue
 		case isLost && lost.Sent && x.callID != "" && x.m.method == "tools/call":
-			x.m, pauses = x.m.await(x.callID), x.newPauses()
+			x.m = x.m.await(x.callID)
 		case isLost && (!lost.Sent || x.m.harmless()):
 		case retryable(err, x.m.harmless()):
 		default:
@@ -84,7 +89,7 @@ func (x *exchange) send(ctx context.Context, s *session) error {
 		x.callID = header
 	}
 	content := watch.reader(response.Body)
-	if isStream(response) {
+	if x.opened = isStream(response); x.opened {
 		x.hold()
 		err = x.passEvents(content, response)
 	} else {
