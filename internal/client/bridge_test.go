@@ -31,7 +31,8 @@ type bridged struct {
 	mu       sync.Mutex
 	log      []string
 	requests []received
-	arrived  chan struct{} // a token a request
+	announce http.HandlerFunc // serves GET; nil: there are no streams
+	arrived  chan struct{}    // a token a request
 }
 
 type received struct {
@@ -42,10 +43,13 @@ type received struct {
 
 const token = "a-secret-key"
 
-// newBridged starts a bridge to a server that serves POST by post and has no streams, unless serve says otherwise.
-func newBridged(t *testing.T, cfg client.Config, serve http.HandlerFunc) *bridged {
+// newBridged starts a bridge to a server that serves POST and, by announce, GET.
+func newBridged(t *testing.T, cfg client.Config, serve http.HandlerFunc, announce ...http.HandlerFunc) *bridged {
 	t.Helper()
 	b := &bridged{t: t, ended: make(chan error, 1), arrived: make(chan struct{}, 100)}
+	if len(announce) > 0 {
+		b.announce = announce[0]
+	}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
 		b.mu.Lock()
@@ -60,7 +64,11 @@ func newBridged(t *testing.T, cfg client.Config, serve http.HandlerFunc) *bridge
 			r.Body = io.NopCloser(strings.NewReader(string(body)))
 			serve(w, r)
 		case http.MethodGet:
-			w.WriteHeader(http.StatusMethodNotAllowed)
+			if b.announce == nil {
+				w.WriteHeader(http.StatusMethodNotAllowed)
+				return
+			}
+			b.announce(w, r)
 		case http.MethodDelete:
 			w.WriteHeader(http.StatusNoContent)
 		}
@@ -269,6 +277,56 @@ func TestBridgeMirrorsHeaders(t *testing.T) {
 	}
 	// Where there are no sessions, cancelling is ending the request.
 	b.say(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":99}}`)
+	if err := b.close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestBridgeServerSpeaks: what the server says of its own accord, and what it asks while it works on a request,
+// reaches the client, and the client's answer the server.
+func TestBridgeServerSpeaks(t *testing.T) {
+	t.Parallel()
+	answered := make(chan string, 1)
+	streams := make(chan string, 10) // what Last-Event-ID said
+	b := newBridged(t, client.Config{}, func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		switch {
+		case strings.Contains(string(body), `"initialize"`):
+			w.Header().Set("Mcp-Session-Id", "s1")
+			w.Header().Set("Content-Type", "application/json")
+			io.WriteString(w, initialized)
+		case strings.Contains(string(body), "tools/call"):
+			stream(w, `data: {"jsonrpc":"2.0","id":"q/1","method":"elicitation/create","params":{"message":"which?"}}`)
+			if got := <-answered; got != `{"jsonrpc":"2.0","id":"q/1","result":{"action":"decline"}}` {
+				t.Errorf("the server got %s", got)
+			}
+			stream(w, `data: {"jsonrpc":"2.0","id":1,"result":{}}`)
+		default:
+			w.WriteHeader(http.StatusAccepted)
+			answered <- string(body)
+		}
+	}, func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Mcp-Session-Id") != "s1" {
+			t.Errorf("the stream is asked for with %v", r.Header)
+		}
+		streams <- r.Header.Get("Last-Event-ID")
+		if len(streams) == 1 {
+			stream(w, "id: e1\ndata:", "id: e2\ndata: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/message\"}")
+			return
+		}
+		stream(w, ": keepalive")
+		<-r.Context().Done()
+	})
+	b.say(initialize)
+	b.wants(initialized)
+	b.wants(`{"jsonrpc":"2.0","method":"notifications/message"}`)
+	b.say(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"x"}}`)
+	b.wants(`{"jsonrpc":"2.0","id":"q/1","method":"elicitation/create","params":{"message":"which?"}}`)
+	b.say(`{"jsonrpc":"2.0","id":"q/1","result":{"action":"decline"}}`)
+	b.wants(`{"jsonrpc":"2.0","id":1,"result":{}}`)
+	if first, second := <-streams, <-streams; first != "" || second != "e2" {
+		t.Errorf("the streams were asked for after %q and %q", first, second)
+	}
 	if err := b.close(); err != nil {
 		t.Error(err)
 	}
