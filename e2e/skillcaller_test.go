@@ -71,14 +71,19 @@ func (r *realServer) caller() tool.Caller {
 			defer r.mu.Unlock()
 			r.progress = append(r.progress, string(params))
 		},
-		Ask: func(_ context.Context, question tool.Question) (json.RawMessage, error) {
+		Ask: func(_ context.Context, questions []tool.Question) ([]json.RawMessage, error) {
 			r.mu.Lock()
 			defer r.mu.Unlock()
-			r.asked = append(r.asked, question.Method)
-			if question.Method == "sampling/createMessage" {
-				return json.RawMessage(`{"role":"assistant","model":"none","content":{"type":"text","text":"a sampled answer"}}`), nil
+			var answers []json.RawMessage
+			for _, question := range questions {
+				r.asked = append(r.asked, question.Method)
+				answer := `{"action":"accept","content":{"name":"Ann Example","interpretation":"technical"}}`
+				if question.Method == "sampling/createMessage" {
+					answer = `{"role":"assistant","model":"none","content":{"type":"text","text":"a sampled answer"}}`
+				}
+				answers = append(answers, json.RawMessage(answer))
 			}
-			return json.RawMessage(`{"action":"accept","content":{"name":"Ann Example","interpretation":"technical"}}`), nil
+			return answers, nil
 		},
 	}
 }
