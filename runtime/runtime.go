@@ -222,6 +222,9 @@ func (rt *Runtime) makeEdges() error {
 			viewer := call.Viewer{AgentID: who.AgentID, PrincipalID: who.Principal}
 			return rt.Calls.Returned(ctx, viewer, who.Conversation, uri)
 		},
+		Headers: func(ctx context.Context, skill *agent.Skill, who resource.Who) (map[string]string, error) {
+			return rt.Calls.IdentityHeaders(ctx, skill, who.AgentID, uuid.Nil, who.Principal)
+		},
 	})
 	if err != nil {
 		return err

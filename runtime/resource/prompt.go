@@ -23,7 +23,7 @@ func (s *Service) Prompt(ctx context.Context, who Who, name string, arguments []
 	if arguments != nil {
 		more = joined([]byte(`"arguments":`), arguments, more)
 	}
-	return s.send(ctx, prompt.offer, "prompts/get", prompt.own, object(`"name":`, prompt.own, more), ask)
+	return s.sendFor(ctx, who, prompt.offer, "prompts/get", prompt.own, object(`"name":`, prompt.own, more), ask)
 }
 
 // prompt finds one. That it is not found because its skill cannot be asked is said.
@@ -87,7 +87,7 @@ func (s *Service) Complete(ctx context.Context, who Who, ref Reference, ask Ask)
 	if len(ask.Members) > 0 {
 		own = append(append(own, ','), ask.Members...)
 	}
-	return s.send(ctx, entry.offer, "completion/complete", "", append(append([]byte{'{'}, own...), '}'), ask)
+	return s.sendFor(ctx, who, entry.offer, "completion/complete", "", append(append([]byte{'{'}, own...), '}'), ask)
 }
 
 // referred finds a template, or a resource.

@@ -38,7 +38,7 @@ func (s *Service) Read(ctx context.Context, who Who, uri string, ask Ask) (json.
 		if err := s.record(ctx, who, "resource.read", o, "uri", uri); err != nil {
 			return nil, err
 		}
-		raw, err := s.send(ctx, o, "resources/read", uri, params, ask)
+		raw, err := s.sendFor(ctx, who, o, "resources/read", uri, params, ask)
 		failed, is := errors.AsType[*SkillError](err)
 		if err == nil || !is || ctx.Err() != nil {
 			return raw, err

@@ -46,6 +46,10 @@ type Config struct {
 	// Returned finds the skills of whose finished calls in the conversation one returned this URI.
 	Returned func(ctx context.Context, who Who, uri string) ([]uuid.UUID, error)
 
+	// Headers tell a skill's server who a request is made for, where the skill says so; see [agent.IdentityHeaders].
+	// Nil: no server is told. What is listed is told to nobody: agents share it.
+	Headers func(ctx context.Context, skill *agent.Skill, who Who) (map[string]string, error)
+
 	// ListTimeout bounds the listing of one skill. Zero: 15 s.
 	ListTimeout time.Duration
 }
@@ -114,6 +118,18 @@ var (
 	// ErrDenied: this resource cannot be read here. It says nothing about whether it exists.
 	ErrDenied = errors.New("the resource may not be read")
 )
+
+// sendFor asks a skill's server for something on behalf of somebody.
+func (s *Service) sendFor(ctx context.Context, who Who, o *agent.Offer, method, name string, params []byte, ask Ask) (json.RawMessage, error) {
+	if s.Headers != nil && o.Skill != nil {
+		headers, err := s.Headers(ctx, o.Skill, who)
+		if err != nil {
+			return nil, fmt.Errorf("say who a request is made for: %w", err)
+		}
+		ask.Caller.Headers = headers
+	}
+	return s.send(ctx, o, method, name, params, ask)
+}
 
 // send asks a skill's server.
 func (s *Service) send(ctx context.Context, o *agent.Offer, method, name string, params []byte, ask Ask) (json.RawMessage, error) {
