@@ -96,7 +96,7 @@ func (s *taskServer) composed(r *request) (any, *rpcError) {
 		}, nil
 	default:
 		return s.begin(func(ctx context.Context, _ *task) (any, *rpcError) {
-			pause(ctx, 100*time.Millisecond)
+			pause(ctx, 2*time.Second) // more than a call has before it is a task
 			return said("Hello, " + named(answer) + "!"), nil
 		}), nil
 	}

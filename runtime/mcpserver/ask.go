@@ -120,7 +120,7 @@ func (x *exchange) goOn(conversation *agent.Conversation, arguments json.RawMess
 	case fault != nil:
 		x.refuse("continue call", fault)
 	default:
-		x.wait(conversation.ID, waiting{id: found.ID, status: found.Status, gated: found.Gated, keyed: true})
+		x.wait(conversation.ID, waiting{id: found.ID, status: found.Status, gated: found.Gated, keyed: true, task: x.can.tasks})
 	}
 }
 
