@@ -42,7 +42,7 @@ func (s *Service) Wait(ctx context.Context, id uuid.UUID, l Listener) (Call, err
 		} else if c.Status.Final() {
 			s.pass(w, l)
 			return *c, nil
-		} else if err := s.passQuestions(ctx, c, l); err != nil {
+		} else if err := s.passQuestions(ctx, w, l, c); err != nil {
 			return Call{}, err
 		}
 		done, err := s.await(ctx, w, l, c)
@@ -69,9 +69,11 @@ func (s *Service) pass(w *waiter, l Listener) {
 	}
 }
 
-func (s *Service) passQuestions(ctx context.Context, c *Call, l Listener) error {
-	if l.Asked == nil {
-		return nil
+// passQuestions comes after what was heard before them: who wants to hear no more after that is not asked.
+func (s *Service) passQuestions(ctx context.Context, w *waiter, l Listener, c *Call) error {
+	s.pass(w, l)
+	if ctx.Err() != nil || l.Asked == nil {
+		return ctx.Err()
 	}
 	open, err := s.questions(ctx, c)
 	switch {
