@@ -6,7 +6,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
+	"sync"
 	"time"
 	"unicode"
 	"unicode/utf8"
@@ -40,7 +42,7 @@ var (
 
 // ask puts questions where any process finds them that the call's client talks to, and waits for the answers.
 func (r *relay) ask(ctx context.Context, questions []tool.Question) ([]json.RawMessage, error) {
-	if answers := r.c.foretold(questions); answers != nil {
+	if answers := r.c.advance.take(questions); answers != nil {
 		return answers, nil
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, r.limit, errNotAnswered)
@@ -73,16 +75,36 @@ func (r *relay) ask(ctx context.Context, questions []tool.Question) ([]json.RawM
 	}
 }
 
-// foretold are the answers that came with the call, when they are to all of these questions. Each is given once.
-func (c *Call) foretold(questions []tool.Question) []json.RawMessage {
+// advance are answers that came with a call, by the keys of the questions. A server may ask several at one time.
+type advance struct {
+	mu      sync.Mutex
+	answers map[string]json.RawMessage
+}
+
+// newAdvance is nil where there are none.
+func newAdvance(answers map[string]json.RawMessage) *advance {
+	if len(answers) == 0 {
+		return nil
+	}
+	return &advance{answers: maps.Clone(answers)}
+}
+
+// take are the answers when there is one to each of these questions; nil: there is not. Each is given once. What has no key
+// cannot be answered beforehand.
+func (a *advance) take(questions []tool.Question) []json.RawMessage {
+	if a == nil {
+		return nil
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
 	answers := make([]json.RawMessage, len(questions))
 	for i, q := range questions {
-		if answers[i] = c.advance[q.Key]; answers[i] == nil {
+		if answers[i] = a.answers[q.Key]; q.Key == "" || answers[i] == nil {
 			return nil
 		}
 	}
 	for _, q := range questions {
-		delete(c.advance, q.Key)
+		delete(a.answers, q.Key)
 	}
 	return answers
 }

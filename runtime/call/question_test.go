@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -207,7 +208,7 @@ func TestAskedAtOnce(t *testing.T) {
 	w := newWorld(t)
 	got := make(chan []json.RawMessage, 1)
 	w.source.reply = func(r tool.CallRequest) (tool.Result, error) {
-		answers, err := r.Caller.Ask(context.Background(), []tool.Question{
+		answers, err := r.Caller.Ask(t.Context(), []tool.Question{
 			{Key: "user_name", Method: form.Method}, {Key: "b\u0000d", Method: form.Method}, {Key: "user_name", Method: form.Method},
 		})
 		if err != nil {
@@ -243,7 +244,7 @@ func TestAnswersInAdvance(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.source.reply = func(r tool.CallRequest) (tool.Result, error) {
-		answers, err := r.Caller.Ask(context.Background(), []tool.Question{{Key: "name", Method: form.Method}})
+		answers, err := r.Caller.Ask(t.Context(), []tool.Question{{Key: "name", Method: form.Method}})
 		if err != nil {
 			return tool.Result{}, &tool.Failure{Kind: tool.ProtocolFailure, Message: err.Error()}
 		}
@@ -266,5 +267,58 @@ func TestAnswersInAdvance(t *testing.T) {
 		if asked != gated || strings.Contains(string(c.Result), "accept") == gated {
 			t.Errorf("%s: asked %t, %s", name, asked, c.Result)
 		}
+	}
+}
+
+// Servers ask several things at one time: each answer that came with the call is given once, whoever comes first.
+func TestAnswersInAdvanceToCrowd(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	const crowd = 64
+	advance := map[string]json.RawMessage{}
+	for i := range crowd {
+		advance[fmt.Sprint("key", i)] = json.RawMessage(`{}`)
+	}
+	w.source.reply = func(r tool.CallRequest) (tool.Result, error) {
+		var all sync.WaitGroup
+		for i := range crowd {
+			all.Go(func() {
+				if _, err := r.Caller.Ask(t.Context(), []tool.Question{{Key: fmt.Sprint("key", i), Method: form.Method}}); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		all.Wait()
+		return tool.Result{Raw: json.RawMessage(`{"content":[]}`)}, nil
+	}
+	sub := askable(w.submission("open__write", `{"n":1}`))
+	sub.Advance = advance
+	ticket, err := w.calls.Submit(t.Context(), sub)
+	check(t, err)
+	if c := w.wait(ticket.ID); c.Status != call.Succeeded {
+		t.Errorf("%s: %s", c.Status, c.Message)
+	}
+}
+
+// A request of a server's own has no key by which an answer could be given beforehand.
+func TestNoAnswerInAdvanceWithoutKey(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	got := make(chan string, 1)
+	w.source.reply = func(r tool.CallRequest) (tool.Result, error) {
+		answers, err := r.Caller.Ask(t.Context(), []tool.Question{{Method: form.Method}})
+		got <- fmt.Sprintf("%s %v", answers, err)
+		return tool.Result{Raw: json.RawMessage(`{"content":[]}`)}, nil
+	}
+	sub := askable(w.submission("open__write", `{"n":1}`))
+	sub.Advance = map[string]json.RawMessage{"": json.RawMessage(`{"action":"accept"}`)}
+	ticket, err := w.calls.Submit(t.Context(), sub)
+	check(t, err)
+	_, err = w.calls.Wait(t.Context(), ticket.ID, call.Listener{Asked: func(open []call.Question) error {
+		return w.calls.Answer(t.Context(), call.Viewer{AgentID: w.agent.ID}, ticket.ID, open[0].Number, call.Answer{Result: json.RawMessage(`{"action":"decline"}`)})
+	}})
+	check(t, err)
+	if answered := <-got; answered != `[{"action":"decline"}] <nil>` {
+		t.Errorf("answered %s", answered)
 	}
 }

@@ -2,10 +2,12 @@ package call
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	jsonv2 "github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -47,22 +49,40 @@ const insertReturnedSQL = `INSERT INTO call_resources (conversation_id, uri_hash
 
 // queueReturned adds to the batch that writes outcomes what the results returned.
 func queueReturned(batch *pgx.Batch, items []*finishItem) {
-	var conversations, skills, calls []uuid.UUID
-	var hashes [][]byte
+	rows := returnedRows(items)
+	if len(rows) == 0 {
+		return
+	}
+	n := len(rows)
+	conversations, skills, calls, hashes := make([]uuid.UUID, n), make([]uuid.UUID, n), make([]uuid.UUID, n), make([][]byte, n)
+	for i := range rows {
+		conversations[i], hashes[i], skills[i], calls[i] = rows[i].conversation, rows[i].hash[:], rows[i].skill, rows[i].call
+	}
+	batch.Queue(insertReturnedSQL, conversations, hashes, skills, calls)
+}
+
+// returnedRow is one of call_resources.
+type returnedRow struct {
+	conversation, skill, call uuid.UUID
+	hash                      [sha256.Size]byte
+}
+
+// returnedRows are in the order of their key, so that two transactions with the same resources wait for each other one way only.
+func returnedRows(items []*finishItem) []returnedRow {
+	var rows []returnedRow
 	for _, item := range items {
 		c := item.call
 		if item.outcome.status != Succeeded || c.ConversationID == uuid.Nil {
 			continue
 		}
 		for _, uri := range returnedURIs(item.outcome.result) {
-			hash := sha256.Sum256([]byte(uri))
-			conversations, skills, calls = append(conversations, c.ConversationID), append(skills, c.SkillID), append(calls, c.ID)
-			hashes = append(hashes, hash[:])
+			rows = append(rows, returnedRow{c.ConversationID, c.SkillID, c.ID, sha256.Sum256([]byte(uri))})
 		}
 	}
-	if len(hashes) > 0 {
-		batch.Queue(insertReturnedSQL, conversations, hashes, skills, calls)
-	}
+	slices.SortFunc(rows, func(a, b returnedRow) int {
+		return cmp.Or(bytes.Compare(a.conversation[:], b.conversation[:]), bytes.Compare(a.hash[:], b.hash[:]), bytes.Compare(a.skill[:], b.skill[:]))
+	})
+	return rows
 }
 
 // returnedURIs are the resources in a result's content, links and embedded ones.

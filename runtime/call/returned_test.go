@@ -1,12 +1,15 @@
 package call_test
 
 import (
+	"bytes"
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 
 	"github.com/holdpoint/holdpoint/runtime/call"
 	"github.com/holdpoint/holdpoint/runtime/tool"
@@ -100,5 +103,27 @@ func TestWhatOpensNothing(t *testing.T) {
 				t.Errorf("%s: %.20s: %v", name, uri, got)
 			}
 		}
+	}
+}
+
+// Calls that return the same resources in another order must not wait for each other in a circle.
+func TestReturnedAreWrittenInOneOrder(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	const many = 50
+	links := make([]string, many)
+	for i := range links {
+		links[i] = fmt.Sprintf(`{"type":"resource_link","name":"n","uri":"file:///%d"}`, i)
+	}
+	w.returning("["+strings.Join(links, ",")+"]", false)
+	ticket, err := w.calls.Submit(t.Context(), w.submission("open__write", `{"n":1}`))
+	check(t, err)
+	w.wait(ticket.ID)
+	rows, err := w.db.Pool().Query(t.Context(), `SELECT uri_hash FROM call_resources ORDER BY ctid`)
+	check(t, err)
+	hashes, err := pgx.CollectRows(rows, pgx.RowTo[[]byte])
+	check(t, err)
+	if len(hashes) != many || !slices.IsSortedFunc(hashes, bytes.Compare) {
+		t.Errorf("%d were written, in order: %t", len(hashes), slices.IsSortedFunc(hashes, bytes.Compare))
 	}
 }

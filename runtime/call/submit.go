@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"strings"
 
 	"github.com/google/uuid"
@@ -170,7 +169,7 @@ func (s *Service) submitDirect(c *Call, sub *Submission, skill *agent.Skill, ser
 	if c.awaited = sub.IdempotencyKey != ""; c.awaited {
 		item.attachKey, item.keyed = attachKey(sub), s.keyed(sub)
 	}
-	c.awaited, c.advance = c.awaited || sub.Awaited, maps.Clone(sub.Advance)
+	c.awaited, c.advance = c.awaited || sub.Awaited, newAdvance(sub.Advance)
 	if !s.flights.add(c.ID) {
 		return Ticket{}, fmt.Errorf("submit %s: call id %s is in use", sub.Entry.Name, c.ID)
 	}

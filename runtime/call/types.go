@@ -96,10 +96,10 @@ type Call struct {
 	sum       [sha256.Size]byte // of the arguments, when Partial
 	claimedBy uuid.UUID         // the instance that sends it
 	caller    Caller
-	advance   map[string]json.RawMessage // see [Submission]
-	unfrozen  json.RawMessage            // as the agent gave them, before its attachments became URLs; nil: it has none, or they were left out of a list
-	hasFiles  bool                       // Files are, or have yet to be, read
-	awaited   bool                       // others may wait for it in another process, however short it takes
+	advance   *advance        // see [Submission]; nil: none
+	unfrozen  json.RawMessage // as the agent gave them, before its attachments became URLs; nil: it has none, or they were left out of a list
+	hasFiles  bool            // Files are, or have yet to be, read
+	awaited   bool            // others may wait for it in another process, however short it takes
 }
 
 // Made are the arguments as the agent gave them.
