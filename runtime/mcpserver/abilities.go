@@ -52,12 +52,21 @@ func (x *exchange) able(c *agent.Conversation) (abilities, json.RawMessage) {
 		return abilities{}, nil // what cannot be read was not declared
 	}
 	_, tasks := d.Extensions[tasksExtension]
-	can := abilities{elicit: object(d.Elicitation), sample: object(d.Sampling), roots: object(d.Roots), tasks: tasks && x.modern}
-	if !can.elicit && !can.sample && !can.roots {
+	d = declared{Elicitation: said(d.Elicitation), Sampling: said(d.Sampling), Roots: said(d.Roots)}
+	can := abilities{elicit: d.Elicitation != nil, sample: d.Sampling != nil, roots: d.Roots != nil, tasks: tasks && x.modern}
+	if !can.ask() {
 		return can, nil
 	}
-	d.Extensions = nil
 	return can, marshal(d)
+}
+
+// said is a capability that goes with a call: an object that is small enough to be kept, or else none. What is too odd for
+// that was not declared.
+func said(raw json.RawMessage) json.RawMessage {
+	if !object(raw) || !storable(raw) {
+		return nil
+	}
+	return raw
 }
 
 func object(raw json.RawMessage) bool { return len(raw) > 0 && raw[0] == '{' }

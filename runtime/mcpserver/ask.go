@@ -114,9 +114,7 @@ func (x *exchange) goOn(conversation *agent.Conversation, arguments json.RawMess
 	}
 	switch {
 	case errors.Is(fault, call.ErrNotFound):
-		x.fail(&jsonrpc.Error{
-			Code: jsonrpc.CodeInvalidParams, Message: "/params/requestState: not one that this call was answered with",
-		})
+		x.fail(unknownState())
 	case fault != nil:
 		x.refuse("continue call", fault)
 	default:
@@ -124,15 +122,28 @@ func (x *exchange) goOn(conversation *agent.Conversation, arguments json.RawMess
 	}
 }
 
-// continued finds the call that the request goes on with. It must be the same call in all else.
-func (x *exchange) continued(arguments json.RawMessage) (call.Call, error) {
+func unknownState() *jsonrpc.Error {
+	return &jsonrpc.Error{
+		Code: jsonrpc.CodeInvalidParams, Message: "/params/requestState: not one that this call was answered with",
+	}
+}
+
+// readState reads which call a state names.
+func readState(raw []byte) (uuid.UUID, bool) {
 	var state string
-	if json.Unmarshal(x.msg.requestState, &state) != nil {
-		return call.Call{}, call.ErrNotFound
+	if json.Unmarshal(raw, &state) != nil {
+		return uuid.Nil, false
 	}
 	name, number, _ := strings.Cut(state, stateSeparator)
 	id, err := uuid.Parse(name)
-	if _, wrong := strconv.ParseUint(number, 10, 31); err != nil || wrong != nil || id.String() != name {
+	_, wrong := strconv.ParseUint(number, 10, 31)
+	return id, err == nil && wrong == nil && id.String() == name
+}
+
+// continued finds the call that the request goes on with. It must be the same call in all else.
+func (x *exchange) continued(arguments json.RawMessage) (call.Call, error) {
+	id, ok := readState(x.msg.requestState)
+	if !ok {
 		return call.Call{}, call.ErrNotFound
 	}
 	found, err := x.Calls.Get(x.r.Context(), x.viewer(), id)
@@ -192,7 +203,7 @@ func (x *exchange) refuse(action string, err error) {
 	x.internal(action, err)
 }
 
-// answered takes a client's response to a request of ours. One to anything else is nothing to us.
+// takeReply takes a client's response to a request of ours. One to anything else is nothing to us.
 func (x *exchange) takeReply() {
 	if call, number, ok := questionOf(x.msg.id); ok {
 		if err := x.answerQuestion(call, number); err != nil {
@@ -224,6 +235,6 @@ func questionOf(raw []byte) (id uuid.UUID, number int, ok bool) {
 	text, ours := strings.CutPrefix(text, questionPrefix)
 	name, digits, _ := strings.Cut(text, "/")
 	id, err := uuid.Parse(name)
-	number, wrong := strconv.Atoi(digits)
-	return id, number, ours && err == nil && wrong == nil
+	n, wrong := strconv.ParseUint(digits, 10, 31)
+	return id, int(n), ours && err == nil && wrong == nil
 }

@@ -2,6 +2,7 @@ package mcpserver_test
 
 import (
 	"encoding/json"
+	"errors"
 	"net/http"
 	"strings"
 	"testing"
@@ -192,4 +193,90 @@ func TestNewsOnTheWay(t *testing.T) {
 			t.Errorf("%+v", c)
 		}
 	})
+}
+
+// Who waits for a call with the synthetic tool is asked too, and the answers reach the call.
+func TestModernClientIsAskedWhileItAwaits(t *testing.T) {
+	within(t, func(t *testing.T) {
+		b := newBench(t)
+		post := func(name, members string) any {
+			body, headers := modern("tools/call", `"name":"`+name+`"`+members, "Mcp-Name", name, "Accept", "application/json")
+			return decoded(t, b.post(strings.Replace(body, `Capabilities":{}`, `Capabilities":{"elicitation":{}}`, 1), headers...).body)
+		}
+		go func() { b.calls.ask(<-b.calls.arrived, elicitation) }()
+		v := post("files__gated", `,"arguments":{}`)
+		id, _ := at(v, "result", "_meta", "dev.holdpoint/call", "id").(string)
+		callID, err := uuid.Parse(id)
+		if err != nil {
+			t.Fatalf("%v", v)
+		}
+		await := `,"arguments":{"call_id":"` + id + `"}`
+		if v := post("holdpoint_await", await); at(v, "result", "resultType") != "input_required" || at(v, "result", "requestState") != id+"/1" {
+			t.Fatalf("%v", v)
+		}
+		for name, state := range map[string]string{
+			"of another call": `"` + uuid.NewString() + `/1"`, "tampered": `"` + id + `"`, "of another form": `7`,
+		} {
+			if v := post("holdpoint_await", await+`,"requestState":`+state+`,"inputResponses":{"question_1":{"action":"decline"}}`); at(v, "error", "code") != -32602.0 {
+				t.Errorf("a state %s: %v", name, v)
+			}
+		}
+		time.AfterFunc(time.Second, func() { b.calls.finish(callID, succeeded("done")) })
+		v = post("holdpoint_await", await+`,"requestState":"`+id+`/1","inputResponses":{"question_1":{"action":"accept"}}`)
+		if at(v, "result", "content", 0, "text") != "done" {
+			t.Errorf("%v", v)
+		}
+		if got, _ := b.calls.answer(callID, 1); string(got.Result) != `{"action":"accept"}` {
+			t.Errorf("answered %s", got.Result)
+		}
+	})
+}
+
+// What a client declares is kept with its calls, and passed to servers: only what can be, and what they understand.
+func TestOddCapabilities(t *testing.T) {
+	t.Parallel()
+	for declared, want := range map[string]string{
+		`{"elicitation":{"form":{}},"sampling":[],"roots":7}`:                            `{"elicitation":{"form":{}}}`,
+		`{"elicitation":{"\u0000":{}},"roots":{}}`:                                       `{"roots":{}}`,
+		`{"elicitation":{"a":1e999999},"roots":{}}`:                                      `{"roots":{}}`,
+		`{"elicitation":` + strings.Repeat(`{"a":`, 50) + `1` + strings.Repeat(`}`, 51):  ``,
+		`{"elicitation":{"a":"` + strings.Repeat("x", 20<<10) + `"},"sampling":{"t":1}}`: `{"sampling":{"t":1}}`,
+	} {
+		b := newBench(t)
+		body, headers := modernCall("echo", "", declared)
+		b.post(body, headers...)
+		if got := string(b.calls.submitted[0].Caller.Capabilities); got != want {
+			t.Errorf("%.60s: the call goes with %s", declared, got)
+		}
+	}
+}
+
+func TestUnknownLogLevel(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	for level, ok := range map[string]bool{`"loud"`: false, `"\u0000"`: false, `"warning"`: true} {
+		body, headers := modernCall("echo", "", "{}")
+		body = strings.Replace(body, `"_meta":{`, `"_meta":{"io.modelcontextprotocol/logLevel":`+level+`,`, 1)
+		a := b.post(body, headers...)
+		if v := decoded(t, a.body); (at(v, "error", "code") == -32602.0) == ok || (a.status == http.StatusOK) != ok {
+			t.Errorf("%s: %d %v", level, a.status, v)
+		}
+	}
+	if n := len(b.calls.submitted); n != 1 {
+		t.Errorf("%d calls were made", n)
+	}
+}
+
+// The id of a response is the client's to choose; what no question has is nobody's.
+func TestResponsesToNothing(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.calls.answerErr = errors.New("the database was asked")
+	session := b.session()
+	for _, number := range []string{"2147483648", "99999999999999999999", "-1", "+1", "", "x"} {
+		a := b.post(`{"jsonrpc":"2.0","id":"holdpoint/question/`+uuid.NewString()+`/`+number+`","result":{}}`, session...)
+		if a.status != http.StatusAccepted {
+			t.Errorf("%q: %d %s", number, a.status, a.body)
+		}
+	}
 }

@@ -140,6 +140,26 @@ func (x *exchange) awaitCall(conversation uuid.UUID) {
 	case err != nil:
 		x.internal("get call", err)
 	default:
+		x.awaitFound(conversation, &found)
+	}
+}
+
+// awaitFound hands on what the client answers to what the call asked, and waits.
+func (x *exchange) awaitFound(conversation uuid.UUID, found *call.Call) {
+	fault := error(nil)
+	if state := x.msg.requestState; x.modern && state != nil {
+		if id, ok := readState(state); !ok || id != found.ID {
+			fault = call.ErrNotFound
+		} else {
+			fault = x.takeAnswers(id)
+		}
+	}
+	switch {
+	case errors.Is(fault, call.ErrNotFound):
+		x.fail(unknownState())
+	case fault != nil:
+		x.refuse("continue call", fault)
+	default:
 		x.wait(conversation, waiting{id: found.ID, status: found.Status, gated: found.Gated, attached: true})
 	}
 }
@@ -298,7 +318,9 @@ func (x *exchange) tellOutcome(c *call.Call, w waiting, typed bool) outcome {
 
 // faultStatus is the HTTP status of a skill server's error: what it lacks of the client, the client is to notice.
 func (x *exchange) faultStatus(raw json.RawMessage) int {
-	var fault struct{ Code int64 }
+	var fault struct {
+		Code int64 `json:"code"`
+	}
 	if json.Unmarshal(raw, &fault) == nil && fault.Code == mcp.CodeMissingRequiredClientCapabilities && x.modern {
 		return x.httpStatus(fault.Code)
 	}

@@ -62,6 +62,9 @@ func (x *exchange) settleEra() *jsonrpc.Error {
 	if x.msg.meta.capabilities == nil {
 		return &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "/params/_meta: " + mcp.MetaKeyClientCapabilities + ": missing"}
 	}
+	if level := x.msg.meta.logLevel; level != "" && !slices.Contains(logLevels(), level) {
+		return wrongLevel("/params/_meta: " + metaLogLevel)
+	}
 	return nil
 }
 

@@ -28,6 +28,7 @@ type fakeCalls struct {
 	submitted []call.Submission
 	submitErr error
 	waitErr   error
+	answerErr error
 	outcome   func(sub call.Submission) call.Call // of calls that end at once
 	arrived   chan uuid.UUID                      // told of each call that has to wait
 }
@@ -78,6 +79,9 @@ func (f *fakeCalls) Questions(_ context.Context, viewer call.Viewer, id uuid.UUI
 }
 
 func (f *fakeCalls) Answer(_ context.Context, viewer call.Viewer, id uuid.UUID, number int, a call.Answer) error {
+	if f.answerErr != nil {
+		return f.answerErr
+	}
 	if _, err := f.Get(context.Background(), viewer, id); err != nil {
 		return err
 	}

@@ -17,7 +17,7 @@ const argumentKey = "idempotency_key"
 // takeKey finds the idempotency key among arguments, and takes it out where the tool knows nothing of it. One in
 // _meta says the same, or else the request is refused.
 func (x *exchange) takeKey(entry *agent.Entry, arguments json.RawMessage) (json.RawMessage, *jsonrpc.Error) {
-	if !bytes.Contains(arguments, []byte(`"`+argumentKey+`"`)) {
+	if !bytes.Contains(arguments, []byte(`"`+argumentKey+`"`)) && !bytes.Contains(arguments, []byte(`\u`)) {
 		return arguments, nil
 	}
 	before, after, value := cut(arguments, argumentKey)

@@ -16,6 +16,7 @@ func TestIdempotencyKey(t *testing.T) {
 		"first":                      {"echo", `{"idempotency_key":"k","a":1}`, ``, "k", `{"a":1}`},
 		"last":                       {"echo", `{"a":{"idempotency_key":"x"}, "idempotency_key" : "k"}`, ``, "k", `{"a":{"idempotency_key":"x"}}`},
 		"amid":                       {"echo", `{"a":1e400,"idempotency_key":"k","b":-0}`, ``, "k", `{"a":1e400,"b":-0}`},
+		"by another name":            {"echo", `{"a":"\u0041","idempotency\u005fkey":"k"}`, ``, "k", `{"a":"\u0041"}`},
 		"alone":                      {"echo", `{"idempotency_key":"k"}`, ``, "k", `{}`},
 		"both":                       {"echo", `{"idempotency_key":"k"}`, `"k"`, "k", `{}`},
 		"that the tool knows":        {"keyed", `{"idempotency_key":"k"}`, ``, "k", `{"idempotency_key":"k"}`},

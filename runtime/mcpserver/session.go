@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"net/http"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -70,9 +71,7 @@ func (x *exchange) setLevel() {
 		return
 	}
 	if !slices.Contains(logLevels(), x.msg.level) {
-		x.fail(&jsonrpc.Error{
-			Code: jsonrpc.CodeInvalidParams, Message: "/params/level: want one of " + strings.Join(logLevels(), ", "),
-		})
+		x.fail(wrongLevel("/params/level"))
 		return
 	}
 	if x.r.Header.Get(headerSession) != "" { // elsewhere there is no stream that the messages could take
@@ -82,6 +81,10 @@ func (x *exchange) setLevel() {
 		}
 	}
 	x.reply([]byte("{}"))
+}
+
+func wrongLevel(where string) *jsonrpc.Error {
+	return &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: where + ": want one of " + strings.Join(logLevels(), ", ")}
 }
 
 // logLevels are those of RFC 5424, as MCP names them.
@@ -149,9 +152,12 @@ func (x *exchange) client(info, capabilities []byte) json.RawMessage {
 	return append(client, '}')
 }
 
-// storable reports whether hostile JSON may be kept: it is small, flat and has no NUL.
+// hugeNumber is one that PostgreSQL's jsonb may not hold.
+var hugeNumber = regexp.MustCompile(`[0-9][eE][+-]?[0-9]{4}`)
+
+// storable reports whether hostile JSON may be kept: it is small, flat and has no NUL and no number beyond measure.
 func storable(raw []byte) bool {
-	if len(raw) > maxClientInfo || bytes.Contains(raw, []byte(`\u0000`)) {
+	if len(raw) > maxClientInfo || bytes.Contains(raw, []byte(`\u0000`)) || hugeNumber.Match(raw) {
 		return false
 	}
 	depth, deepest := 0, 0

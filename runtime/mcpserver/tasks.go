@@ -110,9 +110,14 @@ func (x *exchange) getTask() {
 		x.left(err)
 		return
 	}
-	if found.Status.Final() {
-		x.markDelivered(&found)
+	if !found.Status.Final() {
+		return
 	}
+	if err := x.flush(); err != nil {
+		x.left(err)
+		return
+	}
+	x.markDelivered(&found)
 }
 
 // describeTask writes the members of a task as it is, in pieces.

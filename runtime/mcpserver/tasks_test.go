@@ -2,8 +2,10 @@ package mcpserver_test
 
 import (
 	"encoding/json"
+	"errors"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -258,4 +260,33 @@ func TestNewsOfTasks(t *testing.T) {
 			t.Errorf("%v", got[3])
 		}
 	})
+}
+
+// stalled is a client that is gone when the network takes the answer.
+type stalled struct{ *httptest.ResponseRecorder }
+
+func (stalled) FlushError() error { return errors.New("the client left") }
+
+// A task's outcome that did not reach the network was delivered to nobody.
+func TestTaskIsNotDeliveredToWhoLeft(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.taskCall("echo")
+	before := len(b.calls.deliveries())
+	id := b.calls.order[0].String()
+	mux := http.NewServeMux()
+	b.server.Mount(mux)
+	get := func(w http.ResponseWriter) {
+		body, headers := modern("tasks/get", `"taskId":"`+id+`"`, "Mcp-Name", id, "Accept", "application/json")
+		body = strings.Replace(body, `"io.modelcontextprotocol/clientCapabilities":{}`, `"io.modelcontextprotocol/clientCapabilities":`+taskClient, 1)
+		mux.ServeHTTP(w, b.request(t.Context(), body, headers...))
+	}
+	get(stalled{httptest.NewRecorder()})
+	if n := len(b.calls.deliveries()) - before; n != 0 {
+		t.Errorf("marked as delivered %d times", n)
+	}
+	get(httptest.NewRecorder())
+	if n := len(b.calls.deliveries()) - before; n != 1 {
+		t.Errorf("marked as delivered %d times", n)
+	}
 }
