@@ -6,3 +6,12 @@ CREATE TABLE call_resources (
     call_id         uuid NOT NULL,
     PRIMARY KEY (conversation_id, uri_hash, skill_id)
 );
+
+-- resource: what sessions want to be told of.
+CREATE TABLE resource_subscriptions (
+    conversation_id uuid NOT NULL,
+    uri_hash        bytea NOT NULL, -- SHA-256
+    uri             text NOT NULL,
+    skill_id        uuid NOT NULL, -- whose server has it
+    PRIMARY KEY (conversation_id, uri_hash)
+);

@@ -13,6 +13,7 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/call"
 	"github.com/holdpoint/holdpoint/runtime/callback"
 	"github.com/holdpoint/holdpoint/runtime/mcptool"
+	"github.com/holdpoint/holdpoint/runtime/resource"
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
@@ -39,7 +40,7 @@ func (rt *Runtime) broadcastDrop(ctx context.Context, conversation uuid.UUID, re
 }
 
 func channels() []string {
-	return []string{call.Channel, call.EventChannel, callback.Channel, oauthclient.Channel, registry.Channel, dropChannel}
+	return []string{call.Channel, call.EventChannel, callback.Channel, oauthclient.Channel, registry.Channel, dropChannel, resource.Channel}
 }
 
 // notified hands a notification to the package it is for.
@@ -55,6 +56,8 @@ func (rt *Runtime) notified(channel, payload string) {
 		rt.connectionChanged(payload)
 	case registry.Channel:
 		rt.forget()
+	case resource.Channel:
+		rt.Resources.HandleNotification(payload)
 	case dropChannel:
 		var notice dropNotice
 		if err := json.Unmarshal([]byte(payload), &notice); err != nil {
@@ -71,6 +74,7 @@ func (rt *Runtime) caughtUp() {
 	rt.OAuth.Invalidate()
 	rt.Calls.CatchUp()
 	rt.Callbacks.HandleNotification()
+	rt.Resources.CatchUp()
 }
 
 // connectionChanged forgets what was known of a skill under another connection.

@@ -145,6 +145,7 @@ func (rt *Runtime) makeRegistry() error {
 		ListChanged: func(skill uuid.UUID) {
 			rt.Discovery.ListChanged(skill)
 		},
+		ResourceUpdated: func(skill, principal uuid.UUID, uri string) { rt.Resources.Updated(skill, principal, uri) },
 	})
 	rt.Discovery, err = tool.NewDiscovery(tool.DiscoveryConfig{
 		Pool: pool, Logger: log, Now: rt.Now, Listed: agent.RecordListing,
@@ -217,7 +218,7 @@ func (rt *Runtime) makeCalls() error {
 func (rt *Runtime) makeEdges() error {
 	var err error
 	rt.Resources, err = resource.New(resource.Config{
-		Agents: rt.Agents, Sources: rt.Discovery, Pool: rt.DB.Pool(), Logger: rt.Logger, Now: rt.Now,
+		Agents: rt.Agents, Sources: rt.Discovery, Upstream: rt.source, Pool: rt.DB.Pool(), Logger: rt.Logger, Now: rt.Now,
 		Returned: func(ctx context.Context, who resource.Who, uri string) ([]uuid.UUID, error) {
 			viewer := call.Viewer{AgentID: who.AgentID, PrincipalID: who.Principal}
 			return rt.Calls.Returned(ctx, viewer, who.Conversation, uri)

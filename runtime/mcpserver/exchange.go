@@ -55,6 +55,9 @@ func (x *exchange) delete() {
 		http.Error(x.w, "internal error "+x.logFailure("end conversation", err), http.StatusInternalServerError)
 	default:
 		x.watch.end(id)
+		if err := x.Resources.Ended(x.r.Context(), id); err != nil {
+			x.logFailure("end subscriptions", err) // of a conversation that has ended they are of no consequence
+		}
 		x.w.WriteHeader(http.StatusNoContent)
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/holdpoint/holdpoint/runtime/agent"
+	"github.com/holdpoint/holdpoint/runtime/resource"
 )
 
 // Why a stream of announcements ended, besides those of waits.
@@ -27,7 +28,7 @@ var (
 const credentialCheck = 30 * time.Second
 
 // get opens the server's own stream of a session, which carries what no request asked for: that the
-// list of tools has changed.
+// list of tools has changed, or a resource that the session is subscribed to.
 func (x *exchange) get() {
 	version, session := x.r.Header.Get(headerVersion), x.r.Header.Get(headerSession)
 	x.accepts = parseAccept(x.r.Header["Accept"])
@@ -68,8 +69,10 @@ func (x *exchange) announceTo(c *agent.Conversation) {
 		err = x.flush()
 	}
 	if err == nil {
+		ctx, done := context.WithCancel(x.r.Context())
+		defer done()
 		err = x.attend(c, &listener{
-			session: id,
+			session: id, updates: x.Resources.FollowSession(ctx, x.who(c)),
 			find: func(ctx context.Context) (*agent.Conversation, error) {
 				return x.Agents.Conversation(ctx, x.agent.ID, x.principal, id)
 			},
@@ -81,7 +84,7 @@ func (x *exchange) announceTo(c *agent.Conversation) {
 // listen is the stream of clients without sessions: the response to a request, which is answered
 // when the stream ends from our side.
 func (x *exchange) listen() {
-	tools, names, fault := x.wants()
+	wants, fault := x.wants()
 	switch {
 	case fault != nil:
 		x.fail(fault)
@@ -94,9 +97,14 @@ func (x *exchange) listen() {
 	if !ok {
 		return
 	}
-	ids, err := x.watchedTasks(x.r.Context(), names)
+	ids, err := x.watchedTasks(x.r.Context(), wants.tasks)
 	if err != nil {
 		x.internal("find tasks", err)
+		return
+	}
+	resources, err := x.subscribable(x.who(found), wants.resources)
+	if err != nil {
+		x.internal("subscribe to resources", err)
 		return
 	}
 	client := x.self()
@@ -105,13 +113,13 @@ func (x *exchange) listen() {
 	meta := `"_meta":{"` + mcp.MetaKeySubscriptionID + `":` + string(x.msg.id) + `}`
 	err = x.beginStream()
 	if err == nil {
-		err = x.notify("notifications/subscriptions/acknowledged", meta+`,"notifications":`+agreement(tools, ids))
+		err = x.notify("notifications/subscriptions/acknowledged", meta+`,"notifications":`+agreement(wants.tools, ids, resources))
 	}
-	if err == nil && (tools || len(ids) > 0) {
+	if err == nil && (wants.tools || len(ids) > 0 || len(resources) > 0) {
 		ctx, done := context.WithCancel(x.r.Context())
 		defer done()
 		err = x.attend(found, &listener{
-			quiet: !tools, tasks: x.followTasks(ctx, ids),
+			quiet: !wants.tools, tasks: x.followTasks(ctx, ids), updates: x.followResources(ctx, x.who(found), resources),
 			told: found.Catalogue.Digest(),
 			name: x.conversationName,
 			find: func(ctx context.Context) (*agent.Conversation, error) {
@@ -126,36 +134,56 @@ func (x *exchange) listen() {
 	x.reply([]byte(`{"resultType":"complete",` + meta + `}`))
 }
 
-// wants reads which notifications a client asks for: of changes of its tools, and of tasks.
-func (x *exchange) wants() (tools bool, tasks []string, fault *jsonrpc.Error) {
+// wanted are the notifications that a client asks for.
+type wanted struct {
+	tools     bool     // that the list of its tools changed
+	tasks     []string // how these tasks stand
+	resources []string // that these resources changed
+}
+
+// wants reads which notifications a client asks for.
+func (x *exchange) wants() (wanted, *jsonrpc.Error) {
 	raw := x.msg.wanted
-	var wanted struct {
-		Tools bool            `json:"toolsListChanged"`
-		Tasks json.RawMessage `json:"taskIds"`
+	var asked struct {
+		Tools     json.RawMessage `json:"toolsListChanged"`
+		Tasks     json.RawMessage `json:"taskIds"`
+		Resources json.RawMessage `json:"resourceSubscriptions"`
 	}
+	var want wanted
 	switch {
 	case raw == nil:
-		return false, nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "/params/notifications: missing"}
-	case raw[0] != '{':
-		return false, nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "/params/notifications: want an object"}
-	case json.Unmarshal(raw, &wanted) != nil:
-		return false, nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "/params/notifications/toolsListChanged: want true or false"}
+		return want, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "/params/notifications: missing"}
+	case raw[0] != '{' || json.Unmarshal(raw, &asked) != nil:
+		return want, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "/params/notifications: want an object"}
+	case asked.Tools != nil && json.Unmarshal(asked.Tools, &want.tools) != nil:
+		return want, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "/params/notifications/toolsListChanged: want true or false"}
 	}
-	if can, _ := x.able(nil); wanted.Tasks != nil && !can.tasks {
-		return false, nil, needsTasks()
+	if can, _ := x.able(nil); asked.Tasks != nil && !can.tasks {
+		return want, needsTasks()
 	}
-	tasks, fault = taskIDs(wanted.Tasks)
-	return wanted.Tools, tasks, fault
+	var fault *jsonrpc.Error
+	if want.resources, fault = wantedResources(asked.Resources); fault != nil {
+		return want, fault
+	}
+	want.tasks, fault = taskIDs(asked.Tasks)
+	return want, fault
 }
 
 // agreement is what of the wanted notifications will be sent.
-func agreement(tools bool, tasks []uuid.UUID) string {
+func agreement(tools bool, tasks []uuid.UUID, resources []resource.Subscription) string {
 	agreed := map[string]any{}
 	if tools {
 		agreed["toolsListChanged"] = true
 	}
 	if len(tasks) > 0 {
 		agreed["taskIds"] = tasks
+	}
+	if len(resources) > 0 {
+		uris := make([]string, len(resources))
+		for i := range resources {
+			uris[i] = resources[i].URI
+		}
+		agreed["resourceSubscriptions"] = uris
 	}
 	return string(marshal(agreed))
 }
@@ -196,6 +224,8 @@ func (x *exchange) attend(c *agent.Conversation, l *listener, params string) err
 			}
 		case task := <-l.tasks:
 			err = x.notify("notifications/tasks", params+","+string(oneLine(bytes.Join(task, nil))))
+		case uris := <-l.updates:
+			err = x.tellUpdates(uris, params)
 		case <-life.C:
 			if now := x.Now(); now.Sub(checked) >= credentialCheck {
 				if x.revoked() {

@@ -13,6 +13,14 @@ import (
 
 // others answers the requests about what skills offer besides tools, and reports whether the method is one.
 func (x *exchange) others(method string) bool {
+	switch {
+	case method == "resources/subscribe" && !x.modern:
+		x.subscribe(x.Resources.Subscribe)
+		return true
+	case method == "resources/unsubscribe" && !x.modern:
+		x.subscribe(x.Resources.Unsubscribe)
+		return true
+	}
 	switch method {
 	case "resources/list":
 		x.list(resource.Resources)
@@ -71,9 +79,7 @@ func (x *exchange) who(c *agent.Conversation) resource.Who {
 func (x *exchange) readResource() {
 	ask, fault := x.ask()
 	if fault == nil && !uriLike(x.msg.uri) {
-		fault = &jsonrpc.Error{
-			Code: jsonrpc.CodeInvalidParams, Message: "/params/uri: want a URI of 1 to 8192 bytes without control characters",
-		}
+		fault = badURI("/params/uri")
 	}
 	if fault != nil {
 		x.fail(fault)

@@ -3,7 +3,10 @@ package mcpserver_test
 import (
 	"context"
 	"encoding/json"
+	"strings"
 	"sync"
+
+	"github.com/google/uuid"
 
 	"github.com/holdpoint/holdpoint/runtime/resource"
 )
@@ -15,7 +18,9 @@ type fakeResources struct {
 	result string
 	err    error
 
-	asked []asked
+	asked   []asked
+	updates chan []string // to every session's stream
+	ended   []uuid.UUID
 }
 
 type asked struct {
@@ -42,6 +47,49 @@ func (f *fakeResources) Prompt(_ context.Context, who resource.Who, name string,
 
 func (f *fakeResources) Complete(_ context.Context, who resource.Who, ref resource.Reference, ask resource.Ask) (json.RawMessage, error) {
 	return f.answer(asked{what: "complete", who: who, ref: ref, ask: ask})
+}
+
+func (f *fakeResources) Subscribe(_ context.Context, who resource.Who, uri string) error {
+	_, err := f.answer(asked{what: "subscribe", name: uri, who: who})
+	return err
+}
+
+func (f *fakeResources) Unsubscribe(_ context.Context, who resource.Who, uri string) error {
+	_, err := f.answer(asked{what: "unsubscribe", name: uri, who: who})
+	return err
+}
+
+func (f *fakeResources) Ended(_ context.Context, conversation uuid.UUID) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.ended = append(f.ended, conversation)
+	return nil
+}
+
+func (f *fakeResources) Subscribable(_ context.Context, who resource.Who, uri string) (resource.Subscription, error) {
+	if uri == "x:denied" {
+		return resource.Subscription{}, resource.ErrDenied
+	}
+	_, err := f.answer(asked{what: "subscribable", name: uri, who: who})
+	return resource.Subscription{URI: uri}, err
+}
+
+func (f *fakeResources) Follow(_ context.Context, who resource.Who, subscriptions []resource.Subscription) <-chan []string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var names []string
+	for _, s := range subscriptions {
+		names = append(names, s.URI)
+	}
+	f.asked = append(f.asked, asked{what: "follow", name: strings.Join(names, " "), who: who})
+	return f.updates
+}
+
+func (f *fakeResources) FollowSession(_ context.Context, who resource.Who) <-chan []string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.asked = append(f.asked, asked{what: "follow session", who: who})
+	return f.updates
 }
 
 func (f *fakeResources) answer(a asked) (json.RawMessage, error) {

@@ -1,6 +1,6 @@
 // Package mcpserver owns the MCP endpoint of each agent: who may use it, the
 // protocol in both of its eras, the list of an agent's tools as its client sees
-// it, saying so when that list changes, holding a response open while a call waits, and
+// it, saying so when that list changes or a resource that it is subscribed to, holding a response open while a call waits, and
 // the words in which a model is told how a call ended.
 //
 // It does not own calls, conversations or credentials: it asks packages call,
@@ -56,6 +56,12 @@ type Resources interface {
 	List(ctx context.Context, who resource.Who, kind resource.Kind) (resource.List, error)
 	Read(ctx context.Context, who resource.Who, uri string, ask resource.Ask) (json.RawMessage, error)
 	Prompt(ctx context.Context, who resource.Who, name string, arguments []byte, ask resource.Ask) (json.RawMessage, error)
+	Subscribe(ctx context.Context, who resource.Who, uri string) error
+	Unsubscribe(ctx context.Context, who resource.Who, uri string) error
+	Ended(ctx context.Context, conversation uuid.UUID) error
+	Subscribable(ctx context.Context, who resource.Who, uri string) (resource.Subscription, error)
+	Follow(ctx context.Context, who resource.Who, subscriptions []resource.Subscription) <-chan []string
+	FollowSession(ctx context.Context, who resource.Who) <-chan []string
 	Complete(ctx context.Context, who resource.Who, ref resource.Reference, ask resource.Ask) (json.RawMessage, error)
 }
 

@@ -36,7 +36,7 @@ func TestListen(t *testing.T) {
 			}
 		}
 		// What we do not have is not agreed to, and what nothing would come on ends.
-		none := ask(`{"toolsListChanged":false,"promptsListChanged":true,"resourceSubscriptions":["file:///x"]}`)
+		none := ask(`{"toolsListChanged":false,"promptsListChanged":true,"resourceSubscriptions":["x:denied"]}`)
 		for _, want := range []string{ack(`{}`), event(`{"jsonrpc":"2.0","id":7,"result":{"resultType":"complete",` + id + `}}`), ""} {
 			if got := none.next(); got != want {
 				t.Errorf("nothing: %q", got)

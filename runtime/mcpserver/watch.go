@@ -30,10 +30,12 @@ type listener struct {
 	name               func() string // of the conversation now; nil: a session's
 	find               func(context.Context) (*agent.Conversation, error)
 
-	quiet  bool            // changes of the list are not announced: the stream is about tasks
-	tasks  <-chan [][]byte // what is to be told of them; nil: nothing
-	cancel context.CancelCauseFunc
-	wake   chan struct{} // holds one: there is something to announce
+	quiet bool            // changes of the list are not announced: the stream is about tasks
+	tasks <-chan [][]byte // what is to be told of them; nil: nothing
+	// updates are URIs of resources that changed; nil: nothing.
+	updates <-chan []string
+	cancel  context.CancelCauseFunc
+	wake    chan struct{} // holds one: there is something to announce
 
 	seen   view                  // as of the last look, its own or another's
 	told   agent.CatalogueDigest // what its client was told last, or that it changed to

@@ -22,6 +22,9 @@ type Config struct {
 	// for a skill, when the skill's server announced that its tools changed.
 	// Default: announcements are ignored and no stream is kept open for them.
 	ListChanged func(skillID uuid.UUID)
+	// ResourceUpdated is called when a skill's server said that a resource changed that [Source.Subscribe] asked
+	// about. principal is whose connection it is, uuid.Nil: one that all share. It must not wait. Default: nobody is told.
+	ResourceUpdated func(skillID, principal uuid.UUID, uri string)
 	// Now is the clock of durations and backoff. Default time.Now.
 	Now func() time.Time
 

@@ -42,6 +42,8 @@ type httpPeer struct {
 	// heard is closed when the server's own stream was opened, or refused.
 	heard            chan struct{}
 	listens, opening sync.Once
+	anew             chan struct{} // holds one: the server's own stream is to be opened anew
+	gone             atomic.Bool   // the server has said that it does not know the session any more
 }
 
 // connectHTTP connects and negotiates. ctx bounds that only.
@@ -53,6 +55,7 @@ func connectHTTP(ctx context.Context, config Config, server tool.Server, e era, 
 	p := &httpPeer{
 		config: config, server: server, endpoint: endpoint, listener: to,
 		transport: newTransport(config), auth: config.authorizer(server), answers: make(chan struct{}, maxAnswers), heard: make(chan struct{}),
+		anew: make(chan struct{}, 1),
 	}
 	p.readers.New = func() any { return bufio.NewReaderSize(nil, 4096) }
 	p.lastID.Store(firstID)
@@ -150,8 +153,9 @@ func (p *httpPeer) baseHeader() http.Header {
 
 func (p *httpPeer) negotiated() negotiated { return p.agreed }
 
-// broken is never true: what ends an HTTP session is an answer to a request.
-func (p *httpPeer) broken() bool { return false }
+// broken reports whether the server ended the session while nobody asked it anything. Else what ends an HTTP session is an answer
+// to a request.
+func (p *httpPeer) broken() bool { return p.gone.Load() }
 
 // close ends the session with the SDK's DELETE.
 func (p *httpPeer) close(ctx context.Context) {

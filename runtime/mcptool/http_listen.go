@@ -3,9 +3,12 @@ package mcptool
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"net/http"
 	"time"
+
+	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
 // The pauses between attempts to listen again.
@@ -13,6 +16,12 @@ const (
 	listenPause    = time.Second
 	maxListenPause = time.Minute
 )
+
+// listenAnewPause is how long a stream is not opened anew: what is wanted often changes several times in a row.
+const listenAnewPause = 50 * time.Millisecond
+
+// errAnew is why a stream is closed that is opened anew.
+var errAnew = errors.New("something else is listened to by now")
 
 // maxAnnouncement bounds one event of a stream that nobody asked for.
 const maxAnnouncement = 1 << 20
@@ -58,15 +67,27 @@ func (p *httpPeer) hearing(ctx context.Context, e *errand) {
 // questions, for as long as the peer lives and the server offers one. That it does not, or
 // breaks it, is of no consequence to requests.
 func (p *httpPeer) listen() {
-	pause, lastID := listenPause, ""
+	pause, lastID, open := listenPause, "", false
 	for p.ctx.Err() == nil {
 		began := p.config.Now()
 		id, wish, err := p.listenOnce(lastID)
 		lastID = id
-		var refused *streamRefused
-		if errors.As(err, &refused) && refused.status < 500 {
+		refused, is := errors.AsType[*streamRefused](err)
+		open = open || !is
+		switch {
+		case is && refused.status < http.StatusInternalServerError:
 			p.config.Logger.Debug("server announces nothing", "skill", p.server.Skill, "error", err)
-			return
+			if open && p.sessionID != "" && refused.status == http.StatusNotFound {
+				p.gone.Store(true)
+			}
+			select {
+			case <-p.anew:
+			case <-p.ctx.Done():
+				return
+			}
+			continue
+		case errors.Is(err, errAnew):
+			pause, wish = listenAnewPause, 0
 		}
 		if p.config.Now().Sub(began) > maxListenPause {
 			pause = listenPause
@@ -84,10 +105,23 @@ func (p *httpPeer) listen() {
 
 // listenOnce reads one stream to its end.
 func (p *httpPeer) listenOnce(after string) (lastID string, wish time.Duration, err error) {
-	response, err := p.openListen(after)
+	ctx, cancel := context.WithCancelCause(p.ctx)
+	defer cancel(nil)
+	select {
+	case <-p.anew: // it is
+	default:
+	}
+	p.tasks.run(func() {
+		select {
+		case <-p.anew:
+			cancel(errAnew)
+		case <-ctx.Done():
+		}
+	})
+	response, err := p.openListen(ctx, after)
 	p.opened()
 	if err != nil {
-		return after, 0, err
+		return after, 0, because(ctx, err)
 	}
 	defer func() { _ = response.Body.Close() }()
 	reader, giveBack := p.borrow(response.Body)
@@ -96,7 +130,7 @@ func (p *httpPeer) listenOnce(after string) (lastID string, wish time.Duration, 
 	for {
 		data, err := events.next()
 		if err != nil {
-			return events.lastID, events.retry, err
+			return events.lastID, events.retry, because(ctx, err)
 		}
 		if e, err := parseEnvelope(data); err == nil && e.method != "" {
 			p.received(e)
@@ -105,13 +139,13 @@ func (p *httpPeer) listenOnce(after string) (lastID string, wish time.Duration, 
 }
 
 // openListen opens the stream of the revision that was agreed on.
-func (p *httpPeer) openListen(after string) (*http.Response, error) {
+func (p *httpPeer) openListen(ctx context.Context, after string) (*http.Response, error) {
 	if !p.agreed.modern() {
-		return p.openStream(p.ctx, after)
+		return p.openStream(ctx, after)
 	}
-	ask := listenRequest()
+	ask := listenRequest(p.agreed.offers, p.listener)
 	body := ask.encode(p.lastID.Add(1), p.agreed.metaOf(ask))
-	r, err := http.NewRequestWithContext(p.ctx, http.MethodPost, p.server.URL, bytes.NewReader(body))
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, p.server.URL, bytes.NewReader(body))
 	if err != nil {
 		return nil, err
 	}
@@ -119,7 +153,41 @@ func (p *httpPeer) openListen(after string) (*http.Response, error) {
 	return p.eventStream(r)
 }
 
-// listenRequest asks a server of 2026-07-28 to announce changes of its tools.
-func listenRequest() *request {
-	return &request{method: "subscriptions/listen", members: []byte(`"notifications":{"toolsListChanged":true}`)}
+// because is why reading a stream failed.
+func because(ctx context.Context, err error) error {
+	if errors.Is(context.Cause(ctx), errAnew) {
+		return errAnew
+	}
+	return err
+}
+
+// hearUpdates implements peer.
+func (p *httpPeer) hearUpdates(ctx context.Context) {
+	if p.agreed.modern() {
+		select {
+		case p.anew <- struct{}{}:
+		default:
+		}
+	}
+	p.startListening()
+	select {
+	case <-p.heard:
+	case <-ctx.Done():
+	}
+}
+
+// listenRequest asks a server of 2026-07-28 to announce what is listened to: changes of its tools, and of resources.
+func listenRequest(offers tool.Capabilities, to listener) *request {
+	wanted := struct {
+		Tools     bool     `json:"toolsListChanged,omitempty"`
+		Resources []string `json:"resourceSubscriptions,omitempty"`
+	}{Tools: offers.ToolsListChanged && to.changed != nil}
+	if offers.ResourcesSubscribe && to.subscribed != nil {
+		wanted.Resources = to.subscribed()
+	}
+	text, err := json.Marshal(wanted)
+	if err != nil {
+		panic(err) // it always has a form
+	}
+	return &request{method: "subscriptions/listen", members: append([]byte(`"notifications":`), text...)}
 }

@@ -27,6 +27,8 @@ type keeper struct {
 	rest    rest
 
 	announcing, again bool // see changed
+
+	subscriptions map[string]*subscription // by URI
 }
 
 // attempt is connecting, under way.
@@ -214,6 +216,8 @@ func (k *keeper) listener() listener {
 	return listener{
 		changed:    k.changed,
 		progressed: func(params json.RawMessage) { k.source.errands.progressed(key, params) },
+		updated:    k.heardUpdate,
+		subscribed: k.subscribed,
 	}
 }
 

@@ -32,6 +32,9 @@ type peer interface {
 	exchange(ctx context.Context, r *request) outcome
 	// negotiated says what was agreed on.
 	negotiated() negotiated
+	// hearUpdates sees to it that what the server says of the listener's resources is heard: those it is subscribed to
+	// by requests, or, since 2026-07-28, those that it is listened to for as of now.
+	hearUpdates(ctx context.Context)
 	// broken reports whether the peer can answer nothing any more.
 	broken() bool
 	// close ends the session and frees what it holds. Requests still on their
@@ -43,6 +46,8 @@ type peer interface {
 type listener struct {
 	changed    func()                       // the server's tools changed
 	progressed func(params json.RawMessage) // a notifications/progress came
+	updated    func(params json.RawMessage) // a notifications/resources/updated came
+	subscribed func() []string              // the resources whose updates are wanted
 }
 
 // received acts on a notification, if it is one of those that listeners hear.
@@ -54,6 +59,8 @@ func (l listener) received(e envelope) bool {
 		l.changed()
 	case e.method == "notifications/progress" && l.progressed != nil:
 		l.progressed(e.params)
+	case e.method == updateNotification && l.updated != nil:
+		l.updated(e.params)
 	default:
 		return false
 	}

@@ -36,6 +36,9 @@ type stdioPeer struct {
 	mu      sync.Mutex
 	waiting map[int64]chan reply
 
+	listening sync.Mutex
+	listens   int64 // the id of the request whose stream it is; 0: none. listening
+
 	noise atomic.Int64 // lines that were not MCP
 	last  atomic.Pointer[string]
 }
@@ -108,10 +111,28 @@ func connectStdio(ctx context.Context, config Config, server tool.Server, e era,
 		return nil, failure
 	}
 	if p.agreed.modern() && p.agreed.offers.ToolsListChanged && config.ListChanged != nil {
-		ask := listenRequest()
-		p.post(ask.encode(p.lastID.Add(1), p.agreed.metaOf(ask)))
+		p.listen()
 	}
 	return p, nil
+}
+
+// listen asks a server of 2026-07-28 to announce what is listened to by now, and not what was before.
+func (p *stdioPeer) listen() {
+	p.listening.Lock()
+	defer p.listening.Unlock()
+	ask, id := listenRequest(p.agreed.offers, p.listener), p.lastID.Add(1)
+	p.post(ask.encode(id, p.agreed.metaOf(ask)))
+	if p.listens != 0 {
+		p.post(cancelled(p.listens))
+	}
+	p.listens = id
+}
+
+// hearUpdates implements peer.
+func (p *stdioPeer) hearUpdates(context.Context) {
+	if p.agreed.modern() {
+		p.listen()
+	}
 }
 
 func (p *stdioPeer) negotiated() negotiated { return p.agreed }

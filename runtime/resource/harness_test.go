@@ -63,7 +63,7 @@ func newWorld(t testing.TB) *world {
 	}
 	var err error
 	w.service, err = resource.New(resource.Config{
-		Agents: w, Sources: w, Pool: w.db.Pool(), Logger: slog.New(slog.DiscardHandler),
+		Agents: w, Sources: w, Upstream: w, Pool: w.db.Pool(), Logger: slog.New(slog.DiscardHandler),
 		Now: func() time.Time { return time.Unix(0, w.at.Load()) }, Returned: w.findReturned,
 	})
 	check(t, err)
@@ -116,6 +116,26 @@ func (w *world) findReturned(_ context.Context, who resource.Who, uri string) (s
 		}
 	}
 	return skills, nil
+}
+
+func (w *world) Subscribe(_ context.Context, to tool.Server, uri string) error {
+	return w.subscribing(to, "subscribe", uri)
+}
+
+func (w *world) Unsubscribe(_ context.Context, to tool.Server, uri string) {
+	_ = w.subscribing(to, "unsubscribe", uri)
+}
+
+func (w *world) subscribing(to tool.Server, what, uri string) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.sent = append(w.sent, to.Skill+" "+what+" "+uri)
+	for _, key := range []string{what + " " + uri, what} {
+		if failure := w.servers[to.Skill].errs[key]; failure != nil {
+			return failure
+		}
+	}
+	return nil
 }
 
 func (w *world) Source(tool.Transport) (tool.Source, error) { return source{w}, nil }

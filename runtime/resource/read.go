@@ -22,6 +22,16 @@ const (
 // this conversation returned it; the open skill that has a template for it; each open skill in turn, until one has it. Errors:
 // [ErrDenied], *[SkillError]. Whom it asks, or that it asks nobody, is recorded.
 func (s *Service) Read(ctx context.Context, who Who, uri string, ask Ask) (json.RawMessage, error) {
+	params := object(`"uri":`, uri, ask.Members)
+	return s.first(ctx, who, uri, "resource.read", func(o *agent.Offer) (json.RawMessage, error) {
+		return s.sendFor(ctx, who, o, "resources/read", uri, params, ask)
+	})
+}
+
+// first asks the skills whose resource it may be, until one answers as one that has it. Each is recorded first, as an action.
+func (s *Service) first(
+	ctx context.Context, who Who, uri, action string, ask func(*agent.Offer) (json.RawMessage, error),
+) (json.RawMessage, error) {
 	whose, err := s.holders(ctx, who, uri)
 	if err != nil {
 		return nil, err
@@ -32,13 +42,12 @@ func (s *Service) Read(ctx context.Context, who Who, uri string, ask Ask) (json.
 		}
 		return nil, ErrDenied
 	}
-	params := object(`"uri":`, uri, ask.Members)
 	var first error
 	for _, o := range whose {
-		if err := s.record(ctx, who, "resource.read", o, "uri", uri); err != nil {
+		if err := s.record(ctx, who, action, o, "uri", uri); err != nil {
 			return nil, err
 		}
-		raw, err := s.sendFor(ctx, who, o, "resources/read", uri, params, ask)
+		raw, err := ask(o)
 		failed, is := errors.AsType[*SkillError](err)
 		if err == nil || !is || ctx.Err() != nil {
 			return raw, err

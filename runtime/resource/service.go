@@ -1,8 +1,9 @@
 // Package resource owns what skills offer agents besides tools: resources, their templates, prompts and completions. It
-// decides whose an agent may see and read, asks their servers, and records who read what.
+// decides whose an agent may see and read, asks their servers, records who read what, and tells clients when a resource changes that
+// they are subscribed to.
 //
 // It does not own skills or assignments, nor what calls returned: it asks packages agent and call. It stores
-// nothing; lists are remembered for as long as their servers allow.
+// what sessions are subscribed to; lists are remembered for as long as their servers allow.
 package resource
 
 import (
@@ -35,13 +36,22 @@ type Sources interface {
 	Source(transport tool.Transport) (tool.Source, error)
 }
 
-// Config is what a [Service] is made of. All fields but ListTimeout are required.
+// Upstream is what the service needs of an *[mcptool.Source].
+type Upstream interface {
+	Subscribe(ctx context.Context, server tool.Server, uri string) error
+	Unsubscribe(ctx context.Context, server tool.Server, uri string)
+}
+
+// Config is what a [Service] is made of. Fields without a default are required.
 type Config struct {
 	Agents  Agents
 	Sources Sources
 	Pool    *pgxpool.Pool
 	Logger  *slog.Logger
 	Now     func() time.Time
+
+	// Upstream subscribes to resources, and has [Service.Updated] called when they change.
+	Upstream Upstream
 
 	// Returned finds the skills of whose finished calls in the conversation one returned this URI.
 	Returned func(ctx context.Context, who Who, uri string) ([]uuid.UUID, error)
@@ -52,32 +62,55 @@ type Config struct {
 
 	// ListTimeout bounds the listing of one skill. Zero: 15 s.
 	ListTimeout time.Duration
+
+	// Pause is the time between two notifications of updates of resources, at least. Zero: 500 ms.
+	Pause time.Duration
+	// Renew is after how long subscriptions are looked at again: whether they still are allowed, and whether the server still has
+	// them. Zero: 15 s.
+	Renew time.Duration
+	// Linger is how long a server goes on being subscribed to what nobody here follows any more. Zero: 30 s.
+	Linger time.Duration
 }
 
-const defaultListTimeout = 15 * time.Second
+const (
+	defaultListTimeout = 15 * time.Second
+	defaultPause       = 500 * time.Millisecond
+	defaultRenew       = 15 * time.Second
+	defaultLinger      = 30 * time.Second
+)
 
 // Service is safe for concurrent use.
 type Service struct {
 	Config
 	listings *registry.Memory[listingKey, *listing]
+	updates  *updates
 }
 
 // New makes a Service.
 func New(cfg Config) (*Service, error) {
-	if cfg.Agents == nil || cfg.Sources == nil || cfg.Pool == nil || cfg.Logger == nil || cfg.Now == nil || cfg.Returned == nil {
-		return nil, errors.New("make resource service: Agents, Sources, Pool, Logger, Now and Returned are required")
+	if cfg.Agents == nil || cfg.Sources == nil || cfg.Pool == nil || cfg.Logger == nil || cfg.Now == nil || cfg.Returned == nil || cfg.Upstream == nil {
+		return nil, errors.New("make resource service: Agents, Sources, Pool, Logger, Now, Upstream and Returned are required")
 	}
-	if cfg.ListTimeout == 0 {
-		cfg.ListTimeout = defaultListTimeout
+	for field, value := range map[*time.Duration]time.Duration{
+		&cfg.ListTimeout: defaultListTimeout, &cfg.Pause: defaultPause, &cfg.Renew: defaultRenew, &cfg.Linger: defaultLinger,
+	} {
+		if *field == 0 {
+			*field = value
+		}
 	}
-	return &Service{Config: cfg, listings: registry.NewMemory[listingKey](registry.Config[*listing]{
+	s := &Service{Config: cfg, listings: registry.NewMemory[listingKey](registry.Config[*listing]{
 		Now: cfg.Now, TTLOf: (*listing).fresh, Size: (*listing).size, MaxSize: maxRemembered,
 		LoadTimeout: cfg.ListTimeout + time.Second,
-	})}, nil
+	})}
+	s.updates = newUpdates(s)
+	return s, nil
 }
 
 // Close ends what runs in the background.
-func (s *Service) Close() { s.listings.Close() }
+func (s *Service) Close() {
+	s.updates.close()
+	s.listings.Close()
+}
 
 // Changed forgets the lists of a skill: its server said that they changed.
 func (s *Service) Changed(skillID uuid.UUID) {
@@ -143,17 +176,24 @@ func (s *Service) send(ctx context.Context, o *agent.Offer, method, name string,
 	raw, err := source.Request(ctx, o.Server, tool.Request{
 		Method: method, Name: name, Params: params, Timeout: o.Skill.CallTimeout, Input: ask.Input, Caller: ask.Caller,
 	})
+	return raw, s.asSkill(ctx, o, err)
+}
+
+// asSkill is the error of a skill's server, as a *[SkillError].
+func (s *Service) asSkill(ctx context.Context, o *agent.Offer, err error) error {
 	failure, is := errors.AsType[*tool.Failure](err)
 	if !is {
-		return raw, err
+		return err
 	}
 	fault := &SkillError{Skill: o.Skill.Name, Failure: failure}
 	if failure.Kind == tool.JSONRPCError { // connected a moment ago, so this costs nothing
-		if offers, err := source.Capabilities(ctx, o.Server); err == nil {
-			fault.Stateless = offers.Stateless()
+		if source, err := s.Sources.Source(o.Server.Transport); err == nil {
+			if offers, err := source.Capabilities(ctx, o.Server); err == nil {
+				fault.Stateless = offers.Stateless()
+			}
 		}
 	}
-	return nil, fault
+	return fault
 }
 
 // maxRecorded bounds what an event repeats of a client's words, in bytes.

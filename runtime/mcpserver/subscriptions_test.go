@@ -1,0 +1,117 @@
+package mcpserver_test
+
+import (
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/holdpoint/holdpoint/runtime/resource"
+	"github.com/holdpoint/holdpoint/runtime/tool"
+)
+
+func TestSubscriptionsOfSessions(t *testing.T) {
+	within(t, func(t *testing.T) {
+		b := newBench(t)
+		b.others.updates = make(chan []string)
+		session := b.session()
+		who := resource.Who{AgentID: b.agents.agents["billing"].ID, Conversation: uuid.MustParse(session[1])}
+		for _, what := range []string{"subscribe", "unsubscribe"} {
+			a := b.post(rpc("resources/"+what, `"uri":"x:1"`), session...)
+			if last := b.others.last(); a.body != `{"jsonrpc":"2.0","id":1,"result":{}}` || last.what != what || last.name != "x:1" || last.who != who {
+				t.Errorf("%s: %s, asked %+v", what, a.body, last)
+			}
+		}
+		stream := b.stream(b.get(session...))
+		b.others.updates <- []string{"x:1", "x:\"2"}
+		for _, uri := range []string{`"x:1"`, `"x:\"2"`} {
+			want := "event: message\ndata: " + `{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":` + uri + `}}` + "\n\n"
+			if got := stream.next(); got != want {
+				t.Errorf("%q", got)
+			}
+		}
+		if last := b.others.last(); last.what != "follow session" || last.who != who {
+			t.Errorf("followed %+v", last)
+		}
+		stream.quiet(time.Minute)
+		r := b.get(session...)
+		r.Method = "DELETE"
+		b.do(r)
+		if len(b.others.ended) != 1 || b.others.ended[0] != who.Conversation {
+			t.Errorf("ended %v", b.others.ended)
+		}
+	})
+}
+
+func TestSubscribeRefused(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	session := b.session()
+	none := &resource.SkillError{Skill: "files", Failure: &tool.Failure{Kind: tool.JSONRPCError, RPC: json.RawMessage(`{"code":-32601,"message":"none"}`)}}
+	for _, c := range []struct {
+		params string
+		err    error
+		want   string
+	}{
+		{``, nil, `"code":-32602,"message":"/params/uri: want a URI`},
+		{`"uri":"` + strings.Repeat("x", 8193) + `"`, nil, `"code":-32602,"message":"/params/uri: want a URI`},
+		{`"uri":"x:\u0000"`, nil, `"code":-32602,"message":"/params/uri: want a URI`},
+		{`"uri":"x:1"`, resource.ErrDenied, `"code":-32002`},
+		{`"uri":"x:1"`, resource.ErrTooMany, `too_many_subscriptions`},
+		{`"uri":"x:1"`, none, `"error":{"code":-32601,"message":"none"}`},
+		{`"uri":"x:1"`, errors.New("no database"), `"code":-32603,"message":"internal error`},
+	} {
+		b.others.says("", c.err)
+		if a := b.post(rpc("resources/subscribe", c.params), session...); !strings.Contains(a.body, c.want) {
+			t.Errorf("%.60s: %s", c.params, a.body)
+		}
+	}
+	b.others.says("", nil)
+	for _, headers := range [][]string{nil} { // without a session there is no stream
+		if a := b.post(rpc("resources/subscribe", `"uri":"x:1"`), headers...); at(decoded(t, a.body), "error", "code") != -32601.0 {
+			t.Errorf("no session: %s", a.body)
+		}
+	}
+	body, headers := modern("resources/subscribe", `"uri":"x:1"`)
+	if a := b.post(body, headers...); at(decoded(t, a.body), "error", "code") != -32601.0 {
+		t.Errorf("2026-07-28: %s", a.body)
+	}
+	if last := b.others.last(); last.what != "" {
+		t.Errorf("asked %+v", last)
+	}
+}
+
+func TestListenToResources(t *testing.T) {
+	within(t, func(t *testing.T) {
+		b := newBench(t)
+		b.others.updates = make(chan []string)
+		body, headers := modern("subscriptions/listen", `"notifications":{"resourceSubscriptions":["x:2","x:denied","x:1","x:2"]}`)
+		stream := b.stream(b.request(t.Context(), body, headers...))
+		meta := `"_meta":{"io.modelcontextprotocol/subscriptionId":"m"}`
+		event := func(method, params string) string {
+			return "event: message\ndata: " + `{"jsonrpc":"2.0","method":"notifications/` + method + `","params":{` + meta + `,` + params + `}}` + "\n\n"
+		}
+		if got := stream.next(); got != event("subscriptions/acknowledged", `"notifications":{"resourceSubscriptions":["x:1","x:2"]}`) {
+			t.Errorf("ack %q", got)
+		}
+		b.others.updates <- []string{"x:1"}
+		if got := stream.next(); got != event("resources/updated", `"uri":"x:1"`) {
+			t.Errorf("update %q", got)
+		}
+		if last := b.others.last(); last.what != "follow" || last.name != "x:1 x:2" {
+			t.Errorf("followed %+v", last)
+		}
+		b.change(echoTool) // which nobody asked about
+		stream.quiet(time.Minute)
+		for _, wrong := range []string{`"x:1"`, `[1]`, `[""]`, `["` + strings.Repeat(`x","`, 100) + `y"]`} {
+			body, headers := modern("subscriptions/listen", `"notifications":{"resourceSubscriptions":`+wrong+`}`)
+			a := b.post(body, headers...)
+			if at(decoded(t, a.body), "error", "code") != -32602.0 || !strings.Contains(a.body, "/params/notifications/resourceSubscriptions") {
+				t.Errorf("%.40s: %s", wrong, a.body)
+			}
+		}
+	})
+}

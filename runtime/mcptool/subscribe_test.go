@@ -1,0 +1,214 @@
+package mcptool_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"sync"
+	"testing"
+
+	"github.com/google/uuid"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/holdpoint/holdpoint/runtime/mcptool"
+	"github.com/holdpoint/holdpoint/runtime/tool"
+)
+
+// told counts what Config.ResourceUpdated was told.
+type told struct {
+	mu     sync.Mutex
+	counts map[string]int
+}
+
+func (u *told) updated(skillID, principal uuid.UUID, uri string) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.counts == nil {
+		u.counts = map[string]int{}
+	}
+	u.counts[fmt.Sprint(skillID, principal, uri)]++
+}
+
+func (u *told) of(server tool.Server, uri string) int {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.counts[fmt.Sprint(server.SkillID, server.Principal, uri)]
+}
+
+func subscribe(t testing.TB, s *mcptool.Source, server tool.Server, uri string) {
+	t.Helper()
+	if err := s.Subscribe(t.Context(), server, uri); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestUpdatesArePassedOn: in both eras.
+func TestUpdatesArePassedOn(t *testing.T) {
+	t.Parallel()
+	for name, options := range eras() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server := mcp.NewServer(&mcp.Implementation{Name: "notes", Version: "1"}, &mcp.ServerOptions{
+				SubscribeHandler:   func(context.Context, *mcp.SubscribeRequest) error { return nil },
+				UnsubscribeHandler: func(context.Context, *mcp.UnsubscribeRequest) error { return nil },
+			})
+			for _, uri := range []string{"x:1", "x:2"} {
+				server.AddResource(&mcp.Resource{URI: uri, Name: uri}, func(context.Context, *mcp.ReadResourceRequest) (*mcp.ReadResourceResult, error) {
+					return &mcp.ReadResourceResult{}, nil
+				})
+			}
+			var told told
+			s := newSource(t, mcptool.Config{ResourceUpdated: told.updated})
+			skill := httpSkill(serve(t, server, options).URL)
+			heard := func(uri string) func() bool {
+				return func() bool { // the stream may not be open yet, or be another soon
+					before := told.of(skill, uri)
+					check(t, server.ResourceUpdated(t.Context(), &mcp.ResourceUpdatedNotificationParams{URI: uri}))
+					return told.of(skill, uri) > before
+				}
+			}
+			subscribe(t, s, skill, "x:1")
+			eventually(t, "x:1", heard("x:1"))
+			subscribe(t, s, skill, "x:2")
+			eventually(t, "x:2", heard("x:2"))
+			eventually(t, "x:1 still", heard("x:1"))
+			s.Unsubscribe(t.Context(), skill, "x:1")
+			count := told.of(skill, "x:1")
+			check(t, server.ResourceUpdated(t.Context(), &mcp.ResourceUpdatedNotificationParams{URI: "x:1"}))
+			eventually(t, "x:2 still", heard("x:2")) // it came later
+			if got := told.of(skill, "x:1"); got != count {
+				t.Errorf("told %d times after it was not wanted any more", got-count)
+			}
+		})
+	}
+}
+
+func check(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// subscribing is a server of sessions with subscriptions. What is sent to say comes on its stream.
+func subscribing(say <-chan string) *script {
+	s := &script{session: "s1"}
+	s.at = map[string]act{
+		"initialize": func(w http.ResponseWriter, _ *http.Request, m message) {
+			w.Header().Set("Mcp-Session-Id", fmt.Sprint("s", s.count("initialize")))
+			answer(w, m, `{"protocolVersion":"2025-11-25","capabilities":{"resources":{"subscribe":true}},"serverInfo":{"name":"script","version":"1"}}`)
+		},
+		"resources/subscribe":   func(w http.ResponseWriter, _ *http.Request, m message) { answer(w, m, `{}`) },
+		"resources/unsubscribe": func(w http.ResponseWriter, _ *http.Request, m message) { answer(w, m, `{}`) },
+		"GET": func(w http.ResponseWriter, r *http.Request, _ message) {
+			write := events(w)
+			write(": open\n\n")
+			for {
+				select {
+				case params := <-say:
+					write(`data: {"jsonrpc":"2.0","method":"notifications/resources/updated","params":` + params + "}\n\n")
+				case <-r.Context().Done():
+					return
+				}
+			}
+		},
+	}
+	return s
+}
+
+func TestOneSubscriptionForAll(t *testing.T) {
+	t.Parallel()
+	say := make(chan string)
+	upstream := subscribing(say)
+	var told told
+	s := newSource(t, mcptool.Config{ResourceUpdated: told.updated})
+	skill := httpSkill(upstream.serve(t).URL)
+	var all sync.WaitGroup
+	for range 20 {
+		all.Go(func() {
+			if err := s.Subscribe(t.Context(), skill, "x:1"); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	if n := upstream.count("resources/subscribe"); n != 1 {
+		t.Errorf("asked %d times", n)
+	}
+	// What nobody asked for, and what is no update, is not told.
+	for _, params := range []string{`{"uri":"x:2"}`, `{"uri":1}`, `[]`, `{}`, `{"uri":"x:1"}`} {
+		say <- params
+	}
+	eventually(t, "told", func() bool { return told.of(skill, "x:1") == 1 })
+	if n := told.of(skill, "x:2"); n != 0 {
+		t.Errorf("told %d times of what was not asked for", n)
+	}
+	s.Unsubscribe(t.Context(), skill, "x:1")
+	s.Unsubscribe(t.Context(), skill, "x:1")
+	if n := upstream.count("resources/unsubscribe"); n != 1 {
+		t.Errorf("unsubscribed %d times", n)
+	}
+	if at := string(upstream.last("resources/unsubscribe").Params); at != `{"uri":"x:1"}` {
+		t.Error(at)
+	}
+}
+
+// A session that was lost took its subscriptions with it.
+func TestSubscribesAgainInAnotherSession(t *testing.T) {
+	t.Parallel()
+	upstream := subscribing(nil)
+	restart := make(chan struct{})
+	upstream.at["GET"] = func(w http.ResponseWriter, r *http.Request, _ message) {
+		if r.Header.Get("Mcp-Session-Id") == "s1" && upstream.count("GET") > 1 {
+			status(http.StatusNotFound, "", "")(w, r, message{})
+			return
+		}
+		events(w)(": open\n\n")
+		select {
+		case <-restart:
+		case <-r.Context().Done():
+		}
+	}
+	var told told
+	s := newSource(t, mcptool.Config{ResourceUpdated: told.updated})
+	skill := httpSkill(upstream.serve(t).URL)
+	subscribe(t, s, skill, "x:1")
+	if n := told.of(skill, "x:1"); n != 0 {
+		t.Errorf("told %d times of nothing", n)
+	}
+	close(restart)
+	eventually(t, "another session is subscribed", func() bool {
+		subscribe(t, s, skill, "x:1")
+		return upstream.count("initialize") == 2 && upstream.count("resources/subscribe") == 2
+	})
+	if n := told.of(skill, "x:1"); n != 1 { // what happened in between is not known
+		t.Errorf("told %d times", n)
+	}
+}
+
+func TestSubscribeRefused(t *testing.T) {
+	t.Parallel()
+	upstream := subscribing(nil)
+	upstream.at["resources/subscribe"] = func(w http.ResponseWriter, _ *http.Request, m message) {
+		w.Header().Set("Content-Type", "application/json")
+		fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"error":{"code":-32002,"message":"no such thing"}}`, m.ID)
+	}
+	s := newSource(t, mcptool.Config{})
+	skill := httpSkill(upstream.serve(t).URL)
+	for range 2 {
+		f := asFailure(t, s.Subscribe(t.Context(), skill, "x:1"))
+		if f.Kind != tool.JSONRPCError || string(f.RPC) != `{"code":-32002,"message":"no such thing"}` {
+			t.Errorf("%s %s", f.Kind, f.RPC)
+		}
+	}
+	if n := upstream.count("resources/subscribe"); n != 2 {
+		t.Errorf("asked %d times: a refusal is none", n)
+	}
+	other := &script{session: "s1"} // without subscriptions
+	f := asFailure(t, s.Subscribe(t.Context(), httpSkill(other.serve(t).URL), "x:1"))
+	var rpc struct{ Code int }
+	if err := json.Unmarshal(f.RPC, &rpc); err != nil || rpc.Code != -32601 || other.count("resources/subscribe") != 0 {
+		t.Errorf("%s %v", f.RPC, err)
+	}
+}
