@@ -113,23 +113,34 @@ func (s *Service) Admit(ctx context.Context, agentID uuid.UUID, l Limits) (done 
 	case <-ctx.Done():
 		return nil, fmt.Errorf("admit a request of agent %s: %w", agentID, ctx.Err())
 	}
+	taken := false
 	err = postgres.InTx(ctx, s.Pool, func(tx pgx.Tx) error {
 		// What is counted below is read after the lock is held: each statement sees what was committed before it.
-		if _, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock(hashtextextended('holdpoint_limit' || $1::text, 0))`, agentID); err != nil {
+		if err := lock(ctx, tx, agentID); err != nil {
 			return err
 		}
 		if err := check(ctx, tx, agentID, l); err != nil {
 			return err
 		}
-		return s.take(ctx, tx, agentID, l, slot)
+		err := s.take(ctx, tx, agentID, l, slot)
+		taken = err == nil
+		return err
 	})
 	if err != nil {
+		if taken && slot != uuid.Nil { // the commit failed, or only its answer was not heard
+			s.late.Go(func() { s.until(func() bool { return s.disown(agentID, slot) }) })
+		}
 		return nil, fmt.Errorf("admit a request of agent %s: %w", agentID, err)
 	}
 	if slot == uuid.Nil {
 		return func() {}, nil
 	}
 	return sync.OnceFunc(func() { s.release(ctx, slot) }), nil
+}
+
+func lock(ctx context.Context, tx pgx.Tx, agentID uuid.UUID) error {
+	_, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock(hashtextextended('holdpoint_limit' || $1::text, 0))`, agentID)
+	return err
 }
 
 func (s *Service) turn(agentID uuid.UUID) chan struct{} {
@@ -186,24 +197,47 @@ func (s *Service) release(ctx context.Context, slot uuid.UUID) {
 	if s.giveBack(context.WithoutCancel(ctx), slot) {
 		return
 	}
-	s.late.Go(func() {
-		for {
-			select {
-			case <-s.running.Done():
-				return // with the process its slots go
-			case <-time.After(releaseAgain):
-			}
-			if s.giveBack(s.running, slot) {
-				return
-			}
-		}
-	})
+	s.late.Go(func() { s.until(func() bool { return s.giveBack(s.running, slot) }) })
 }
+
+// until tries again and again.
+func (s *Service) until(done func() bool) {
+	for {
+		select {
+		case <-s.running.Done():
+			return // with the process its slots go
+		case <-time.After(releaseAgain):
+		}
+		if done() {
+			return
+		}
+	}
+}
+
+// disown gives a slot back of which it is not known whether it was taken: the commit failed, and may be under way
+// still. Under the lock that it holds it is known.
+func (s *Service) disown(agentID, slot uuid.UUID) bool {
+	ctx, cancel := context.WithTimeout(s.running, releaseLimit)
+	defer cancel()
+	err := postgres.InTx(ctx, s.Pool, func(tx pgx.Tx) error {
+		if err := lock(ctx, tx, agentID); err != nil {
+			return err
+		}
+		_, err := tx.Exec(ctx, deleteSlot, slot)
+		return err
+	})
+	if err != nil {
+		s.Logger.Warn("a slot of an agent that may have been taken is given back later", "slot", slot, "error", err)
+	}
+	return err == nil
+}
+
+const deleteSlot = `DELETE FROM agent_slots WHERE id = $1`
 
 func (s *Service) giveBack(ctx context.Context, slot uuid.UUID) bool {
 	ctx, cancel := context.WithTimeout(ctx, releaseLimit)
 	defer cancel()
-	_, err := s.Pool.Exec(ctx, `DELETE FROM agent_slots WHERE id = $1`, slot)
+	_, err := s.Pool.Exec(ctx, deleteSlot, slot)
 	if err != nil {
 		s.Logger.Warn("a slot of an agent is given back later", "slot", slot, "error", err)
 	}

@@ -1,9 +1,13 @@
 package limit_test
 
 import (
+	"bytes"
+	"context"
 	"errors"
 	"log/slog"
+	"net"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -197,5 +201,64 @@ func TestWithoutLimits(t *testing.T) {
 	done()
 	if _, err := s.Admit(t.Context(), uuid.New(), limit.Limits{PerMinute: 1}); err == nil {
 		t.Error("let in by nobody")
+	}
+}
+
+// deaf is a connection to the database that breaks once a commit was sent: nobody hears whether it was made.
+type deaf struct {
+	net.Conn
+	breaks    *atomic.Bool
+	committed bool
+}
+
+func (c *deaf) Write(b []byte) (int, error) {
+	n, err := c.Conn.Write(b)
+	c.committed = c.committed || bytes.Contains(b, []byte("commit")) && c.breaks.Load()
+	return n, err
+}
+
+func (c *deaf) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	if c.committed && err == nil {
+		return 0, errors.Join(net.ErrClosed, c.Close()) // the server has answered, so it is done
+	}
+	return n, err
+}
+
+// A slot that was taken, and of which nobody knows because the commit's answer got lost, is given back.
+func TestSlotThatNobodyKnowsOf(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	var breaks atomic.Bool
+	cfg := w.pool.Config()
+	dial := cfg.ConnConfig.DialFunc
+	cfg.ConnConfig.DialFunc = func(ctx context.Context, network, address string) (net.Conn, error) {
+		conn, err := dial(ctx, network, address)
+		return &deaf{Conn: conn, breaks: &breaks}, err
+	}
+	pool, err := pgxpool.NewWithConfig(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(pool.Close)
+	_, instance := w.process()
+	s, err := limit.New(limit.Config{Pool: pool, Instance: instance, Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
+	agent, limits := uuid.New(), limit.Limits{Concurrency: 1}
+	breaks.Store(true)
+	if _, err := s.Admit(t.Context(), agent, limits); err == nil {
+		t.Fatal("let in, though nobody knows")
+	}
+	breaks.Store(false)
+	for held := 1; held > 0; { // until the test's time is over
+		if err := w.pool.QueryRow(t.Context(), `SELECT count(*) FROM agent_slots`).Scan(&held); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, refused := w.refusal(s, agent, limits); refused != nil {
+		t.Errorf("%v", refused)
 	}
 }
