@@ -55,7 +55,17 @@ func recordFiles(ctx context.Context, tx pgx.Tx, items []*intakeItem) error {
 	if err := tx.SendBatch(ctx, batch).Close(); err != nil {
 		return fmt.Errorf("note files of calls: %w", err)
 	}
-	return file.Record(ctx, tx, files)
+	err := file.Record(ctx, tx, files)
+	if errors.Is(err, file.ErrNotFound) {
+		return &file.AttachmentError{Pointer: "/" + file.Member, Expected: "want files that are there; one was deleted while this call was made"}
+	}
+	return err
+}
+
+// gone reports whether a call cannot be recorded because its agent deleted a file of it meanwhile.
+func gone(err error) bool {
+	_, ok := errors.AsType[*file.AttachmentError](err)
+	return ok
 }
 
 // readFiles fills in the files of those calls that have some.

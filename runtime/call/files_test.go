@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -305,5 +306,48 @@ func TestOpeningAFileIsRecorded(t *testing.T) {
 	check(t, err)
 	if len(list.Calls) != 1 || !slices.ContainsFunc(list.Calls[0].Files, func(a file.Attached) bool { return a.FileID == id }) {
 		t.Errorf("listed: %+v", list.Calls)
+	}
+}
+
+// A file that its agent deletes while a call is being made with it is told of at once, and no other call has to wait for it.
+func TestFileIsDeletedWhileACallIsMadeWithIt(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	id := w.uploaded("content")
+	for _, name := range []string{"files__write", "open__echo"} {
+		if name == "open__echo" {
+			id = w.uploaded("content")
+		}
+		tx, err := w.db.Pool().Begin(t.Context())
+		check(t, err)
+		defer tx.Rollback(context.WithoutCancel(t.Context())) //nolint:errcheck // it was committed
+		_, err = tx.Exec(t.Context(), `DELETE FROM files WHERE id = $1`, id)
+		check(t, err)
+		sub, made := w.submission(name, attaching("1", id)), make(chan error, 1)
+		go func() {
+			_, err := w.calls.Submit(t.Context(), sub)
+			made <- err
+		}()
+		w.blocked(1)
+		check(t, tx.Commit(t.Context()))
+		var refused *file.AttachmentError
+		if err := <-made; !errors.As(err, &refused) || refused.Pointer != "/attachments" {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// blocked waits until so many statements of this database wait for another's lock.
+func (w *world) blocked(n int) {
+	w.t.Helper()
+	ctx, cancel := context.WithTimeout(w.t.Context(), time.Minute)
+	defer cancel()
+	for {
+		var waiting int
+		check(w.t, w.db.Pool().QueryRow(ctx, `SELECT count(*) FROM pg_stat_activity
+			WHERE datname = current_database() AND cardinality(pg_blocking_pids(pid)) > 0`).Scan(&waiting))
+		if waiting >= n {
+			return
+		}
 	}
 }

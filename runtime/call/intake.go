@@ -58,7 +58,9 @@ func (s *Service) flushIntake(ctx context.Context, items []*intakeItem) {
 		}
 		return
 	}
-	s.doubtful.Store(true)
+	if !gone(err) {
+		s.doubtful.Store(true)
+	}
 	for _, item := range items {
 		item.err = fmt.Errorf("record call: %w", err)
 	}
@@ -301,7 +303,7 @@ func isUniqueViolation(err error) bool {
 func retryable(err error) bool {
 	var pgErr *pgconn.PgError
 	if !errors.As(err, &pgErr) {
-		return !errors.Is(err, context.Canceled)
+		return !errors.Is(err, context.Canceled) && !gone(err)
 	}
 	switch pgErr.Code[:2] {
 	case "08", "40", "53", "57":
