@@ -40,7 +40,7 @@ CREATE TABLE callback_deliveries (
     state           text NOT NULL DEFAULT 'due',  -- due: it has no job yet; pending: it has one; delivered; failed
     round           integer NOT NULL DEFAULT 0,   -- grows when it is sent again; jobs of earlier rounds do nothing
     attempts        integer NOT NULL DEFAULT 0,
-    not_before      timestamptz,  -- the receiver asked for that
+    not_before      timestamptz,  -- the receiver asked for that, or an operator for another attempt
     error           text          -- why it failed, or the last attempt did
 );
 CREATE INDEX callback_deliveries_callback ON callback_deliveries (callback_id, seq);

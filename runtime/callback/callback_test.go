@@ -1,6 +1,7 @@
 package callback_test
 
 import (
+	"context"
 	"encoding/base64"
 	"errors"
 	"fmt"
@@ -235,6 +236,33 @@ func TestRotation(t *testing.T) {
 }
 
 // TestGone: a receiver that says so hears nothing more.
+// Of two rotations at the same time one is the later: one secret is the present one, and the other has an end.
+func TestRotationsAtOnce(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.create(w.billing, "ops", "https://ops.example/hook")
+	tx, err := w.db.Pool().Begin(t.Context())
+	check(t, err)
+	defer tx.Rollback(context.WithoutCancel(t.Context())) //nolint:errcheck // it was committed
+	_, err = tx.Exec(t.Context(), `SELECT FROM callback_secrets FOR UPDATE`)
+	check(t, err)
+	rotated := make(chan error, 2)
+	for range 2 {
+		go func() {
+			_, _, err := w.callbacks.Rotate(t.Context(), audit.Person(w.operator), w.billing, "ops", time.Hour)
+			rotated <- err
+		}()
+	}
+	eventually(t, "both wait", func() bool {
+		return w.text(`SELECT count(*)::text FROM pg_stat_activity WHERE datname = current_database() AND cardinality(pg_blocking_pids(pid)) > 0`) == "2"
+	})
+	check(t, tx.Commit(t.Context()))
+	check(t, errors.Join(<-rotated, <-rotated))
+	if got := w.text(`SELECT count(*) FILTER (WHERE expires_at IS NULL) || ' of ' || count(*) FROM callback_secrets`); got != "1 of 3" {
+		t.Errorf("present secrets: %s", got)
+	}
+}
+
 func TestGone(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -442,6 +470,34 @@ func TestLogIsBounded(t *testing.T) {
 	if got != "failed 12, delivered 950, failed 50, pending 10000" {
 		t.Errorf("kept: %s", got)
 	}
+}
+
+// What is sent again has all its retries, however old it is.
+func TestOldMessageIsSentAgain(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	e := newEndpoint(t)
+	w.create(w.billing, "ops", e.URL)
+	w.submit(w.billing, "files__write", `{"n":1}`)
+	e.await(t, 1)
+	eventually(t, "it was taken", func() bool { return w.deliveries(w.billing, "ops")[0].State == "delivered" })
+	w.exec(`UPDATE callback_deliveries SET at = at - interval '5 days'`)
+	w.exec(`UPDATE callback_attempts SET at = at - interval '5 days'`)
+	id := w.deliveries(w.billing, "ops")[0].ID
+	e.answers(http.StatusInternalServerError)
+	resent, err := w.callbacks.Resend(t.Context(), audit.Person(w.operator), w.billing, "ops", id)
+	check(t, err)
+	check(t, w.callbacks.Tidy(t.Context())) // before the attempt, or after it
+	if state := w.deliveries(w.billing, "ops")[0].State; resent.State != "waiting" || state != "waiting" {
+		t.Errorf("before it failed: %s, %s", resent.State, state)
+	}
+	e.await(t, 2)
+	eventually(t, "it failed once", func() bool { return w.deliveries(w.billing, "ops")[0].Attempts == 2 })
+	check(t, w.callbacks.Tidy(t.Context()))
+	e.answers(http.StatusOK)
+	w.retry(1)
+	e.await(t, 3)
+	eventually(t, "it was taken again", func() bool { return w.deliveries(w.billing, "ops")[0].State == "delivered" })
 }
 
 func TestDeliveriesArePaged(t *testing.T) {

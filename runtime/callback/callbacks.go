@@ -196,9 +196,15 @@ func disable(ctx context.Context, tx pgx.Tx, id uuid.UUID, reason string) error 
 	return nil
 }
 
-// edit changes one callback of an agent.
+// edit changes one callback of an agent, one change after the other.
 func (s *Service) edit(ctx context.Context, by audit.Actor, a *agent.Agent, name, verb string, f func(tx pgx.Tx, c *Callback) error) error {
+	if !receiver.ValidName(name) {
+		return ErrNotFound
+	}
 	err := s.change(ctx, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, `SELECT FROM callbacks WHERE agent_id = $1 AND name = $2 FOR UPDATE`, a.ID, name); err != nil {
+			return fmt.Errorf("lock callback: %w", err)
+		}
 		c, err := one(ctx, tx, a.ID, name)
 		if err != nil {
 			return err

@@ -131,7 +131,7 @@ func (s *Service) Resend(ctx context.Context, by audit.Actor, a *agent.Agent, na
 		if c.DisabledAt != nil {
 			return ErrDisabled
 		}
-		tag, err := tx.Exec(ctx, `UPDATE callback_deliveries SET state = 'due', round = round + 1, not_before = NULL
+		tag, err := tx.Exec(ctx, `UPDATE callback_deliveries SET state = 'due', round = round + 1, not_before = holdpoint_now()
 			WHERE callback_id = $1 AND id = $2`, c.ID, id)
 		if err != nil {
 			return err

@@ -97,8 +97,11 @@ func (s *Service) Tidy(ctx context.Context) error {
 		sql  string
 		args []any
 	}{
-		{`UPDATE callback_deliveries SET state = 'failed', error = 'it was given up: no attempt was made for days'
-			WHERE state = 'pending' AND at < holdpoint_now() - interval '` + lostAfter + `'`, nil},
+		// What was sent again lately is as old as that.
+		{`UPDATE callback_deliveries d SET state = 'failed', error = 'it was given up: no attempt was made for days'
+			WHERE state = 'pending' AND at < holdpoint_now() - interval '` + lostAfter + `'
+				AND coalesce(greatest(not_before, (SELECT max(t.at) FROM callback_attempts t WHERE t.delivery_id = d.id))
+					< holdpoint_now() - interval '` + lostAfter + `', true)`, nil},
 		{`WITH last AS MATERIALIZED (` + beyondSQL("'due', 'pending'") + `)
 			UPDATE callback_deliveries d SET state = 'failed', error = 'it was given up: too many messages wait' FROM last
 			WHERE d.callback_id = last.id AND d.seq <= last.seq AND d.state IN ('due', 'pending')`, []any{keepWaiting}},
