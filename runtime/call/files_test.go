@@ -320,7 +320,7 @@ func TestFileIsDeletedWhileACallIsMadeWithIt(t *testing.T) {
 		}
 		tx, err := w.db.Pool().Begin(t.Context())
 		check(t, err)
-		defer tx.Rollback(context.WithoutCancel(t.Context())) //nolint:errcheck // it was committed
+		defer tx.Rollback(context.WithoutCancel(t.Context()))
 		_, err = tx.Exec(t.Context(), `DELETE FROM files WHERE id = $1`, id)
 		check(t, err)
 		sub, made := w.submission(name, attaching("1", id)), make(chan error, 1)

@@ -243,7 +243,7 @@ func TestRotationsAtOnce(t *testing.T) {
 	w.create(w.billing, "ops", "https://ops.example/hook")
 	tx, err := w.db.Pool().Begin(t.Context())
 	check(t, err)
-	defer tx.Rollback(context.WithoutCancel(t.Context())) //nolint:errcheck // it was committed
+	defer tx.Rollback(context.WithoutCancel(t.Context()))
 	_, err = tx.Exec(t.Context(), `SELECT FROM callback_secrets FOR UPDATE`)
 	check(t, err)
 	rotated := make(chan error, 2)
