@@ -133,6 +133,22 @@ func attach(ctx context.Context, tx pgx.Tx, items []*intakeItem) error {
 	return releaseKeys(ctx, tx, stale)
 }
 
+// repeated finds the call that one attaches to, without making one. Not attached: there is none.
+func (s *Service) repeated(ctx context.Context, sub *Submission) (Ticket, error) {
+	ticket := Ticket{Attached: true}
+	err := s.Pool.QueryRow(ctx, `SELECT id, status, gated FROM calls
+		WHERE attach_key = $1 AND ($2::bytea IS NULL OR keyed_sum = $2)
+			AND NOT coalesce(keyed_until <= holdpoint_now() AND finished_at IS NOT NULL, false)`,
+		attachKey(sub), s.keyed(sub).sum).Scan(&ticket.ID, &ticket.Status, &ticket.Gated)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return Ticket{}, nil
+	}
+	if err != nil {
+		return Ticket{}, fmt.Errorf("find a call to attach to: %w", err)
+	}
+	return ticket, nil
+}
+
 func readEarlier(ctx context.Context, tx pgx.Tx, items []*intakeItem) ([]earlier, error) {
 	ids, keys := make([]uuid.UUID, len(items)), make([][]byte, len(items))
 	for i, item := range items {

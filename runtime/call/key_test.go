@@ -2,6 +2,7 @@ package call_test
 
 import (
 	"errors"
+	"strings"
 	"testing"
 
 	"github.com/google/uuid"
@@ -83,4 +84,49 @@ func TestKeyGoesByWhatWasMade(t *testing.T) {
 	if second, err := w.calls.Submit(t.Context(), again); err != nil || second.ID != first.ID || !second.Attached {
 		t.Fatalf("%+v, %v", second, err)
 	}
+}
+
+// What became of a call is told to whoever repeats it, also when it would not be let through now: to say of it that it was
+// not executed would be wrong.
+func TestRepeatOfWhatWouldBeRefusedNow(t *testing.T) {
+	t.Parallel()
+	for name, key := range map[string]string{"files__write": "", "files__write with a key": "k", "open__write with a key": "k"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			tool, _, _ := strings.Cut(name, " ")
+			skill, _, _ := strings.Cut(tool, "__")
+			sub := w.submission(tool, `{"n":1}`)
+			sub.IdempotencyKey = key
+			first, err := w.calls.Submit(t.Context(), sub)
+			check(t, err)
+			if first.Gated {
+				check(t, w.decide(first.ID, true))
+			}
+			w.wait(first.ID)
+			w.apply(`{"skills":[{"name":"` + skill + `","transport":"http","url":"http://127.0.0.1:1/` + skill + `","tools":{"write":{"enabled":false}}}]}`)
+			if again, err := w.calls.Submit(t.Context(), sub); err != nil || again.ID != first.ID || !again.Attached || again.Status != call.Succeeded {
+				t.Errorf("%+v, %v", again, err)
+			}
+			other := w.submissionOf(&sub, `{"n":2}`)
+			if denied, err := w.calls.Submit(t.Context(), other); err != nil || denied.ID == first.ID || denied.Status != call.Denied {
+				t.Errorf("other arguments: %+v, %v", denied, err)
+			}
+			w.moveClock("25 hours")
+			check(t, w.calls.Delivered(t.Context(), first.ID))
+			if late, err := w.calls.Submit(t.Context(), sub); err != nil || late.ID == first.ID || late.Status != call.Denied {
+				t.Errorf("after delivery, or the TTL: %+v, %v", late, err)
+			}
+		})
+	}
+}
+
+// submissionOf is the same but for its arguments.
+func (w *world) submissionOf(sub *call.Submission, arguments string) call.Submission {
+	w.t.Helper()
+	other := *sub
+	clean, err := call.CleanArguments([]byte(arguments))
+	check(w.t, err)
+	other.Arguments = clean
+	return other
 }

@@ -49,10 +49,10 @@ func (s *Service) submitOnce(ctx context.Context, sub *Submission) (Ticket, erro
 		return Ticket{}, fmt.Errorf("judge %s: %w", sub.Entry.Name, err)
 	}
 	if problems := schemas.ValidateInput(c.Arguments); len(problems) > 0 {
-		return s.refuse(c, sub, Invalid, CodeInvalidArguments, listProblems(problems))
+		return s.refuse(ctx, c, sub, Invalid, CodeInvalidArguments, listProblems(problems))
 	}
 	if server.PerUser && sub.PrincipalID == uuid.Nil {
-		return s.refuse(c, sub, Denied, CodeNoPrincipal, noPrincipal)
+		return s.refuse(ctx, c, sub, Denied, CodeNoPrincipal, noPrincipal)
 	}
 	server = server.For(sub.PrincipalID)
 	if connect, err := s.missing(ctx, server); err != nil {
@@ -67,7 +67,7 @@ func (s *Service) submitOnce(ctx context.Context, sub *Submission) (Ticket, erro
 		return s.submitDirect(c, sub, skill, server, definition)
 	default:
 		code, message := denial(verdict.Rule)
-		return s.refuse(c, sub, Denied, code, message)
+		return s.refuse(ctx, c, sub, Denied, code, message)
 	}
 }
 
@@ -121,8 +121,11 @@ func newCall(sub *Submission, skill *agent.Skill, definition tool.Definition) (*
 	}, nil
 }
 
-// refuse records a call that ends where it began.
-func (s *Service) refuse(c *Call, sub *Submission, status Status, code, message string) (Ticket, error) {
+// refuse records a call that ends where it began, unless it repeats one that was let through before.
+func (s *Service) refuse(ctx context.Context, c *Call, sub *Submission, status Status, code, message string) (Ticket, error) {
+	if before, err := s.repeated(ctx, sub); err != nil || before.Attached {
+		return before, err
+	}
 	c.Status, c.Code, c.Message = status, code, message
 	c.Arguments, c.Files = c.Made(), nil // nothing of it is kept for a server
 	item := &intakeItem{call: c, event: submitted(c, sub, "call."+string(status), map[string]any{"code": code})}
