@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -236,6 +237,36 @@ func TestRotation(t *testing.T) {
 }
 
 // TestGone: a receiver that says so hears nothing more.
+// Of several messages that were under way when the receiver went, one disables the callback, and one event says so.
+func TestGoneWhileSeveralAreUnderWay(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	var arrived atomic.Int32
+	both := make(chan struct{})
+	gone := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		if arrived.Add(1) == 2 {
+			close(both)
+		}
+		select {
+		case <-both:
+		case <-r.Context().Done(): // too late: it comes again
+		}
+		rw.WriteHeader(http.StatusGone)
+	}))
+	defer gone.Close()
+	w.create(w.billing, "ops", gone.URL)
+	w.submit(w.billing, "files__write", `{"n":1}`)
+	w.submit(w.billing, "files__write", `{"n":2}`)
+	eventually(t, "both were answered", func() bool {
+		log := w.deliveries(w.billing, "ops")
+		return len(log) == 2 && log[0].Attempts > 0 && log[1].Attempts > 0
+	})
+	c := w.state(w.billing, "ops")
+	if c.DisabledReason != callback.ByReceiver || strings.Count(w.actions(c.ID), "callback.disabled") != 1 {
+		t.Errorf("%s: %s", c.DisabledReason, w.actions(c.ID))
+	}
+}
+
 // Of two rotations at the same time one is the later: one secret is the present one, and the other has an end.
 func TestRotationsAtOnce(t *testing.T) {
 	t.Parallel()

@@ -179,21 +179,25 @@ func (s *Service) Enable(ctx context.Context, by audit.Actor, a *agent.Agent, na
 
 // Disable has nothing sent until the callback is enabled; what was still to be sent is given up. ErrNotFound.
 func (s *Service) Disable(ctx context.Context, by audit.Actor, a *agent.Agent, name string) error {
-	return s.edit(ctx, by, a, name, "disabled", func(tx pgx.Tx, c *Callback) error { return disable(ctx, tx, c.ID, ByOperator) })
+	return s.edit(ctx, by, a, name, "disabled", func(tx pgx.Tx, c *Callback) error {
+		_, err := disable(ctx, tx, c.ID, ByOperator)
+		return err
+	})
 }
 
-func disable(ctx context.Context, tx pgx.Tx, id uuid.UUID, reason string) error {
-	_, err := tx.Exec(ctx, `UPDATE callbacks SET disabled_at = coalesce(disabled_at, holdpoint_now()), disabled_reason = coalesce(disabled_reason, $2)
-		WHERE id = $1`, id, reason)
+// disable reports whether the callback was enabled before.
+func disable(ctx context.Context, tx pgx.Tx, id uuid.UUID, reason string) (bool, error) {
+	tag, err := tx.Exec(ctx, `UPDATE callbacks SET disabled_at = holdpoint_now(), disabled_reason = $2
+		WHERE id = $1 AND disabled_at IS NULL`, id, reason)
 	if err != nil {
-		return fmt.Errorf("disable callback %s: %w", id, err)
+		return false, fmt.Errorf("disable callback %s: %w", id, err)
 	}
 	_, err = tx.Exec(ctx, `UPDATE callback_deliveries SET state = 'failed', error = $2 WHERE callback_id = $1 AND state IN ('due', 'pending')`,
 		id, ErrDisabled.Error())
 	if err != nil {
-		return fmt.Errorf("disable callback %s: %w", id, err)
+		return false, fmt.Errorf("disable callback %s: %w", id, err)
 	}
-	return nil
+	return tag.RowsAffected() > 0, nil
 }
 
 // edit changes one callback of an agent, one change after the other.

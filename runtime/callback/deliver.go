@@ -177,10 +177,11 @@ func (m *message) disable(ctx context.Context, tx pgx.Tx) error {
 	if m.disabled {
 		return nil // a test was sent to it
 	}
-	if err := disable(ctx, tx, m.callback, ByReceiver); err != nil {
-		return err
+	changed, err := disable(ctx, tx, m.callback, ByReceiver)
+	if err != nil || !changed {
+		return err // another message, or an operator, was first
 	}
-	err := audit.Write(ctx, tx, audit.Event{
+	err = audit.Write(ctx, tx, audit.Event{
 		Actor: audit.System(), Action: "callback.disabled", Subject: m.callback,
 		Data: map[string]any{"agent": m.agent, "name": m.name, "host": m.host, "reason": ByReceiver},
 	})
