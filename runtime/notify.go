@@ -134,4 +134,5 @@ func (rt *Runtime) forget() {
 	rt.Discovery.Invalidate()
 	rt.Agents.Invalidate()
 	rt.mcp.CatalogueMayHaveChanged()
+	rt.Resources.OffersMayHaveChanged()
 }

@@ -145,6 +145,7 @@ func (rt *Runtime) makeRegistry() error {
 		ListChanged: func(skill uuid.UUID) {
 			rt.Discovery.ListChanged(skill)
 		},
+		OffersChanged:   func(skill uuid.UUID, method string) { rt.Resources.ListChanged(skill, method) },
 		ResourceUpdated: func(skill, principal uuid.UUID, uri string) { rt.Resources.Updated(skill, principal, uri) },
 	})
 	rt.Discovery, err = tool.NewDiscovery(tool.DiscoveryConfig{

@@ -72,7 +72,7 @@ func (x *exchange) announceTo(c *agent.Conversation) {
 		ctx, done := context.WithCancel(x.r.Context())
 		defer done()
 		err = x.attend(c, &listener{
-			session: id, updates: x.Resources.FollowSession(ctx, x.who(c)),
+			session: id, lists: []resource.Kind{resource.Resources, resource.Prompts}, updates: x.Resources.FollowSession(ctx, x.who(c)),
 			find: func(ctx context.Context) (*agent.Conversation, error) {
 				return x.Agents.Conversation(ctx, x.agent.ID, x.principal, id)
 			},
@@ -113,13 +113,14 @@ func (x *exchange) listen() {
 	meta := `"_meta":{"` + mcp.MetaKeySubscriptionID + `":` + string(x.msg.id) + `}`
 	err = x.beginStream()
 	if err == nil {
-		err = x.notify("notifications/subscriptions/acknowledged", meta+`,"notifications":`+agreement(wants.tools, ids, resources))
+		err = x.notify("notifications/subscriptions/acknowledged", meta+`,"notifications":`+agreement(wants, ids, resources))
 	}
-	if err == nil && (wants.tools || len(ids) > 0 || len(resources) > 0) {
+	if err == nil && (wants.tools || len(ids) > 0 || len(resources) > 0 || len(wants.lists) > 0) {
 		ctx, done := context.WithCancel(x.r.Context())
 		defer done()
 		err = x.attend(found, &listener{
-			quiet: !wants.tools, tasks: x.followTasks(ctx, ids), updates: x.followResources(ctx, x.who(found), resources),
+			quiet: !wants.tools, tasks: x.followTasks(ctx, ids),
+			lists: wants.lists, updates: x.followResources(ctx, x.who(found), resources, wants.lists),
 			told: found.Catalogue.Digest(),
 			name: x.conversationName,
 			find: func(ctx context.Context) (*agent.Conversation, error) {
@@ -136,9 +137,10 @@ func (x *exchange) listen() {
 
 // wanted are the notifications that a client asks for.
 type wanted struct {
-	tools     bool     // that the list of its tools changed
-	tasks     []string // how these tasks stand
-	resources []string // that these resources changed
+	tools     bool            // that the list of its tools changed
+	tasks     []string        // how these tasks stand
+	resources []string        // that these resources changed
+	lists     []resource.Kind // that these lists did
 }
 
 // wants reads which notifications a client asks for.
@@ -148,6 +150,8 @@ func (x *exchange) wants() (wanted, *jsonrpc.Error) {
 		Tools     json.RawMessage `json:"toolsListChanged"`
 		Tasks     json.RawMessage `json:"taskIds"`
 		Resources json.RawMessage `json:"resourceSubscriptions"`
+		Lists     json.RawMessage `json:"resourcesListChanged"`
+		Prompts   json.RawMessage `json:"promptsListChanged"`
 	}
 	var want wanted
 	switch {
@@ -161,6 +165,19 @@ func (x *exchange) wants() (wanted, *jsonrpc.Error) {
 	if can, _ := x.able(nil); asked.Tasks != nil && !can.tasks {
 		return want, needsTasks()
 	}
+	for _, list := range []struct {
+		name string
+		raw  json.RawMessage
+		kind resource.Kind
+	}{{"resourcesListChanged", asked.Lists, resource.Resources}, {"promptsListChanged", asked.Prompts, resource.Prompts}} {
+		var yes bool
+		if list.raw != nil && json.Unmarshal(list.raw, &yes) != nil {
+			return want, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "/params/notifications/" + list.name + ": want true or false"}
+		}
+		if yes {
+			want.lists = append(want.lists, list.kind)
+		}
+	}
 	var fault *jsonrpc.Error
 	if want.resources, fault = wantedResources(asked.Resources); fault != nil {
 		return want, fault
@@ -170,10 +187,13 @@ func (x *exchange) wants() (wanted, *jsonrpc.Error) {
 }
 
 // agreement is what of the wanted notifications will be sent.
-func agreement(tools bool, tasks []uuid.UUID, resources []resource.Subscription) string {
+func agreement(wants wanted, tasks []uuid.UUID, resources []resource.Subscription) string {
 	agreed := map[string]any{}
-	if tools {
+	if wants.tools {
 		agreed["toolsListChanged"] = true
+	}
+	for _, kind := range wants.lists {
+		agreed[kind.Member()+"ListChanged"] = true
 	}
 	if len(tasks) > 0 {
 		agreed["taskIds"] = tasks
@@ -224,8 +244,8 @@ func (x *exchange) attend(c *agent.Conversation, l *listener, params string) err
 			}
 		case task := <-l.tasks:
 			err = x.notify("notifications/tasks", params+","+string(oneLine(bytes.Join(task, nil))))
-		case uris := <-l.updates:
-			err = x.tellUpdates(uris, params)
+		case change := <-l.updates:
+			err = x.tellChange(change, l.lists, params)
 		case <-life.C:
 			if now := x.Now(); now.Sub(checked) >= credentialCheck {
 				if x.revoked() {

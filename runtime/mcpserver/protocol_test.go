@@ -135,7 +135,7 @@ func TestModern(t *testing.T) {
 		"capabilities": map[string]any{
 			"tools": map[string]any{"listChanged": true}, "logging": map[string]any{},
 			"extensions": map[string]any{"io.modelcontextprotocol/tasks": map[string]any{}},
-			"resources":  map[string]any{"subscribe": true}, "prompts": map[string]any{}, "completions": map[string]any{},
+			"resources":  map[string]any{"subscribe": true, "listChanged": true}, "prompts": map[string]any{"listChanged": true}, "completions": map[string]any{},
 		},
 		"instructions": at(v, "result", "instructions"),
 		"_meta": map[string]any{"io.modelcontextprotocol/serverInfo": map[string]any{

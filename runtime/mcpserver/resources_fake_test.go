@@ -19,7 +19,7 @@ type fakeResources struct {
 	err    error
 
 	asked   []asked
-	updates chan []string // to every session's stream
+	updates chan resource.Change // to every session's stream
 	ended   []uuid.UUID
 }
 
@@ -74,7 +74,7 @@ func (f *fakeResources) Subscribable(_ context.Context, who resource.Who, uri st
 	return resource.Subscription{URI: uri}, err
 }
 
-func (f *fakeResources) Follow(_ context.Context, who resource.Who, subscriptions []resource.Subscription) <-chan []string {
+func (f *fakeResources) Follow(_ context.Context, who resource.Who, subscriptions []resource.Subscription) <-chan resource.Change {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	var names []string
@@ -85,7 +85,7 @@ func (f *fakeResources) Follow(_ context.Context, who resource.Who, subscription
 	return f.updates
 }
 
-func (f *fakeResources) FollowSession(_ context.Context, who resource.Who) <-chan []string {
+func (f *fakeResources) FollowSession(_ context.Context, who resource.Who) <-chan resource.Change {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.asked = append(f.asked, asked{what: "follow session", who: who})

@@ -60,8 +60,8 @@ type Resources interface {
 	Unsubscribe(ctx context.Context, who resource.Who, uri string) error
 	Ended(ctx context.Context, conversation uuid.UUID) error
 	Subscribable(ctx context.Context, who resource.Who, uri string) (resource.Subscription, error)
-	Follow(ctx context.Context, who resource.Who, subscriptions []resource.Subscription) <-chan []string
-	FollowSession(ctx context.Context, who resource.Who) <-chan []string
+	Follow(ctx context.Context, who resource.Who, subscriptions []resource.Subscription) <-chan resource.Change
+	FollowSession(ctx context.Context, who resource.Who) <-chan resource.Change
 	Complete(ctx context.Context, who resource.Who, ref resource.Reference, ask resource.Ask) (json.RawMessage, error)
 }
 

@@ -56,7 +56,7 @@ func capabilities(modern bool) *mcp.ServerCapabilities {
 	c := &mcp.ServerCapabilities{
 		Tools:     &mcp.ToolCapabilities{ListChanged: true},
 		Logging:   &mcp.LoggingCapabilities{}, //nolint:staticcheck // deprecated, and in use
-		Resources: &mcp.ResourceCapabilities{Subscribe: true}, Prompts: &mcp.PromptCapabilities{}, Completions: &mcp.CompletionCapabilities{},
+		Resources: &mcp.ResourceCapabilities{Subscribe: true, ListChanged: true}, Prompts: &mcp.PromptCapabilities{ListChanged: true}, Completions: &mcp.CompletionCapabilities{},
 	}
 	if modern {
 		c.Extensions = map[string]any{tasksExtension: struct{}{}}

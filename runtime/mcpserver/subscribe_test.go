@@ -22,7 +22,7 @@ func TestListen(t *testing.T) {
 			body, headers := modern("subscriptions/listen", `"notifications":`+wanted)
 			return b.stream(b.request(t.Context(), strings.Replace(body, `"id":"m"`, `"id":7`, 1), headers...))
 		}
-		first, second := ask(`{"toolsListChanged":true,"promptsListChanged":true}`), ask(` { "toolsListChanged" : true } `)
+		first, second := ask(`{"toolsListChanged":true,"resourcesListChanged":false,"other":true}`), ask(` { "toolsListChanged" : true } `)
 		for _, s := range []*stream{first, second} {
 			if got := s.next(); got != ack(`{"toolsListChanged":true}`) {
 				t.Errorf("ack %q", got)
@@ -36,7 +36,7 @@ func TestListen(t *testing.T) {
 			}
 		}
 		// What we do not have is not agreed to, and what nothing would come on ends.
-		none := ask(`{"toolsListChanged":false,"promptsListChanged":true,"resourceSubscriptions":["x:denied"]}`)
+		none := ask(`{"toolsListChanged":false,"promptsListChanged":false,"resourceSubscriptions":["x:denied"]}`)
 		for _, want := range []string{ack(`{}`), event(`{"jsonrpc":"2.0","id":7,"result":{"resultType":"complete",` + id + `}}`), ""} {
 			if got := none.next(); got != want {
 				t.Errorf("nothing: %q", got)
@@ -88,6 +88,7 @@ func TestListenRefused(t *testing.T) {
 		{`"notifications":null`, "", 400, "/params/notifications: want an object"},
 		{`"notifications":[true]`, "", 400, "/params/notifications: want an object"},
 		{`"notifications":{"toolsListChanged":"yes"}`, "", 400, "/params/notifications/toolsListChanged: want true or false"},
+		{`"notifications":{"promptsListChanged":1}`, "", 400, "/params/notifications/promptsListChanged: want true or false"},
 		{`"notifications":{"toolsListChanged":true}`, "application/json", 406, "text/event-stream"},
 	} {
 		body, headers := modern("subscriptions/listen", c.params)

@@ -53,9 +53,17 @@ func badURI(field string) *jsonrpc.Error {
 	}
 }
 
-// tellUpdates tells a client that resources changed. params is what every notification of its stream has.
-func (x *exchange) tellUpdates(uris []string, params string) error {
-	for _, uri := range uris {
+// tellChange tells a client that resources and lists changed. params is what every notification of its stream has.
+func (x *exchange) tellChange(c resource.Change, lists []resource.Kind, params string) error {
+	for _, kind := range c.Lists {
+		if !slices.Contains(lists, kind) {
+			continue
+		}
+		if err := x.notify("notifications/"+kind.Member()+"/list_changed", params); err != nil {
+			return err
+		}
+	}
+	for _, uri := range c.Updated {
 		about := `"uri":` + string(marshal(uri))
 		if params != "" {
 			about = params + "," + about
@@ -118,9 +126,9 @@ func (x *exchange) subscribable(who resource.Who, uris []string) ([]resource.Sub
 	return agreed, nil
 }
 
-// followResources tells of resources until ctx ends. Nil: there are none.
-func (x *exchange) followResources(ctx context.Context, who resource.Who, agreed []resource.Subscription) <-chan []string {
-	if len(agreed) == 0 {
+// followResources tells of resources and lists until ctx ends. Nil: there are none.
+func (x *exchange) followResources(ctx context.Context, who resource.Who, agreed []resource.Subscription, lists []resource.Kind) <-chan resource.Change {
+	if len(agreed) == 0 && len(lists) == 0 {
 		return nil
 	}
 	return x.Resources.Follow(ctx, who, agreed)

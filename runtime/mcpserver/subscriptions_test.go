@@ -16,7 +16,7 @@ import (
 func TestSubscriptionsOfSessions(t *testing.T) {
 	within(t, func(t *testing.T) {
 		b := newBench(t)
-		b.others.updates = make(chan []string)
+		b.others.updates = make(chan resource.Change)
 		session := b.session()
 		who := resource.Who{AgentID: b.agents.agents["billing"].ID, Conversation: uuid.MustParse(session[1])}
 		for _, what := range []string{"subscribe", "unsubscribe"} {
@@ -26,7 +26,7 @@ func TestSubscriptionsOfSessions(t *testing.T) {
 			}
 		}
 		stream := b.stream(b.get(session...))
-		b.others.updates <- []string{"x:1", "x:\"2"}
+		b.others.updates <- resource.Change{Updated: []string{"x:1", "x:\"2"}}
 		for _, uri := range []string{`"x:1"`, `"x:\"2"`} {
 			want := "event: message\ndata: " + `{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":` + uri + `}}` + "\n\n"
 			if got := stream.next(); got != want {
@@ -35,6 +35,13 @@ func TestSubscriptionsOfSessions(t *testing.T) {
 		}
 		if last := b.others.last(); last.what != "follow session" || last.who != who {
 			t.Errorf("followed %+v", last)
+		}
+		b.others.updates <- resource.Change{Lists: []resource.Kind{resource.Resources, resource.Prompts}}
+		for _, list := range []string{"resources", "prompts"} {
+			want := "event: message\ndata: " + `{"jsonrpc":"2.0","method":"notifications/` + list + `/list_changed"}` + "\n\n"
+			if got := stream.next(); got != want {
+				t.Errorf("%q", got)
+			}
 		}
 		stream.quiet(time.Minute)
 		r := b.get(session...)
@@ -87,22 +94,26 @@ func TestSubscribeRefused(t *testing.T) {
 func TestListenToResources(t *testing.T) {
 	within(t, func(t *testing.T) {
 		b := newBench(t)
-		b.others.updates = make(chan []string)
-		body, headers := modern("subscriptions/listen", `"notifications":{"resourceSubscriptions":["x:2","x:denied","x:1","x:2"]}`)
+		b.others.updates = make(chan resource.Change)
+		body, headers := modern("subscriptions/listen", `"notifications":{"promptsListChanged":true,"resourceSubscriptions":["x:2","x:denied","x:1","x:2"]}`)
 		stream := b.stream(b.request(t.Context(), body, headers...))
 		meta := `"_meta":{"io.modelcontextprotocol/subscriptionId":"m"}`
 		event := func(method, params string) string {
 			return "event: message\ndata: " + `{"jsonrpc":"2.0","method":"notifications/` + method + `","params":{` + meta + `,` + params + `}}` + "\n\n"
 		}
-		if got := stream.next(); got != event("subscriptions/acknowledged", `"notifications":{"resourceSubscriptions":["x:1","x:2"]}`) {
+		if got := stream.next(); got != event("subscriptions/acknowledged", `"notifications":{"promptsListChanged":true,"resourceSubscriptions":["x:1","x:2"]}`) {
 			t.Errorf("ack %q", got)
 		}
-		b.others.updates <- []string{"x:1"}
+		b.others.updates <- resource.Change{Updated: []string{"x:1"}, Lists: []resource.Kind{resource.Resources}}
 		if got := stream.next(); got != event("resources/updated", `"uri":"x:1"`) {
 			t.Errorf("update %q", got)
 		}
 		if last := b.others.last(); last.what != "follow" || last.name != "x:1 x:2" {
 			t.Errorf("followed %+v", last)
+		}
+		b.others.updates <- resource.Change{Lists: []resource.Kind{resource.Resources, resource.Prompts}}
+		if got, want := stream.next(), strings.Replace(event("prompts/list_changed", ""), ",}", "}", 1); got != want {
+			t.Errorf("list %q", got)
 		}
 		b.change(echoTool) // which nobody asked about
 		stream.quiet(time.Minute)

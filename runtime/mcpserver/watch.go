@@ -12,6 +12,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/holdpoint/holdpoint/runtime/agent"
+	"github.com/holdpoint/holdpoint/runtime/resource"
 )
 
 const (
@@ -30,10 +31,10 @@ type listener struct {
 	name               func() string // of the conversation now; nil: a session's
 	find               func(context.Context) (*agent.Conversation, error)
 
-	quiet bool            // changes of the list are not announced: the stream is about tasks
-	tasks <-chan [][]byte // what is to be told of them; nil: nothing
-	// updates are URIs of resources that changed; nil: nothing.
-	updates <-chan []string
+	quiet   bool                   // changes of the list are not announced: the stream is about tasks
+	tasks   <-chan [][]byte        // what is to be told of them; nil: nothing
+	updates <-chan resource.Change // of resources and lists; nil: nothing
+	lists   []resource.Kind        // whose changes are told
 	cancel  context.CancelCauseFunc
 	wake    chan struct{} // holds one: there is something to announce
 

@@ -8,6 +8,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/holdpoint/holdpoint/oauthclient"
+	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
 // Config is what a [Source] needs. Every zero field has the default named.
@@ -22,6 +23,9 @@ type Config struct {
 	// for a skill, when the skill's server announced that its tools changed.
 	// Default: announcements are ignored and no stream is kept open for them.
 	ListChanged func(skillID uuid.UUID)
+	// OffersChanged is called when a skill's server announced that what a method lists changed: "resources/list", which
+	// stands for templates too, or "prompts/list". It must not wait. Default: as with ListChanged.
+	OffersChanged func(skillID uuid.UUID, method string)
 	// ResourceUpdated is called when a skill's server said that a resource changed that [Source.Subscribe] asked
 	// about. principal is whose connection it is, uuid.Nil: one that all share. It must not wait. Default: nobody is told.
 	ResourceUpdated func(skillID, principal uuid.UUID, uri string)
@@ -66,6 +70,11 @@ type Limits struct {
 
 	IdlePerSkill int           // unused connections kept for an HTTP skill. Default 128
 	Idle         time.Duration // how long they are kept. Default 4 s: many servers close theirs after 5 s, and a call that meets a closing connection may count as sent
+}
+
+// announced reports whether a server may announce something that is listened to at all times.
+func (c Config) announced(o tool.Capabilities) bool {
+	return o.ToolsListChanged && c.ListChanged != nil || (o.ResourcesListChanged || o.PromptsListChanged) && c.OffersChanged != nil
 }
 
 func (c Config) withDefaults() Config {

@@ -66,7 +66,7 @@ func connectHTTP(ctx context.Context, config Config, server tool.Server, e era, 
 		p.transport.CloseIdleConnections()
 		return nil, failure
 	}
-	if p.agreed.offers.ToolsListChanged && config.ListChanged != nil {
+	if config.announced(p.agreed.offers) {
 		p.startListening()
 	}
 	return p, nil

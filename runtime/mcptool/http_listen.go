@@ -176,12 +176,14 @@ func (p *httpPeer) hearUpdates(ctx context.Context) {
 	}
 }
 
-// listenRequest asks a server of 2026-07-28 to announce what is listened to: changes of its tools, and of resources.
+// listenRequest asks a server of 2026-07-28 to announce what is listened to: changes of its lists, and of resources.
 func listenRequest(offers tool.Capabilities, to listener) *request {
 	wanted := struct {
 		Tools     bool     `json:"toolsListChanged,omitempty"`
+		Lists     bool     `json:"resourcesListChanged,omitempty"`
+		Prompts   bool     `json:"promptsListChanged,omitempty"`
 		Resources []string `json:"resourceSubscriptions,omitempty"`
-	}{Tools: offers.ToolsListChanged && to.changed != nil}
+	}{Tools: offers.ToolsListChanged, Lists: offers.ResourcesListChanged, Prompts: offers.PromptsListChanged}
 	if offers.ResourcesSubscribe && to.subscribed != nil {
 		wanted.Resources = to.subscribed()
 	}

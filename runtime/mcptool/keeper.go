@@ -218,6 +218,7 @@ func (k *keeper) listener() listener {
 		progressed: func(params json.RawMessage) { k.source.errands.progressed(key, params) },
 		updated:    k.heardUpdate,
 		subscribed: k.subscribed,
+		relisted:   k.relisted,
 	}
 }
 

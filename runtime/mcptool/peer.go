@@ -48,6 +48,7 @@ type listener struct {
 	progressed func(params json.RawMessage) // a notifications/progress came
 	updated    func(params json.RawMessage) // a notifications/resources/updated came
 	subscribed func() []string              // the resources whose updates are wanted
+	relisted   func(method string)          // what this method lists changed, other than tools
 }
 
 // received acts on a notification, if it is one of those that listeners hear.
@@ -59,6 +60,10 @@ func (l listener) received(e envelope) bool {
 		l.changed()
 	case e.method == "notifications/progress" && l.progressed != nil:
 		l.progressed(e.params)
+	case e.method == "notifications/resources/list_changed" && l.relisted != nil:
+		l.relisted("resources/list")
+	case e.method == "notifications/prompts/list_changed" && l.relisted != nil:
+		l.relisted("prompts/list")
 	case e.method == updateNotification && l.updated != nil:
 		l.updated(e.params)
 	default:

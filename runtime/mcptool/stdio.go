@@ -110,7 +110,7 @@ func connectStdio(ctx context.Context, config Config, server tool.Server, e era,
 		p.close(stop)
 		return nil, failure
 	}
-	if p.agreed.modern() && p.agreed.offers.ToolsListChanged && config.ListChanged != nil {
+	if p.agreed.modern() && config.announced(p.agreed.offers) {
 		p.listen()
 	}
 	return p, nil

@@ -193,6 +193,13 @@ func (k *keeper) updated(uri string) {
 	}
 }
 
+// relisted passes on that the server announced another list of resources or prompts.
+func (k *keeper) relisted(method string) {
+	if tell := k.source.config.OffersChanged; tell != nil {
+		tell(k.server.SkillID, method)
+	}
+}
+
 // uriOf reads which resource a notification is about.
 func uriOf(params json.RawMessage) (uri string, err error) {
 	found := false

@@ -212,3 +212,34 @@ func TestSubscribeRefused(t *testing.T) {
 		t.Errorf("%s %v", f.RPC, err)
 	}
 }
+
+// TestOtherListsChanged: in both eras.
+func TestOtherListsChanged(t *testing.T) {
+	t.Parallel()
+	for name, options := range eras() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var told told
+			s := newSource(t, mcptool.Config{OffersChanged: func(skillID uuid.UUID, method string) { told.updated(skillID, uuid.Nil, method) }})
+			server := mcp.NewServer(&mcp.Implementation{Name: "notes", Version: "1"}, nil)
+			n := 0
+			add := func() {
+				n++
+				server.AddResource(&mcp.Resource{URI: fmt.Sprint("x:", n), Name: "x"}, func(context.Context, *mcp.ReadResourceRequest) (*mcp.ReadResourceResult, error) {
+					return &mcp.ReadResourceResult{}, nil
+				})
+				server.AddPrompt(&mcp.Prompt{Name: fmt.Sprint("p", n)}, func(context.Context, *mcp.GetPromptRequest) (*mcp.GetPromptResult, error) {
+					return &mcp.GetPromptResult{}, nil
+				})
+			}
+			add()
+			skill := httpSkill(serve(t, server, options).URL)
+			_, err := s.Capabilities(t.Context(), skill)
+			check(t, err)
+			eventually(t, "both lists", func() bool { // the stream may not be open yet
+				add()
+				return told.of(skill, "resources/list") > 0 && told.of(skill, "prompts/list") > 0
+			})
+		})
+	}
+}

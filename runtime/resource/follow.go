@@ -10,6 +10,12 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/agent"
 )
 
+// Change is what a client is told.
+type Change struct {
+	Updated []string // URIs of resources that it is subscribed to
+	Lists   []Kind   // [Resources], which stands for templates too, and [Prompts]
+}
+
 // follower is a client's open stream on which it is told of resources.
 type follower struct {
 	who     Who
@@ -20,23 +26,29 @@ type follower struct {
 
 	keys    map[updateKey]struct{} // updates.mu
 	pending map[updateKey]string   // URIs. updates.mu
+	lists   map[listKey]struct{}   // updates.mu
+
+	// seen are the agent's open skills as of the last look, if there was one. They are tell's.
+	seen   string
+	looked bool
 }
 
 // FollowSession tells of changes of the resources that a session is subscribed to, as it subscribes and unsubscribes in whatever process,
-// until ctx ends. Several changes of one resource may be told as one.
-func (s *Service) FollowSession(ctx context.Context, who Who) <-chan []string {
+// until ctx ends, and of changes of the agent's lists. Several changes may be told as one.
+func (s *Service) FollowSession(ctx context.Context, who Who) <-chan Change {
 	return s.follow(ctx, &follower{who: who, session: true})
 }
 
-// Follow tells of changes of what [Service.Subscribable] returned.
-func (s *Service) Follow(ctx context.Context, who Who, subscriptions []Subscription) <-chan []string {
+// Follow tells of changes of what [Service.Subscribable] returned, and of the agent's lists.
+func (s *Service) Follow(ctx context.Context, who Who, subscriptions []Subscription) <-chan Change {
 	return s.follow(ctx, &follower{who: who, fixed: subscriptions})
 }
 
-func (s *Service) follow(ctx context.Context, f *follower) <-chan []string {
+func (s *Service) follow(ctx context.Context, f *follower) <-chan Change {
 	f.again, f.wake = make(chan struct{}, 1), make(chan struct{}, 1)
 	f.keys, f.pending = map[updateKey]struct{}{}, map[updateKey]string{}
-	changes := make(chan []string)
+	f.lists = map[listKey]struct{}{}
+	changes := make(chan Change)
 	u := s.updates
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -68,7 +80,10 @@ func (s *Service) leave(f *follower) {
 }
 
 // tell passes on what is pending, not more often than every [Config.Pause].
-func (f *follower) tell(ctx context.Context, u *updates, changes chan<- []string) {
+func (f *follower) tell(ctx context.Context, u *updates, changes chan<- Change) {
+	if _, err := u.s.relists(ctx, f, nil); err != nil {
+		signal(f.wake) // later then
+	}
 	for {
 		select {
 		case <-f.wake:
@@ -83,22 +98,34 @@ func (f *follower) tell(ctx context.Context, u *updates, changes chan<- []string
 			timer.Stop()
 			return
 		}
-		u.mu.Lock()
-		uris := make([]string, 0, len(f.pending))
-		for _, uri := range f.pending {
-			uris = append(uris, uri)
-		}
-		clear(f.pending)
-		u.mu.Unlock()
-		if len(uris) == 0 {
+		change := u.take(ctx, f)
+		if len(change.Updated) == 0 && len(change.Lists) == 0 {
 			continue
 		}
 		select {
-		case changes <- uris:
+		case changes <- change:
 		case <-ctx.Done():
 			return
 		}
 	}
+}
+
+// take is what is pending.
+func (u *updates) take(ctx context.Context, f *follower) (c Change) {
+	u.mu.Lock()
+	for _, uri := range f.pending {
+		c.Updated = append(c.Updated, uri)
+	}
+	clear(f.pending)
+	lists := f.lists
+	f.lists = map[listKey]struct{}{}
+	u.mu.Unlock()
+	var err error
+	if c.Lists, err = u.s.relists(ctx, f, lists); err != nil && ctx.Err() == nil {
+		u.s.Logger.WarnContext(ctx, "looking for changes of lists", "error", err)
+		c.Lists = []Kind{Resources, Prompts} // as far as can be known
+	}
+	return c
 }
 
 // keepSubscribed sees to it that servers tell this process of what a client is subscribed to and still may be, on their present

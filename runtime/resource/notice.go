@@ -16,10 +16,11 @@ const Channel = "holdpoint_resources"
 type notice struct {
 	Updated      []updateKey `json:"updated,omitempty"`
 	Conversation *uuid.UUID  `json:"conversation,omitempty"` // its subscriptions changed
+	Lists        []listKey   `json:"lists,omitempty"`
 }
 
 // maxNotice is how many updates one notification tells of, within PostgreSQL's 8,000 bytes.
-const maxNotice = 40
+const maxNotice = 30
 
 // tellChanged tells all processes, this one too, that a session's subscriptions changed.
 func tellChanged(ctx context.Context, tx pgx.Tx, conversation uuid.UUID) error {
@@ -33,16 +34,16 @@ func tellChanged(ctx context.Context, tx pgx.Tx, conversation uuid.UUID) error {
 	return nil
 }
 
-// tellUpdated tells all processes, this one too, that resources changed.
-func (s *Service) tellUpdated(ctx context.Context, keys []updateKey) {
+// tellUpdated tells all processes, this one too, that resources and lists changed.
+func (s *Service) tellUpdated(ctx context.Context, keys []updateKey, lists []listKey) {
 	var payloads []string
-	for len(keys) > 0 {
-		n := min(len(keys), maxNotice)
-		payload, err := json.Marshal(notice{Updated: keys[:n]})
+	for len(keys) > 0 || len(lists) > 0 {
+		n, m := min(len(keys), maxNotice), min(len(lists), maxNotice)
+		payload, err := json.Marshal(notice{Updated: keys[:n], Lists: lists[:m]})
 		if err != nil {
 			panic(err) // it always has a form
 		}
-		payloads, keys = append(payloads, string(payload)), keys[n:]
+		payloads, keys, lists = append(payloads, string(payload)), keys[n:], lists[m:]
 	}
 	_, err := s.Pool.Exec(ctx, `SELECT pg_notify($1, payload) FROM unnest($2::text[]) AS payload`, Channel, payloads)
 	if err == nil {
@@ -62,6 +63,10 @@ func (s *Service) HandleNotification(payload string) {
 		return
 	}
 	s.updates.deliver(n.Updated)
+	for _, changed := range n.Lists {
+		s.Changed(changed.Skill)
+	}
+	s.updates.relisted(n.Lists)
 	if n.Conversation != nil {
 		s.updates.reload(func(f *follower) bool { return f.session && f.who.Conversation == *n.Conversation })
 	}

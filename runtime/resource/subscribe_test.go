@@ -75,18 +75,19 @@ func eventually(t testing.TB, what string, condition func() bool) {
 
 // told is what a client was told.
 type told struct {
-	mu   sync.Mutex
-	uris []string
+	mu    sync.Mutex
+	uris  []string
+	lists []resource.Kind
 }
 
-func (w *world) follow(changes <-chan []string) *told {
+func (w *world) follow(changes <-chan resource.Change) *told {
 	var got told
 	go func() {
 		for {
 			select {
-			case uris := <-changes:
+			case c := <-changes:
 				got.mu.Lock()
-				got.uris = append(got.uris, uris...)
+				got.uris, got.lists = append(got.uris, c.Updated...), append(got.lists, c.Lists...)
 				got.mu.Unlock()
 			case <-w.t.Context().Done():
 				return

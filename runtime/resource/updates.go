@@ -64,12 +64,13 @@ type updates struct {
 	sources   map[updateKey]*source
 	followers map[*follower]struct{}
 	dirty     map[updateKey]struct{} // changed, and the processes are not told yet
+	lists     map[listKey]struct{}   // likewise
 	timer     *time.Timer            // until they are told; nil: none runs
 	told      time.Time
 }
 
 func newUpdates(s *Service) *updates {
-	u := &updates{s: s, sources: map[updateKey]*source{}, followers: map[*follower]struct{}{}, dirty: map[updateKey]struct{}{}}
+	u := &updates{s: s, sources: map[updateKey]*source{}, followers: map[*follower]struct{}{}, dirty: map[updateKey]struct{}{}, lists: map[listKey]struct{}{}}
 	u.ctx, u.cancel = context.WithCancel(context.Background())
 	return u
 }
@@ -108,8 +109,13 @@ func (s *Service) Updated(skillID, principal uuid.UUID, uri string) {
 		return
 	}
 	u.dirty[key] = struct{}{}
+	u.flushSoon()
+}
+
+// flushSoon has the processes told, after a pause if they just were. The caller holds u.mu.
+func (u *updates) flushSoon() {
 	if u.timer == nil {
-		u.timer = time.AfterFunc(max(0, u.told.Add(s.Pause).Sub(s.Now())), u.flush)
+		u.timer = time.AfterFunc(max(0, u.told.Add(u.s.Pause).Sub(u.s.Now())), u.flush)
 	}
 }
 
@@ -121,12 +127,17 @@ func (u *updates) flush() {
 	for key := range u.dirty {
 		keys = append(keys, key)
 	}
+	lists := make([]listKey, 0, len(u.lists))
+	for key := range u.lists {
+		lists = append(lists, key)
+	}
 	clear(u.dirty)
+	clear(u.lists)
 	u.timer, u.told = nil, u.s.Now()
 	u.run(func() {
 		ctx, cancel := context.WithTimeout(u.ctx, tellTimeout)
 		defer cancel()
-		u.s.tellUpdated(ctx, keys)
+		u.s.tellUpdated(ctx, keys, lists)
 	})
 }
 

@@ -1,0 +1,83 @@
+package resource_test
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/google/uuid"
+
+	"github.com/holdpoint/holdpoint/runtime/resource"
+)
+
+func (g *told) relisted(kind resource.Kind) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return slices.Contains(g.lists, kind)
+}
+
+func (g *told) forget() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.lists = nil
+}
+
+// What one process hears of a list, the clients of another are told, which asks the server anew.
+func TestChangedListsAreTold(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	files := w.skill("files")
+	files.answers["prompts/list"] = `{"prompts":[{"name":"a"}]}`
+	w.skill("ledger", gated)
+	hears, streams := w.process(), w.process()
+	w.listens(func(payload string) { hears.HandleNotification(payload); streams.HandleNotification(payload) })
+	got := w.follow(streams.FollowSession(t.Context(), w.who))
+	names := func() (all []string) {
+		list, err := streams.List(t.Context(), w.who, resource.Prompts)
+		check(t, err)
+		for _, e := range list.Entries {
+			all = append(all, e.Name)
+		}
+		return all
+	}
+	if got := names(); !slices.Equal(got, []string{"files__a"}) {
+		t.Fatalf("%q", got)
+	}
+	w.mu.Lock()
+	files.answers["prompts/list"] = `{"prompts":[{"name":"b"}]}`
+	w.mu.Unlock()
+	hears.ListChanged(w.skillID("ledger"), "resources/list") // whose lists the agent does not see
+	hears.ListChanged(uuid.New(), "resources/list")
+	eventually(t, "told", func() bool {
+		hears.ListChanged(w.skillID("files"), "prompts/list")
+		return got.relisted(resource.Prompts)
+	})
+	if got.relisted(resource.Resources) {
+		t.Error("told of a list that did not change")
+	}
+	if got := names(); !slices.Equal(got, []string{"files__b"}) {
+		t.Errorf("%q", got)
+	}
+}
+
+// An agent that gets another skill has other lists.
+func TestOffersThatChangeAreTold(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.skill("files")
+	w.skill("ledger", gated)
+	s := w.process()
+	w.listens(s.HandleNotification)
+	got := w.follow(s.FollowSession(t.Context(), w.who))
+	eventually(t, "the agent's skills were looked at", func() bool {
+		s.ListChanged(w.skillID("files"), "prompts/list")
+		return got.relisted(resource.Prompts)
+	})
+	for _, open := range []bool{true, false} {
+		got.forget()
+		w.mu.Lock()
+		w.offers[1].Open = open
+		w.mu.Unlock()
+		s.OffersMayHaveChanged()
+		eventually(t, "both are told", func() bool { return got.relisted(resource.Resources) && got.relisted(resource.Prompts) })
+	}
+}
