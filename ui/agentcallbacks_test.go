@@ -4,10 +4,12 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
 
+	"github.com/holdpoint/holdpoint/internal/browsertest"
 	"github.com/holdpoint/holdpoint/internal/identity"
 )
 
@@ -80,6 +82,30 @@ func TestAgentCallbacks(t *testing.T) {
 	for _, form := range []string{"/test", "/rotate", "/enable", "/disable", "/delete", "/deliveries/" + delivery + "/resend"} {
 		if a := olga.post(one+form, nil); a.status != http.StatusNotFound || !strings.Contains(a.text(), "No such callback") {
 			t.Errorf("%s: %d %s", form, a.status, a.text())
+		}
+	}
+}
+
+// However wide the log of attempts is, beside it the words of buttons stay whole.
+func TestWordsOfButtonsInTablesStayWhole(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, 0, asUsual)
+	w := h.walker()
+	for _, s := range h.scenes() {
+		if s.name != "callback" {
+			continue
+		}
+		w.enter(s)
+		lines := browsertest.Eval[[]int](w.page, `(() => {
+			for (const details of document.querySelectorAll("td details")) details.open = true;
+			return [...document.querySelectorAll("td button")].map(button => {
+				const words = document.createRange();
+				words.selectNodeContents(button.firstChild);
+				return words.getClientRects().length;
+			});
+		})()`)
+		if len(lines) == 0 || slices.Max(lines) > 2 {
+			t.Errorf("“Send again” has lines: %v", lines)
 		}
 	}
 }

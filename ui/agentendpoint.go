@@ -52,11 +52,11 @@ func (f *endpointForm) part() view.FormPart {
 		},
 		{
 			Name: "limits.calls_per_minute", Label: "Calls per minute", Kind: view.FieldLine, Value: f.callsPerMinute, Code: true,
-			Hint: "At most so many requests that reach skills’ servers, over all keys and servers. Left out: no limit.",
+			Hint: "How many requests that reach skills’ servers its clients may make a minute, all together. Left out: no limit.",
 		},
 		{
 			Name: "limits.concurrency", Label: "Calls at one time", Kind: view.FieldLine, Value: f.concurrency, Code: true,
-			Hint: "At most so many of them are being answered at one time. Left out: no limit.",
+			Hint: "How many of these may be under way at one time. Left out: no limit.",
 		},
 	}}
 }
