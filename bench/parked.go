@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 	"syscall"
 	"time"
 )
@@ -85,7 +86,8 @@ func footprint(ctx context.Context, b *bench) error {
 	if err := enoughFiles(n + 200); err != nil {
 		return err
 	}
-	if _, err := s.parkOnce(ctx, 0, 100, 16); err != nil { // warm up
+	const warmUp = 100
+	if _, err := s.parkOnce(ctx, 0, warmUp, 16); err != nil {
 		return err
 	}
 	idle, err := s.settled(ctx)
@@ -101,7 +103,7 @@ func footprint(ctx context.Context, b *bench) error {
 	if err != nil {
 		return err
 	}
-	calls, took, err := clients.park(100)
+	calls, took, err := clients.park(warmUp)
 	if err != nil {
 		return err
 	}
@@ -114,12 +116,44 @@ func footprint(ctx context.Context, b *bench) error {
 	if err != nil {
 		return err
 	}
-	if err := s.stillParked(ctx, calls); err != nil {
+	watched := n - n/20 - n/100 // whether the others are still there, their answers will tell
+	if err := s.stillParked(ctx, calls[:watched]); err != nil {
 		return err
 	}
 	s.tellTables(empty, full, n)
 	s.tellMemory(idle, busy, n)
-	return s.snapshot(ctx, "footprint")
+	if err := s.snapshot(ctx, "footprint"); err != nil {
+		return err
+	}
+	return s.answerAmong(ctx, calls, watched, warmUp)
+}
+
+// answerAmong approves the last of the calls, and measures how soon their clients have the answers while all others wait. The
+// first call has the number first.
+func (s *stage) answerAmong(ctx context.Context, calls []held, watched, first int) error {
+	warm := len(calls) / 100
+	targets, err := s.examine(ctx, calls, watched)
+	if err != nil {
+		return err
+	}
+	for _, call := range targets {
+		call.number += first
+	}
+	if err := s.approveAll(ctx, targets[:warm], 50); err != nil {
+		return err
+	}
+	if err := s.approveAll(ctx, targets[warm:], 50); err != nil {
+		return err
+	}
+	var took []time.Duration
+	for _, call := range targets[warm:] {
+		took = append(took, call.answered.Sub(call.sent))
+	}
+	slices.Sort(took)
+	at := fmt.Sprintf("%d connected, 50 approvals/s: approve request to the agent's answer, ", len(calls))
+	s.report.add("parked", at+"p50", "ms", percentile(took, 0.50, time.Millisecond))
+	s.report.add("parked", at+"p99", "ms", percentile(took, 0.99, time.Millisecond)).below(50)
+	return nil
 }
 
 // stillParked makes sure that what was measured was there.
