@@ -64,8 +64,8 @@ func (s *Service) cancelled(ctx context.Context, viewer Viewer, id uuid.UUID) (C
 }
 
 // RequestCancel is what a client asks for that wants no outcome any more: a call that nobody decided about is cancelled,
-// and a server that answered with a task is asked to cancel that. Whatever else the call does, it goes its
-// way. ErrNotFound.
+// and the server of one that nobody has to decide about is asked to cancel the task that it answered with. What
+// a person approved goes its way. ErrNotFound.
 func (s *Service) RequestCancel(ctx context.Context, viewer Viewer, id uuid.UUID) error {
 	c, err := s.Get(ctx, viewer, id)
 	if err != nil {
@@ -78,7 +78,7 @@ func (s *Service) RequestCancel(ctx context.Context, viewer Viewer, id uuid.UUID
 			return nil // it was decided about meanwhile
 		}
 		return err
-	case c.Status == Executing:
+	case c.Status == Executing && !c.Gated:
 		return s.requestCancel(ctx, viewer, &c)
 	}
 	return nil

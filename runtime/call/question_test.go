@@ -194,6 +194,30 @@ func TestRequestCancel(t *testing.T) {
 			t.Errorf("%s: %s", name, c.Status)
 		}
 	}
+	// What a person approved is not cancelled.
+	ends := make(chan struct{})
+	w.source.reply = func(r tool.CallRequest) (tool.Result, error) {
+		select {
+		case <-r.Caller.Cancel:
+			t.Error("the server of an approved call is asked to cancel it")
+		case <-ends:
+		}
+		return tool.Result{Raw: json.RawMessage(`{"content":[]}`)}, nil
+	}
+	approved := w.submit("files__write", `{"n":2}`)
+	check(t, w.decide(approved.ID, true))
+	for {
+		c, err := w.calls.Get(t.Context(), own, approved.ID)
+		check(t, err)
+		if c.Status == call.Executing {
+			break
+		}
+	}
+	check(t, w.calls.RequestCancel(t.Context(), own, approved.ID))
+	close(ends)
+	if c := w.wait(approved.ID); c.Status != call.Succeeded {
+		t.Errorf("an approved call: %s", c.Status)
+	}
 	parked := w.submit("files__write", `{"n":1}`)
 	check(t, w.calls.RequestCancel(t.Context(), own, parked.ID))
 	if c := w.wait(parked.ID); c.Status != call.Cancelled {

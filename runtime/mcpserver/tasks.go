@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"runtime/debug"
+	"slices"
 	"strconv"
 	"time"
 
@@ -188,7 +189,7 @@ func (x *exchange) watchedTasks(ctx context.Context, names []string) ([]uuid.UUI
 	var ids []uuid.UUID
 	for _, name := range names {
 		id, err := uuid.Parse(name)
-		if err != nil || id.String() != name {
+		if err != nil || id.String() != name || slices.Contains(ids, id) {
 			continue
 		}
 		_, err = x.Calls.Get(ctx, x.viewer(), id)

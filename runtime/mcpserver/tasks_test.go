@@ -216,7 +216,7 @@ func TestNewsOfTasks(t *testing.T) {
 		if v := decoded(t, b.do(listen(taskClient, `{"taskIds":7}`)).body); at(v, "error", "code") != -32602.0 {
 			t.Errorf("%v", v)
 		}
-		response, err := b.client.Do(listen(taskClient, `{"taskIds":["`+id+`","`+uuid.NewString()+`"]}`))
+		response, err := b.client.Do(listen(taskClient, `{"taskIds":["`+id+`","`+id+`","`+uuid.NewString()+`"]}`))
 		if err != nil {
 			t.Fatal(err)
 		}
