@@ -62,24 +62,17 @@ func (x *exchange) request(id string, q call.Question) error {
 	if err := x.beginStream(); err != nil {
 		return err
 	}
-	event := appendString([]byte("event: message\ndata: "+`{"jsonrpc":"2.0","id":`), id)
-	event = append(appendQuestion(append(event, ','), q), "}\n\n"...)
-	x.extendDeadline()
-	x.putBytes(event)
-	return x.flush()
+	message := append(appendString([]byte(`{"jsonrpc":"2.0","id":`), id), ',')
+	return x.event(append(appendQuestion(message, q), '}'))
 }
 
-// appendQuestion appends method and params. Line breaks in params, which are white space, must not end the event.
+// appendQuestion appends method and params.
 func appendQuestion(dst []byte, q call.Question) []byte {
 	dst = appendString(append(dst, `"method":`...), q.Method)
 	if q.Params != nil {
-		dst = append(append(dst, `,"params":`...), oneLine(q.Params)...)
+		dst = append(append(dst, `,"params":`...), q.Params...)
 	}
 	return dst
-}
-
-func oneLine(raw []byte) []byte {
-	return []byte(strings.NewReplacer("\r", " ", "\n", " ").Replace(string(raw)))
 }
 
 // inputRequests is the inside of the object with all questions, by key.

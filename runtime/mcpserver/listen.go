@@ -1,7 +1,6 @@
 package mcpserver
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -243,7 +242,7 @@ func (x *exchange) attend(c *agent.Conversation, l *listener, params string) err
 				err = x.notify("notifications/tools/list_changed", params)
 			}
 		case task := <-l.tasks:
-			err = x.notify("notifications/tasks", params+","+string(oneLine(bytes.Join(task, nil))))
+			err = x.notify("notifications/tasks", params+",", task...)
 		case change := <-l.updates:
 			err = x.tellChange(change, l.lists, params)
 		case <-life.C:
@@ -261,13 +260,12 @@ func (x *exchange) attend(c *agent.Conversation, l *listener, params string) err
 	}
 }
 
-// notify sends a notification; params is the inside of its parameters, "": it has none.
-func (x *exchange) notify(method, params string) error {
-	x.extendDeadline()
-	x.put("event: message\ndata: " + `{"jsonrpc":"2.0","method":"` + method + `"`)
-	if params != "" {
-		x.put(`,"params":{` + params + "}")
+// notify sends a notification; params, and the pieces that follow it, are the inside of its parameters, "": it has none.
+func (x *exchange) notify(method, params string, more ...[]byte) error {
+	head := `{"jsonrpc":"2.0","method":"` + method + `"`
+	if params == "" {
+		return x.event([]byte(head + "}"))
 	}
-	x.put("}\n\n")
-	return x.flush()
+	pieces := append([][]byte{[]byte(head + `,"params":{` + params)}, more...)
+	return x.event(append(pieces, []byte("}}"))...)
 }

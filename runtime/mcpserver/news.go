@@ -39,20 +39,12 @@ func (w *wait) event(e call.Event) {
 		}
 	case e.Kind == call.EventLog && x.wantsLog:
 		if err = x.beginStream(); err == nil {
-			err = x.notifyParams("notifications/message", e.Params)
+			err = x.event([]byte(`{"jsonrpc":"2.0","method":"notifications/message","params":`), e.Params, []byte("}"))
 		}
 	}
 	if err != nil {
 		w.cancel(errGone)
 	}
-}
-
-// notifyParams sends a notification with parameters as they came.
-func (x *exchange) notifyParams(method string, params json.RawMessage) error {
-	event := append([]byte("event: message\ndata: "+`{"jsonrpc":"2.0","method":"`+method+`","params":`), oneLine(params)...)
-	x.extendDeadline()
-	x.putBytes(append(event, "}\n\n"...))
-	return x.flush()
 }
 
 // progress sees to it that the progress of one request only grows: first ours, the seconds that it waits for people, then

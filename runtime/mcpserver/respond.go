@@ -120,6 +120,17 @@ func (x *exchange) putLine(text []byte) {
 	}
 }
 
+// event sends one message on the stream, given in pieces that together are its JSON.
+func (x *exchange) event(pieces ...[]byte) error {
+	x.extendDeadline()
+	x.put("event: message\ndata: ")
+	for _, piece := range pieces {
+		x.putLine(piece)
+	}
+	x.put("\n\n")
+	return x.flush()
+}
+
 // beginStream makes the response a stream of events, once.
 func (x *exchange) beginStream() error {
 	if x.streaming {
@@ -168,9 +179,5 @@ func (x *exchange) flush() error {
 
 // sendProgress notifies a client that asked for it. Params are the members of its parameters but the token.
 func (x *exchange) sendProgress(token, params []byte) error {
-	event := append([]byte(`event: message`+"\n"+`data: {"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":`), token...)
-	event = append(append(event, ','), params...)
-	x.extendDeadline()
-	x.putBytes(append(event, "}}\n\n"...))
-	return x.flush()
+	return x.event([]byte(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":`), token, []byte(","), params, []byte("}}"))
 }
