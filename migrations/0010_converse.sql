@@ -1,0 +1,1 @@
+-- converse: see below.

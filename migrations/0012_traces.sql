@@ -1,0 +1,1 @@
+-- traces: see below.
