@@ -14,44 +14,29 @@ import (
 type agentForm struct {
 	name, instructions, waitBudget, team, escalateTo string
 	endpoint                                         endpointForm
-	model                                            agent.ModelSpec // its key is only what was typed
-	keyed                                            bool            // a key is stored
+	model                                            modelForm
 }
 
 func (u *UI) formOfAgent(r *http.Request, a *agent.Agent) (agentForm, error) {
 	f := agentForm{
 		name: a.Name, instructions: a.Instructions, waitBudget: durationWords(a.WaitBudget), team: a.Team, escalateTo: a.EscalateTo,
-		endpoint: formOfEndpoint(a),
-	}
-	if m := modelOf(a); m != nil {
-		f.model = *m
+		endpoint: formOfEndpoint(a), model: formOfModel(a),
 	}
 	stored, err := u.cfg.Agents.Model(r.Context(), a.ID)
-	f.keyed = stored != nil && stored.APIKey != ""
+	f.model.keyed = stored != nil && stored.APIKey != ""
 	return f, err
 }
 
 func readAgentForm(r *http.Request, before agentForm) agentForm {
 	f := agentForm{
 		name: before.name, instructions: text(r, "instructions"), waitBudget: line(r, "wait_budget"),
-		team: line(r, "team"), escalateTo: line(r, "escalate_to"), keyed: before.keyed,
-		endpoint: readEndpointForm(r),
-		model: agent.ModelSpec{
-			Provider: line(r, "model.provider"), Name: line(r, "model.name"), BaseURL: line(r, "model.base_url"),
-			APIKey: line(r, "model.api_key"),
-		},
+		team: line(r, "team"), escalateTo: line(r, "escalate_to"),
+		endpoint: readEndpointForm(r), model: readModelForm(r, before.model.keyed),
 	}
 	if before.name == "" {
 		f.name = line(r, "name")
 	}
 	return f
-}
-
-// check finds what the registry would take for no model at all.
-func (f *agentForm) check(wrong *faults) {
-	if m := f.model; m.Provider+m.Name == "" && m.BaseURL+m.APIKey != "" {
-		wrong.add("model.provider", "is required with a server or a key: openai, anthropic, …")
-	}
 }
 
 func (f *agentForm) fields(fresh bool) []view.FormPart {
@@ -71,22 +56,7 @@ func (f *agentForm) fields(fresh bool) []view.FormPart {
 			Name: "instructions", Label: "Instructions", Kind: view.FieldArea, Value: f.instructions, Rows: 5,
 			Hint: "What it is told about its work. Its client gets them when it connects.",
 		})
-	key := view.Field{Name: "model.api_key", Label: "Key", Kind: view.FieldSecret, Hint: "Stored encrypted and never shown."}
-	if f.keyed {
-		key.Hint = "Set, and kept while provider and server stay the same, unless another is given."
-	}
-	return []view.FormPart{
-		part, f.endpoint.part(), attentionPart(f.team, f.escalateTo, "everybody"),
-		{
-			Title: "Model", Folded: true, Words: "Only for conversations that Holdpoint runs itself. Clients that connect bring their own.",
-			Fields: []view.Field{
-				{Name: "model.provider", Label: "Provider", Kind: view.FieldLine, Value: f.model.Provider, Code: true, Example: "openai"},
-				{Name: "model.name", Label: "Model", Kind: view.FieldLine, Value: f.model.Name, Code: true},
-				{Name: "model.base_url", Label: "Server", Kind: view.FieldLine, Value: f.model.BaseURL, Code: true, Example: "http://127.0.0.1:11434/v1", Hint: "Left out: the provider's own."},
-				key,
-			},
-		},
-	}
+	return []view.FormPart{part, f.endpoint.part(), attentionPart(f.team, f.escalateTo, "everybody"), f.model.part()}
 }
 
 // newAgent asks for an agent to make.
@@ -98,7 +68,7 @@ func (u *UI) newAgent(w http.ResponseWriter, r *http.Request) {
 
 func (u *UI) answerWithNewAgent(w http.ResponseWriter, r *http.Request, status int, f *agentForm, wrong faults) {
 	form := view.Form{Name: "agent-form", Action: "/agents/new", Send: "Create", Cancel: "/agents", Parts: f.fields(true)}
-	wrong.tell(&form, f.model.APIKey != "")
+	wrong.tell(&form, f.model.apiKey != "")
 	crumbs := []view.Crumb{{URL: "/agents", Word: "Agents"}, {Word: "Create"}}
 	u.answerWithForm(w, r, status, view.SectionAgents, crumbs, "Create an agent", form)
 }
@@ -107,14 +77,13 @@ func (u *UI) answerWithNewAgent(w http.ResponseWriter, r *http.Request, status i
 func (u *UI) createAgent(w http.ResponseWriter, r *http.Request) {
 	f := readAgentForm(r, agentForm{})
 	var wrong faults
-	f.check(&wrong)
 	spec := agent.AgentSpec{
 		Name: f.name, Instructions: f.instructions, WaitBudget: wrong.duration("wait_budget", f.waitBudget),
 		Team: f.team, EscalateTo: f.escalateTo, ErrorStyle: f.endpoint.errorStyle,
-		ReplyTimeout: f.endpoint.replyTimeoutOf(&wrong), Limits: f.endpoint.limits(&wrong),
+		ReplyTimeout: f.endpoint.replyTimeoutOf(&wrong), Limits: f.model.limit(f.endpoint.limits(&wrong), &wrong),
 	}
-	if f.model != (agent.ModelSpec{}) {
-		spec.Model = &f.model
+	if m := f.model.spec(&wrong); *m != (agent.ModelSpec{}) {
+		spec.Model = m
 	}
 	u.submit(w, r, wrong, func(known faults) (string, error) {
 		made, err := u.cfg.Agents.CreateAgent(r.Context(), actor(r), spec, known...)
@@ -145,13 +114,13 @@ func (u *UI) answerWithAgentForm(w http.ResponseWriter, r *http.Request, status 
 	form := view.Form{
 		Name: "agent-form", Action: base + "/edit", Send: "Save", Cancel: base, Revision: revisionText(a.Revision), Parts: f.fields(false),
 	}
-	if wrong.tell(&form, f.model.APIKey != ""); status == http.StatusConflict {
+	if wrong.tell(&form, f.model.apiKey != ""); status == http.StatusConflict {
 		present, err := u.formOfAgent(r, a)
 		if err != nil {
 			u.fail(w, r, err)
 			return
 		}
-		tellChanged(&form, present.fields(false), f.model.APIKey != "")
+		tellChanged(&form, present.fields(false), f.model.apiKey != "")
 	}
 	crumbs := []view.Crumb{{URL: "/agents", Word: "Agents"}, {URL: base, Word: a.Name}, {Word: "Edit"}}
 	u.answerWithForm(w, r, status, view.SectionAgents, crumbs, "Edit "+a.Name, form)
@@ -171,11 +140,10 @@ func (u *UI) saveAgent(w http.ResponseWriter, r *http.Request) {
 	}
 	f := readAgentForm(r, before)
 	var wrong faults
-	f.check(&wrong)
 	patch := agent.AgentPatch{
 		Instructions: &f.instructions, WaitBudget: wrong.duration("wait_budget", f.waitBudget),
-		Team: &f.team, EscalateTo: &f.escalateTo, Model: &f.model, Revision: revisionOf(r),
-		ErrorStyle: &f.endpoint.errorStyle, ReplyTimeout: f.endpoint.replyTimeoutOf(&wrong), Limits: f.endpoint.limits(&wrong),
+		Team: &f.team, EscalateTo: &f.escalateTo, Model: f.model.spec(&wrong), Revision: revisionOf(r),
+		ErrorStyle: &f.endpoint.errorStyle, ReplyTimeout: f.endpoint.replyTimeoutOf(&wrong), Limits: f.model.limit(f.endpoint.limits(&wrong), &wrong),
 	}
 	u.submit(w, r, wrong, func(known faults) (string, error) {
 		_, err := u.cfg.Agents.UpdateAgent(r.Context(), actor(r), a.ID, patch, known...)

@@ -2,7 +2,6 @@ package ui
 
 import (
 	"net/http"
-	"strconv"
 
 	"github.com/holdpoint/holdpoint/runtime/agent"
 	"github.com/holdpoint/holdpoint/ui/view"
@@ -21,13 +20,6 @@ func formOfEndpoint(a *agent.Agent) endpointForm {
 		f.replyTimeout = durationWords(a.ReplyTimeoutSet)
 	}
 	return f
-}
-
-func numberWords(n int) string {
-	if n == 0 {
-		return ""
-	}
-	return strconv.Itoa(n)
 }
 
 func readEndpointForm(r *http.Request) endpointForm {

@@ -270,13 +270,7 @@ func agentFacts(a *agent.Agent) []view.Fact {
 	if n := a.Limits.Concurrency; n > 0 {
 		list = append(list, view.Fact{Name: "Calls at one time", Text: "at most " + strconv.Itoa(n)})
 	}
-	if m := modelOf(a); m != nil {
-		list = append(list, view.Fact{Name: "Model", Text: m.Provider + ": " + m.Name})
-		if m.BaseURL != "" {
-			list = append(list, view.Fact{Name: "Model's server", Text: m.BaseURL, Code: true})
-		}
-	}
-	return list
+	return append(list, modelFacts(a)...)
 }
 
 func errorStyleWords(a *agent.Agent) string {

@@ -61,6 +61,51 @@ func TestCreateAndEditAgent(t *testing.T) {
 	if few.status != http.StatusUnprocessableEntity || few.find("problem-limits.concurrency").Length()+few.find("problem-limits.calls_per_minute").Length() != 2 {
 		t.Errorf("%d: %s", few.status, few.text())
 	}
+	odd := olga.post(path+"/edit", edit.filled("agent-form", url.Values{
+		"model.input_price": {"cheap"}, "model.max_tokens": {"1.5"}, "limits.conversation_cost": {"NaN"}, "limits.conversation_time": {"long"}, "model.provider": {"mistral"},
+	}))
+	for _, field := range []string{"model.input_price", "model.max_tokens", "limits.conversation_cost", "limits.conversation_time", "model.provider"} {
+		if odd.status != http.StatusUnprocessableEntity || odd.find("problem-"+field).Length() != 1 {
+			t.Errorf("%s: %d: %s", field, odd.status, odd.text())
+		}
+	}
+	conversations := edit.filled("agent-form", url.Values{
+		"model.max_tokens": {"900"}, "model.images": {"false"}, "model.input_price": {"0.25"}, "model.output_price": {"2"},
+		"limits.conversation_turns": {"30"}, "limits.conversation_tokens": {"500000"}, "limits.conversation_cost": {"1.5"}, "limits.conversation_time": {"72h"},
+	})
+	if a := olga.post(path+"/edit", conversations); a.status != http.StatusSeeOther {
+		t.Fatalf("%d: %s", a.status, a.text())
+	}
+	set, err := w.agents.Model(t.Context(), clerk.ID)
+	check(t, err)
+	if set.MaxTokens != 900 || set.Sees() || set.Cost(4_000_000, 500_000) != 2 || set.APIKey != typedSecret {
+		t.Errorf("model %+v", set)
+	}
+	if l := w.agentNamed("clerk").Limits; l != (agent.Limits{
+		CallsPerMinute: 90, ConversationTurns: 30, ConversationTokens: 500_000, ConversationCost: 1.5, ConversationTime: agent.Duration(72 * time.Hour),
+	}) {
+		t.Errorf("limits %+v", l)
+	}
+	for _, fact := range []string{"0.25 sent, 2 answered", "at most 30", "at most 72h", "at most 1.5"} {
+		if shown := olga.get(path).text(); !strings.Contains(shown, fact) {
+			t.Errorf("%q is not in %s", fact, shown)
+		}
+	}
+	edit = olga.get(path + "/edit")
+	unlimited := url.Values{}
+	for _, field := range []string{
+		"model.max_tokens", "model.images", "model.input_price", "model.output_price",
+		"limits.conversation_turns", "limits.conversation_tokens", "limits.conversation_cost", "limits.conversation_time",
+	} {
+		if edit.filled("agent-form", nil).Get(field) == "" {
+			t.Errorf("%s is not in the form", field)
+		}
+		unlimited.Set(field, "")
+	}
+	if a := olga.post(path+"/edit", edit.filled("agent-form", unlimited)); a.status != http.StatusSeeOther {
+		t.Fatalf("%d: %s", a.status, a.text())
+	}
+	edit = olga.get(path + "/edit")
 	changed := edit.filled("agent-form", url.Values{
 		"model.name": {"m2"}, "escalate_to": {"leads"}, "reply_timeout": {"5s"}, "limits.concurrency": {"3"},
 	})

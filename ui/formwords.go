@@ -2,6 +2,7 @@ package ui
 
 import (
 	"errors"
+	"math"
 	"net/http"
 	"strconv"
 	"strings"
@@ -38,6 +39,19 @@ func (f *faults) number(path, text string) int {
 		f.add(path, "must be a whole number")
 	}
 	return n
+}
+
+// decimal reads a number that may have a fraction. Nothing at all is zero.
+func (f *faults) decimal(path, text string) float64 {
+	if text == "" {
+		return 0
+	}
+	x, err := strconv.ParseFloat(text, 64)
+	if err != nil || math.IsNaN(x) || math.IsInf(x, 0) {
+		f.add(path, "must be a number such as 3 or 0.25")
+		return 0
+	}
+	return x
 }
 
 // faultsOf are those that the registry found. False: the error is another one.

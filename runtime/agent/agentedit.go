@@ -130,8 +130,7 @@ func (spec AgentSpec) state(r report) *agentState {
 	return state
 }
 
-// apply returns the state that a patch makes of a. An api key stays only with
-// the server that it was given for.
+// apply returns the state that a patch makes of a.
 func (patch AgentPatch) apply(a *agentState) *agentState {
 	changed := *a
 	set(&changed.Instructions, patch.Instructions)
@@ -140,18 +139,7 @@ func (patch AgentPatch) apply(a *agentState) *agentState {
 	if patch.WaitBudget != nil {
 		changed.WaitBudget = time.Duration(*patch.WaitBudget)
 	}
-	if patch.Model == nil {
-		return &changed
-	}
-	changed.Model = nil
-	if patch.Model.Provider != "" || patch.Model.Name != "" {
-		model := *patch.Model
-		if was := a.Model; was != nil && model.APIKey == "" &&
-			was.Provider == model.Provider && was.BaseURL == model.BaseURL {
-			model.APIKey = was.APIKey
-		}
-		changed.Model = &model
-	}
+	changed.Model = a.Model.patched(patch.Model)
 	return &changed
 }
 
@@ -164,11 +152,11 @@ func (e *edit) insertAgent(ctx context.Context, name string, a *agentState) (uui
 	if err != nil {
 		return id, err
 	}
-	_, err = e.tx.Exec(ctx, `INSERT INTO agents (id, name, instructions, model, secrets, wait_budget_ms, team, escalate_to,
-			error_style, reply_timeout_ms, calls_per_minute, concurrency)
-		VALUES ($1, $2, $3, $4, $5, $6, nullif($7, ''), nullif($8, ''), $9, $10, $11, $12)`, id, name, a.Instructions, model, sealed,
-		a.WaitBudget.Milliseconds(), a.Attention.Team, a.Attention.EscalateTo,
-		a.Endpoint.ErrorStyle, a.Endpoint.ReplyTimeout.Milliseconds(), a.Endpoint.Limits.CallsPerMinute, a.Endpoint.Limits.Concurrency)
+	_, err = e.tx.Exec(ctx, `INSERT INTO agents (id, instructions, model, secrets, wait_budget_ms, team, escalate_to,
+			error_style, reply_timeout_ms, calls_per_minute, concurrency,
+			conversation_turns, conversation_tokens, conversation_cost, conversation_time_ms, name)
+		VALUES ($1, $2, $3, $4, $5, nullif($6, ''), nullif($7, ''), $8, $9, $10, $11, $12, $13, $14, $15, $16)`,
+		append(a.columns(id, model, sealed), name)...)
 	if err != nil {
 		return id, err
 	}
@@ -183,9 +171,8 @@ func (e *edit) updateAgent(ctx context.Context, row *Agent, a *agentState, chang
 	}
 	_, err = e.tx.Exec(ctx, `UPDATE agents SET instructions = $2, model = $3, secrets = $4, wait_budget_ms = $5,
 		team = nullif($6, ''), escalate_to = nullif($7, ''), error_style = $8, reply_timeout_ms = $9,
-		calls_per_minute = $10, concurrency = $11, updated_at = holdpoint_now() WHERE id = $1`,
-		row.ID, a.Instructions, model, sealed, a.WaitBudget.Milliseconds(), a.Attention.Team, a.Attention.EscalateTo,
-		a.Endpoint.ErrorStyle, a.Endpoint.ReplyTimeout.Milliseconds(), a.Endpoint.Limits.CallsPerMinute, a.Endpoint.Limits.Concurrency)
+		calls_per_minute = $10, concurrency = $11, conversation_turns = $12, conversation_tokens = $13, conversation_cost = $14,
+		conversation_time_ms = $15, updated_at = holdpoint_now() WHERE id = $1`, a.columns(row.ID, model, sealed)...)
 	if err != nil {
 		return err
 	}
@@ -194,22 +181,12 @@ func (e *edit) updateAgent(ctx context.Context, row *Agent, a *agentState, chang
 	return nil
 }
 
-// openModel is what is not secret of a model.
-type openModel struct {
-	Provider string `json:"provider"`
-	Name     string `json:"name"`
-	BaseURL  string `json:"base_url,omitempty"`
-}
-
-// sealModel takes a model apart: what is shown, and what is secret.
-func (e *edit) sealModel(id uuid.UUID, model *ModelSpec) (json.RawMessage, []byte, error) {
-	if model == nil {
-		return nil, nil, nil
+// columns are an agent's values in the order in which the statements above name them.
+func (a *agentState) columns(id uuid.UUID, model json.RawMessage, sealed []byte) []any {
+	l := a.Endpoint.Limits
+	return []any{
+		id, a.Instructions, model, sealed, a.WaitBudget.Milliseconds(), a.Attention.Team, a.Attention.EscalateTo,
+		a.Endpoint.ErrorStyle, a.Endpoint.ReplyTimeout.Milliseconds(), l.CallsPerMinute, l.Concurrency,
+		l.ConversationTurns, l.ConversationTokens, l.ConversationCost, time.Duration(l.ConversationTime).Milliseconds(),
 	}
-	text, err := json.Marshal(openModel{model.Provider, model.Name, model.BaseURL})
-	if err != nil {
-		return nil, nil, fmt.Errorf("encode model: %w", err)
-	}
-	sealed, err := seal(e.box, agentPurpose, id, agentSecrets{model.APIKey}, model.APIKey == "")
-	return text, sealed, err
 }

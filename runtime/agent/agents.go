@@ -32,16 +32,19 @@ const agentPurpose = "agent"
 
 const agentColumns = `a.id, a.name, a.instructions, a.model, a.wait_budget_ms,
 	a.error_style, a.reply_timeout_ms, a.calls_per_minute, a.concurrency,
+	a.conversation_turns, a.conversation_tokens, a.conversation_cost, a.conversation_time_ms,
 	coalesce(a.team, ''), coalesce(a.escalate_to, ''), a.revision, a.created_at, a.updated_at`
 
 func scanAgent(row pgx.CollectableRow) (*Agent, error) {
 	a := &Agent{}
-	var waitMS, replyMS int64
+	var waitMS, replyMS, conversationMS int64
 	err := row.Scan(&a.ID, &a.Name, &a.Instructions, &a.Model, &waitMS,
 		&a.ErrorStyle, &replyMS, &a.Limits.CallsPerMinute, &a.Limits.Concurrency,
+		&a.Limits.ConversationTurns, &a.Limits.ConversationTokens, &a.Limits.ConversationCost, &conversationMS,
 		&a.Team, &a.EscalateTo, &a.Revision, &a.CreatedAt, &a.UpdatedAt)
 	a.WaitBudget = time.Duration(waitMS) * time.Millisecond
 	a.ReplyTimeoutSet = time.Duration(replyMS) * time.Millisecond
+	a.Limits.ConversationTime = Duration(time.Duration(conversationMS) * time.Millisecond)
 	a.ReplyTimeout = a.endpoint().replyTimeout()
 	return a, err
 }
@@ -131,7 +134,8 @@ func (s *Service) Agents(ctx context.Context, after string, limit int) ([]Agent,
 	return agents[:limit], agents[limit-1].Name, nil
 }
 
-// Model returns an agent's model with its api key, from the database. Nil: the agent has none.
+// Model returns an agent's model with its api key, from the database: each turn of a conversation asks it anew. Nil: the
+// agent has none. ErrNotFound.
 func (s *Service) Model(ctx context.Context, agentID uuid.UUID) (*ModelSpec, error) {
 	_, state, err := s.readAgent(ctx, s.pool, `a.id = $1`, agentID)
 	if err != nil {

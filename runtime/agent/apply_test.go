@@ -210,7 +210,7 @@ func TestSpecIsValidated(t *testing.T) {
 		"the skill's own":   {`{"skills":[` + skill + `,"headers":{"x-who":"x"},"identity_headers":{"enabled":true,"principal":"X-Who"}}]}`, "skills[0].identity_headers.principal"},
 		"resources":         {`{"skills":[` + skill + `,"resources":"all"}]}`, "skills[0].resources"},
 		"model":             {`{"agents":[{"name":"a","model":{"provider":"openai","name":""}}]}`, "agents[0].model.name"},
-		"model url":         {`{"agents":[{"name":"a","model":{"provider":"p","name":"m","base_url":"x"}}]}`, "agents[0].model.base_url"},
+		"model url":         {`{"agents":[{"name":"a","model":{"provider":"openai","name":"m","base_url":"x"}}]}`, "agents[0].model.base_url"},
 		"no tools":          {`{"agents":[{"name":"a","skills":[{"skill":"s","tools":[]}]}]}`, "agents[0].skills[0].tools"},
 		"skill twice":       {`{"agents":[{"name":"a","skills":[{"skill":"s"},{"skill":"s"}]}]}`, "agents[0].skills[1].skill"},
 		"prefix":            {`{"agents":[{"name":"a","skills":[{"skill":"s","prefix":"a.b"}]}]}`, "agents[0].skills[0].prefix"},

@@ -138,15 +138,7 @@ func (a *agentState) fields() []field {
 	if a.Instructions != "" {
 		list = append(list, field{name: "instructions", value: a.Instructions})
 	}
-	if m := a.Model; m != nil {
-		list = append(list, field{name: "model.provider", value: m.Provider}, field{name: "model.name", value: m.Name})
-		if m.BaseURL != "" {
-			list = append(list, field{name: "model.base_url", value: m.BaseURL})
-		}
-		if m.APIKey != "" {
-			list = append(list, field{name: "model.api_key", value: m.APIKey, secret: true})
-		}
-	}
+	list = append(list, a.Model.fields()...)
 	list = append(list, field{name: "wait_budget", value: Duration(a.WaitBudget).String()})
 	list = append(list, a.Endpoint.fields()...)
 	return append(list, a.Attention.fields()...)

@@ -2,7 +2,6 @@ package agent
 
 import (
 	"fmt"
-	"strconv"
 	"time"
 )
 
@@ -21,17 +20,7 @@ const (
 // DefaultCodesReplyTimeout is the reply timeout of agents with [ErrorStyleCodes]. Those with [ErrorStyleMCP] have none.
 const DefaultCodesReplyTimeout = 60 * time.Second
 
-// Limits bound what an agent's clients may send, together and to all processes. The zero value is no limit.
-type Limits struct {
-	CallsPerMinute int `json:"calls_per_minute,omitempty" minimum:"0" maximum:"1000000" doc:"Requests that reach skills' servers, a minute; 0 or left out: no limit."`
-	Concurrency    int `json:"concurrency,omitempty" minimum:"0" maximum:"100000" doc:"Such requests that are being answered at one time; 0 or left out: no limit."`
-}
-
-const (
-	maxCallsPerMinute = 1_000_000
-	maxConcurrency    = 100_000
-	maxReplyTimeout   = 24 * time.Hour
-)
+const maxReplyTimeout = 24 * time.Hour
 
 // endpoint is what an operator says of an agent's endpoint.
 type endpoint struct {
@@ -75,13 +64,7 @@ func (e endpoint) validate(r report) {
 		r.check(e.ReplyTimeout >= low && e.ReplyTimeout <= maxReplyTimeout, "reply_timeout",
 			fmt.Sprintf("must be between %s and %s, or 0s for that of the error style", Duration(low), Duration(maxReplyTimeout)))
 	}
-	at := r.below("limits")
-	at.number("calls_per_minute", e.Limits.CallsPerMinute, maxCallsPerMinute)
-	at.number("concurrency", e.Limits.Concurrency, maxConcurrency)
-}
-
-func (r report) number(field string, n, high int) {
-	r.check(n >= 0 && n <= high, field, fmt.Sprintf("must be between 1 and %d, or 0 for no limit", high))
+	e.Limits.validate(r.below("limits"))
 }
 
 func (e endpoint) fields() []field {
@@ -89,13 +72,7 @@ func (e endpoint) fields() []field {
 	if e.ReplyTimeout != 0 {
 		list = append(list, field{name: "reply_timeout", value: Duration(e.ReplyTimeout).String()})
 	}
-	if n := e.Limits.CallsPerMinute; n != 0 {
-		list = append(list, field{name: "limits.calls_per_minute", value: strconv.Itoa(n)})
-	}
-	if n := e.Limits.Concurrency; n != 0 {
-		list = append(list, field{name: "limits.concurrency", value: strconv.Itoa(n)})
-	}
-	return list
+	return append(list, e.Limits.fields()...)
 }
 
 // resources is what a spec or a patch says of a skill's resources; left out, they are gated.

@@ -44,7 +44,7 @@ func TestReseal(t *testing.T) {
 			{"name": "open", "transport": "http", "url": "https://open.example/mcp"}
 		],
 		"agents": [
-			{"name": "clerk", "skills": [{"skill": "mail"}], "model": {"provider": "p", "name": "m", "base_url": "http://127.0.0.1:1/v1", "api_key": "g3heim"}},
+			{"name": "clerk", "skills": [{"skill": "mail"}], "model": {"provider": "openai", "name": "m", "base_url": "http://127.0.0.1:1/v1", "api_key": "g3heim"}},
 			{"name": "idle"}
 		]}`), false)
 	check(t, err)

@@ -115,24 +115,16 @@ type AgentSpec struct {
 type AgentPatch struct {
 	Instructions *string `json:"instructions,omitempty"`
 	// Model replaces the model. An empty api_key keeps the stored one while
-	// provider and base_url stay the same. With an empty provider the agent has no model.
+	// provider and base_url stay the same. With an empty provider and name the agent has no model.
 	Model        *ModelSpec        `json:"model,omitempty"`
 	WaitBudget   *Duration         `json:"wait_budget,omitempty"`
 	ErrorStyle   *string           `json:"error_style,omitempty"`
 	ReplyTimeout *Duration         `json:"reply_timeout,omitempty"` // 0s: that of the error style
-	Limits       *Limits           `json:"limits,omitempty"`        // replaces both
+	Limits       *Limits           `json:"limits,omitempty"`        // replaces all of them
 	Team         *string           `json:"team,omitempty"`          // "": none
 	EscalateTo   *string           `json:"escalate_to,omitempty"`   // likewise
 	Skills       *[]AssignmentSpec `json:"skills,omitempty"`        // all its assignments
 	Revision     *int64            `json:"revision,omitempty" doc:"Of the agent, for which the change is made: where it has another by now, nothing is changed (409). Left out: whichever it has."`
-}
-
-// ModelSpec is an agent's model.
-type ModelSpec struct {
-	Provider string `json:"provider"`
-	Name     string `json:"name"`
-	BaseURL  string `json:"base_url,omitempty"`
-	APIKey   string `json:"api_key,omitempty"` // secret
 }
 
 // AssignmentSpec is one element of an agent's skills.

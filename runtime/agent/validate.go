@@ -180,14 +180,9 @@ func (a *agentState) validate(r report) {
 	if a.Model == nil {
 		return
 	}
-	at := r.below("model")
-	at.check(validName(a.Model.Provider), "provider", "is required: openai, anthropic, …")
-	at.check(a.Model.Name != "", "name", "is required")
-	at.text("name", a.Model.Name, maxToolName)
-	at.text("api_key", a.Model.APIKey, maxHeaderValue)
-	if a.Model.BaseURL != "" {
-		at.url("base_url", a.Model.BaseURL)
-	}
+	a.Model.validate(r.below("model"))
+	r.check(a.Endpoint.Limits.ConversationCost <= 0 || a.Model.priced(), "limits.conversation_cost",
+		"needs a price to count by: model.input_price or model.output_price")
 }
 
 // validate checks an assignment by itself.

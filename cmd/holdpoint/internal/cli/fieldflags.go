@@ -74,6 +74,11 @@ func (f *fieldFlags) number(flag, path, usage string) {
 	f.field(flag, path, func() (any, error) { return *v, nil })
 }
 
+func (f *fieldFlags) decimal(flag, path, usage string) {
+	v := f.cmd.Flags().Float64(flag, 0, usage)
+	f.field(flag, path, func() (any, error) { return *v, nil })
+}
+
 // words are given one by one: they may have commas in them.
 func (f *fieldFlags) words(flag, path, usage string) {
 	v := f.cmd.Flags().StringArray(flag, nil, usage)

@@ -100,10 +100,18 @@ func agentFields(e *Env, cmd *cobra.Command) *fieldFlags {
 	f.number("concurrency", "limits.concurrency", "how many such requests of it are answered at one time; 0 is no limit")
 	f.text("team", "team", `whose attention its calls want, where their skill names no team; "" is everybody's`)
 	f.text("escalate-to", "escalate_to", `the team that is asked at half of the deadline; "" is none`)
-	f.text("model-provider", "model.provider", "openai, anthropic, …")
+	f.text("model-provider", "model.provider", "openai (whatever speaks its chat completions), anthropic, or scripted; \"\" together with --model-name \"\" is no model")
 	f.text("model-name", "model.name", "of the model")
 	f.text("model-base-url", "model.base_url", "the model's server; left out: the provider's own")
 	f.secret("model-api-key", "model.api_key", "the key of the model's server")
+	f.number("model-max-tokens", "model.max_tokens", "bounds one answer; 0 is the provider's default")
+	f.bool("model-images", "model.images", "whether the model can see images; left out: yes with openai and anthropic")
+	f.decimal("model-input-price", "model.input_price", "of a million tokens of requests, in whatever currency you count; 0 is not counted")
+	f.decimal("model-output-price", "model.output_price", "of a million tokens of answers; 0 is not counted")
+	f.number("conversation-turns", "limits.conversation_turns", "how often one conversation that Holdpoint runs may ask the model; 0 is the default, 200")
+	f.number("conversation-tokens", "limits.conversation_tokens", "tokens of one conversation, sent and answered; 0 is no limit")
+	f.decimal("conversation-cost", "limits.conversation_cost", "what one conversation may cost, by the model's prices; 0 is no limit")
+	f.text("conversation-time", "limits.conversation_time", "how long one conversation may last, people's thinking included: 72h; 0s is no limit")
 	return f
 }
 

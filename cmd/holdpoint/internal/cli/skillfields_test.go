@@ -65,6 +65,10 @@ func TestAgentCreateAndEdit(t *testing.T) {
 	if want := `{"error_style":"codes","limits":{"calls_per_minute":60,"concurrency":4},"reply_timeout":"30s","revision":3}`; f.sent() != want {
 		t.Errorf("sent %s, want %s", f.sent(), want)
 	}
+	f.run("agent", "edit", "billing", "--model-images=false", "--model-output-price", "0.25", "--conversation-turns", "9", "--conversation-time", "72h").want(t, 0)
+	if want := `{"limits":{"calls_per_minute":60,"conversation_time":"72h","conversation_turns":9},"model":{"base_url":"http://h/","images":false,"name":"m1","output_price":0.25,"provider":"openai"},"revision":3}`; f.sent() != want {
+		t.Errorf("sent %s, want %s", f.sent(), want)
+	}
 	f.run("agent", "edit", "billing", "--model-name", "m2").want(t, 0)
 	if want := `{"model":{"base_url":"http://h/","name":"m2","provider":"openai"},"revision":3}`; f.sent() != want {
 		t.Errorf("sent %s, want %s", f.sent(), want)

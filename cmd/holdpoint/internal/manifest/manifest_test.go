@@ -40,11 +40,11 @@ skills:
 agents:
   - name: billing
     instructions: You file invoices.
-    model: {provider: openai, name: some-model, base_url: http://127.0.0.1:11434/v1, api_key_env: OPENAI_API_KEY}
+    model: {provider: openai, name: some-model, base_url: http://127.0.0.1:11434/v1, api_key_env: OPENAI_API_KEY, max_tokens: 4096, images: false, input_price: 2.5, output_price: 10}
     wait_budget: 50s
     error_style: codes
     reply_timeout: 30s
-    limits: {calls_per_minute: 120, concurrency: 4}
+    limits: {calls_per_minute: 120, concurrency: 4, conversation_turns: 50, conversation_tokens: 1000000, conversation_cost: 0.75, conversation_time: 72h}
     team: back office
     escalate_to: ops
     skills:
@@ -67,8 +67,8 @@ const exampleSpec = `{
 	],
 	"agents": [
 		{"name": "billing", "instructions": "You file invoices.", "wait_budget": "50s", "error_style": "codes", "reply_timeout": "30s",
-			"limits": {"calls_per_minute": 120, "concurrency": 4}, "team": "back office", "escalate_to": "ops",
-			"model": {"provider": "openai", "name": "some-model", "base_url": "http://127.0.0.1:11434/v1", "api_key": "sk-1"},
+			"limits": {"calls_per_minute": 120, "concurrency": 4, "conversation_turns": 50, "conversation_tokens": 1000000, "conversation_cost": 0.75, "conversation_time": "72h"}, "team": "back office", "escalate_to": "ops",
+			"model": {"provider": "openai", "name": "some-model", "base_url": "http://127.0.0.1:11434/v1", "api_key": "sk-1", "max_tokens": 4096, "images": false, "input_price": 2.5, "output_price": 10},
 			"skills": [{"skill": "files"}, {"skill": "everything", "tools": ["echo", "get-sum"]}, {"skill": "ledger", "prefix": ""}]}
 	]
 }`

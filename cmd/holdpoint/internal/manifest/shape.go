@@ -16,6 +16,7 @@ const (
 	word       kind = iota // a scalar, as it is written
 	boolean                // true or false
 	number                 // a whole number
+	decimal                // a number that may have a fraction
 	duration               // as Go writes them
 	list                   // a sequence
 	dictionary             // a mapping with any keys
@@ -72,11 +73,14 @@ func agent() shape {
 		"name": {}, "instructions": {},
 		"model": {kind: object, fields: map[string]shape{
 			"provider": {}, "name": {}, "base_url": {}, "api_key": {secret: true},
+			"max_tokens": {kind: number}, "images": {kind: boolean}, "input_price": {kind: decimal}, "output_price": {kind: decimal},
 		}},
 		"wait_budget": {kind: duration},
 		"error_style": {}, "reply_timeout": {kind: duration},
 		"limits": {kind: object, fields: map[string]shape{
 			"calls_per_minute": {kind: number}, "concurrency": {kind: number},
+			"conversation_turns": {kind: number}, "conversation_tokens": {kind: number},
+			"conversation_cost": {kind: decimal}, "conversation_time": {kind: duration},
 		}},
 		"team": {}, "escalate_to": {},
 		"skills": listOf(shape{kind: object, short: "skill", fields: map[string]shape{

@@ -2,6 +2,7 @@ package manifest
 
 import (
 	"fmt"
+	"math"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -70,6 +71,8 @@ func (w *walker) value(node ast.Node, s shape, path string, depth int) any {
 		return nil
 	case number:
 		return w.number(node, path)
+	case decimal:
+		return w.decimal(node, path)
 	case duration:
 		return w.duration(node, path)
 	default:
@@ -128,6 +131,16 @@ func (w *walker) number(node ast.Node, path string) any {
 		return nil
 	}
 	return n
+}
+
+func (w *walker) decimal(node ast.Node, path string) any {
+	found, ok := text(node)
+	x, err := strconv.ParseFloat(found, 64)
+	if !ok || err != nil || math.IsNaN(x) || math.IsInf(x, 0) {
+		w.failf(node, path, "want a number such as 3 or 0.25")
+		return nil
+	}
+	return x
 }
 
 // outside reads a value that stands in a variable or a file.
