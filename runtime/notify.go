@@ -6,12 +6,14 @@ import (
 	"errors"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 
 	"github.com/holdpoint/holdpoint/internal/registry"
 	"github.com/holdpoint/holdpoint/oauthclient"
 	"github.com/holdpoint/holdpoint/runtime/agent"
 	"github.com/holdpoint/holdpoint/runtime/call"
 	"github.com/holdpoint/holdpoint/runtime/callback"
+	"github.com/holdpoint/holdpoint/runtime/converse"
 	"github.com/holdpoint/holdpoint/runtime/mcptool"
 	"github.com/holdpoint/holdpoint/runtime/resource"
 	"github.com/holdpoint/holdpoint/runtime/tool"
@@ -40,7 +42,7 @@ func (rt *Runtime) broadcastDrop(ctx context.Context, conversation uuid.UUID, re
 }
 
 func channels() []string {
-	return []string{call.Channel, call.EventChannel, callback.Channel, oauthclient.Channel, registry.Channel, dropChannel, resource.Channel}
+	return []string{call.Channel, call.EventChannel, callback.Channel, oauthclient.Channel, registry.Channel, dropChannel, resource.Channel, converse.Channel}
 }
 
 // notified hands a notification to the package it is for.
@@ -50,6 +52,8 @@ func (rt *Runtime) notified(channel, payload string) {
 		rt.Calls.HandleNotification(payload)
 	case callback.Channel:
 		rt.Callbacks.HandleNotification()
+	case converse.Channel:
+		rt.Converse.HandleNotification(payload)
 	case call.EventChannel:
 		rt.Calls.HandleEvent(payload)
 	case oauthclient.Channel:
@@ -74,6 +78,7 @@ func (rt *Runtime) caughtUp() {
 	rt.OAuth.Invalidate()
 	rt.Calls.CatchUp()
 	rt.Callbacks.HandleNotification()
+	rt.Converse.CatchUp()
 	rt.Resources.CatchUp()
 }
 
@@ -135,4 +140,12 @@ func (rt *Runtime) forget() {
 	rt.Agents.Invalidate()
 	rt.mcp.CatalogueMayHaveChanged()
 	rt.Resources.OffersMayHaveChanged()
+}
+
+// publish tells of what becomes of calls whoever wants to know.
+func (rt *Runtime) publish(batch *pgx.Batch, condition string, list []call.Happening) error {
+	if err := rt.Callbacks.Publish(batch, condition, list); err != nil {
+		return err
+	}
+	return rt.Converse.Publish(batch, condition, list)
 }

@@ -27,6 +27,7 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/api"
 	"github.com/holdpoint/holdpoint/runtime/call"
 	"github.com/holdpoint/holdpoint/runtime/callback"
+	"github.com/holdpoint/holdpoint/runtime/converse"
 	"github.com/holdpoint/holdpoint/runtime/file"
 	"github.com/holdpoint/holdpoint/runtime/limit"
 	"github.com/holdpoint/holdpoint/runtime/mcpserver"
@@ -89,6 +90,7 @@ type Runtime struct {
 	Notify    *notify.Service
 	Limits    *limit.Service
 	Callbacks *callback.Service
+	Converse  *converse.Service
 
 	source *mcptool.Source
 	mcp    *mcpserver.Server
@@ -183,14 +185,22 @@ func (rt *Runtime) makeCalls() error {
 	rt.Calls, err = call.New(call.Config{
 		Pool: rt.DB.Pool(), Agents: rt.Agents, Discovery: rt.Discovery, Logger: rt.Logger, Now: rt.Now,
 		Instance: rt.Instance, AllowSelfApproval: rt.AllowSelfApproval, Reconnected: rt.reconnected, Attend: rt.attend, Reviewable: rt.reviewable,
-		Publish: rt.Callbacks.Publish,
-		Files:   rt.Files,
+		Publish: rt.publish, CancelCarried: func(ctx context.Context, c *call.Call) error { return rt.Converse.CancelAsked(ctx, c) },
+		Files: rt.Files,
+	})
+	if err != nil {
+		return err
+	}
+	rt.Converse, err = converse.New(converse.Config{
+		Pool: rt.DB.Pool(), Agents: rt.Agents, Calls: rt.Calls, Files: rt.Files, Logger: rt.Logger, Now: rt.Now, Instance: rt.Instance,
+		Provider: rt.provider,
 	})
 	if err != nil {
 		return err
 	}
 	workers := river.NewWorkers()
 	rt.Calls.AddWorkers(workers)
+	rt.Converse.AddWorkers(workers)
 	rt.OAuth.AddWorkers(workers)
 	if rt.Files != nil {
 		rt.Files.AddWorkers(workers)
@@ -206,6 +216,7 @@ func (rt *Runtime) makeCalls() error {
 			call.ExecuteQueue:  {MaxWorkers: 1000},
 			notify.JobQueue:    {MaxWorkers: 20},
 			callback.JobQueue:  {MaxWorkers: callback.JobWorkers},
+			converse.JobQueue:  {MaxWorkers: converse.JobWorkers},
 		},
 		// The default of 100 ms also holds back the notification of a new job.
 		FetchCooldown: time.Millisecond,
@@ -278,6 +289,7 @@ func (rt *Runtime) Start(ctx context.Context) error {
 		stop()
 		return err
 	}
+	rt.Converse.Start(ctx, rt.river)
 	rt.background.Go(func() {
 		rt.DB.Listen(background, channels(), rt.notified, rt.caughtUp)
 	})
@@ -288,8 +300,11 @@ func (rt *Runtime) Start(ctx context.Context) error {
 	return nil
 }
 
-// Drain lets go of every open response; the calls go their way. It comes before the HTTP server's shutdown.
-func (rt *Runtime) Drain() { rt.mcp.Drain() }
+// Drain lets go of every open response and of requests to models; calls and conversations go their way. It comes before the HTTP server's shutdown.
+func (rt *Runtime) Drain() {
+	rt.mcp.Drain()
+	rt.Converse.Drain()
+}
 
 // Stop ends the work: no new jobs, then the calls in flight until ctx ends,
 // then the connections to skill servers.
@@ -298,6 +313,7 @@ func (rt *Runtime) Stop(ctx context.Context) error {
 	if err != nil {
 		err = fmt.Errorf("stop job queue: %w", err)
 	}
+	rt.Converse.Close()
 	err = errors.Join(err, rt.Calls.Stop(ctx))
 	rt.stop()
 	rt.background.Wait()
@@ -308,6 +324,7 @@ func (rt *Runtime) Stop(ctx context.Context) error {
 // close lets go of what a runtime holds, started or not.
 func (rt *Runtime) close(ctx context.Context) {
 	rt.source.Close(ctx)
+	rt.Converse.Close()
 	rt.Resources.Close()
 	rt.Agents.Close()
 	rt.Discovery.Close()

@@ -18,11 +18,22 @@ const (
 	FinishAfterCommit  = "finish.after_commit"
 	DeliverBefore      = "deliver.before_commit"
 
+	// The moments of a conversation's turn.
+	TurnAfterClaim = "turn.after_claim"
+	TurnAfterModel = "turn.after_model" // the model has answered, and nothing of it is written
+	TurnAfterReply = "turn.after_reply" // the reply is written, and none of its calls is made
+	TurnAfterCalls = "turn.after_calls" // they are made, and the turn is not over yet
+
 	// RefreshBeforeCommit is passed with new tokens at hand that are not stored yet.
 	RefreshBeforeCommit = "refresh.before_commit"
 )
 
-// All lists every failpoint, in the order a call passes them.
+// Turns lists the failpoints of a conversation's turn, in order.
+func Turns() []string {
+	return []string{TurnAfterClaim, TurnAfterModel, TurnAfterReply, TurnAfterCalls}
+}
+
+// All lists every failpoint of a call, in the order it passes them.
 func All() []string {
 	return []string{
 		SubmitBeforeCommit, SubmitAfterCommit, DecideBeforeCommit, DecideAfterCommit,

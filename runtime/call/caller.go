@@ -14,9 +14,13 @@ type Caller struct {
 	LogLevel string `json:"log_level,omitempty"`
 	// Progress: it wants to know how far the call is.
 	Progress bool `json:"progress,omitempty"`
+	// Depth is how many agents have asked each other so that this call is made. Zero: a client made it.
+	Depth int `json:"depth,omitempty"`
 }
 
-func (c Caller) zero() bool { return c.Capabilities == nil && c.LogLevel == "" && !c.Progress }
+func (c Caller) zero() bool {
+	return c.Capabilities == nil && c.LogLevel == "" && !c.Progress && c.Depth == 0
+}
 
 // stored is null for most.
 func (c Caller) stored() *string {

@@ -78,6 +78,8 @@ func (s *Service) RequestCancel(ctx context.Context, viewer Viewer, id uuid.UUID
 			return nil // it was decided about meanwhile
 		}
 		return err
+	case c.Status == Executing && c.claimedBy == uuid.Nil && s.CancelCarried != nil:
+		return s.CancelCarried(ctx, &c)
 	case c.Status == Executing && !c.Gated:
 		return s.requestCancel(ctx, viewer, &c)
 	}

@@ -25,8 +25,9 @@ type intakeItem struct {
 	call      *Call
 	attachKey []byte // nil: nothing attaches to it
 	keyed     keyed
-	parking   *parking     // nil: it is not parked
-	wait      *connectWait // nil: it does not wait for a connection
+	parking   *parking                                            // nil: it is not parked
+	wait      *connectWait                                        // nil: it does not wait for a connection
+	begin     func(ctx context.Context, tx pgx.Tx, c *Call) error // of a carried call
 	event     audit.Event
 
 	ticket Ticket
@@ -122,6 +123,14 @@ func (s *Service) intakeInTx(ctx context.Context, items []*intakeItem) error {
 		}
 		if err := recordFiles(ctx, tx, fresh); err != nil {
 			return err
+		}
+		for _, item := range fresh {
+			if item.begin == nil {
+				continue
+			}
+			if err := item.begin(ctx, tx, item.call); err != nil {
+				return err
+			}
 		}
 		if err := attach(ctx, tx, rest); err != nil {
 			return err

@@ -26,8 +26,11 @@ var errAttachedGone = errors.New("the earlier call was delivered in between")
 const attachKeySize = 16
 
 // attachKey is what two submissions of the same call have in common: with an idempotency key that,
-// else the argument bytes. Who makes it and what of have a say in both.
+// else the argument bytes. Who makes it and what of have a say in both. Nil: it has an id, which is enough.
 func attachKey(sub *Submission) []byte {
+	if sub.ID != uuid.Nil && sub.IdempotencyKey == "" {
+		return nil
+	}
 	c := &Call{
 		AgentID: sub.Agent.ID, PrincipalID: sub.PrincipalID, SkillID: sub.Entry.SkillID,
 		Tool: sub.Entry.Tool.Name, Arguments: sub.made(),
@@ -89,8 +92,9 @@ func (sub *Submission) made() json.RawMessage {
 type earlier struct {
 	ticket Ticket
 	key    []byte
-	sum    []byte // of the arguments that its idempotency key is for
-	stale  bool   // its idempotency key is out of date
+	sum    []byte    // of the arguments that its idempotency key is for
+	stale  bool      // its idempotency key is out of date
+	sender uuid.UUID // the instance that claimed it
 }
 
 // attach finds, for items that were not inserted, the call that was there
@@ -114,6 +118,7 @@ func attach(ctx context.Context, tx pgx.Tx, items []*intakeItem) error {
 	for _, item := range items {
 		if own, ok := byID[item.call.ID]; ok {
 			item.ticket = own.ticket
+			item.ticket.Attached = own.sender != item.call.claimedBy // an earlier attempt of another process
 			continue
 		}
 		e, ok := byKey[string(item.attachKey)]
@@ -155,13 +160,16 @@ func readEarlier(ctx context.Context, tx pgx.Tx, items []*intakeItem) ([]earlier
 		ids[i], keys[i] = item.call.ID, item.attachKey
 	}
 	rows, err := tx.Query(ctx, `SELECT id, status, gated, attach_key, keyed_sum,
-			keyed_until IS NOT NULL AND keyed_until <= holdpoint_now() AND finished_at IS NOT NULL
+			keyed_until IS NOT NULL AND keyed_until <= holdpoint_now() AND finished_at IS NOT NULL, claimed_by
 		FROM calls WHERE id = ANY($1) OR attach_key = ANY($2)`, ids, keys)
 	if err != nil {
 		return nil, fmt.Errorf("find calls to attach to: %w", err)
 	}
 	found, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (e earlier, err error) {
-		return e, row.Scan(&e.ticket.ID, &e.ticket.Status, &e.ticket.Gated, &e.key, &e.sum, &e.stale)
+		var sender *uuid.UUID
+		err = row.Scan(&e.ticket.ID, &e.ticket.Status, &e.ticket.Gated, &e.key, &e.sum, &e.stale, &sender)
+		e.sender = deref(sender)
+		return e, err
 	})
 	if err != nil {
 		return nil, fmt.Errorf("find calls to attach to: %w", err)

@@ -59,6 +59,9 @@ type Config struct {
 	// Publish has others told of what becomes of calls. Nil: nobody is told.
 	Publish Publish
 
+	// CancelCarried is asked to cancel what carries a call; see [Service.Carry]. Nil: nothing carries any.
+	CancelCarried func(ctx context.Context, c *Call) error
+
 	// IdempotencyTTL is for how long a repeat with the same idempotency key gets the call that was made with
 	// it. Zero: [DefaultIdempotencyTTL].
 	IdempotencyTTL time.Duration

@@ -100,9 +100,12 @@ func (s *Service) judge(ctx context.Context, sub *Submission, skill *agent.Skill
 }
 
 func newCall(sub *Submission, skill *agent.Skill, definition tool.Definition) (*Call, error) {
-	id, err := uuid.NewV7()
-	if err != nil {
-		return nil, fmt.Errorf("make call id: %w", err)
+	id := sub.ID
+	if id == uuid.Nil {
+		var err error
+		if id, err = uuid.NewV7(); err != nil {
+			return nil, fmt.Errorf("make call id: %w", err)
+		}
 	}
 	return &Call{
 		ID:             id,
@@ -173,8 +176,8 @@ func (s *Service) submitDirect(c *Call, sub *Submission, skill *agent.Skill, ser
 		item.attachKey, item.keyed = attachKey(sub), s.keyed(sub)
 	}
 	c.awaited, c.advance = c.awaited || sub.Awaited, newAdvance(sub.Advance)
-	if !s.flights.add(c.ID) {
-		return Ticket{}, fmt.Errorf("submit %s: call id %s is in use", sub.Entry.Name, c.ID)
+	if !s.flights.add(c.ID) { // it was submitted before, to this process, and is on its way
+		return Ticket{ID: c.ID, Status: Executing, Attached: true}, nil
 	}
 	s.direct.do(item)
 	if item.err != nil || item.ticket.Attached || item.ticket.Status != Executing {

@@ -131,6 +131,9 @@ type Resolution struct {
 
 // Submission is a call as it comes in.
 type Submission struct {
+	// ID, when set, is the call's: one that is submitted again with it is the same call, and is not sent again. Such a call attaches
+	// to no other.
+	ID             uuid.UUID
 	Agent          *agent.Agent
 	PrincipalID    uuid.UUID // uuid.Nil: none
 	ConversationID uuid.UUID

@@ -86,6 +86,20 @@ func (s *Service) Send(w http.ResponseWriter, r *http.Request, a Attached) {
 	}
 }
 
+// Content reads a whole file, which is what was uploaded: [ErrChanged] if the store has something else.
+func (s *Service) Content(ctx context.Context, a Attached) ([]byte, error) {
+	stored, err := s.open(ctx, a.object, a.Size)
+	if err != nil {
+		return nil, err
+	}
+	defer stored.Close()
+	var content bytes.Buffer
+	if err := copyWhole(&content, stored, a); err != nil {
+		return nil, err
+	}
+	return content.Bytes(), nil
+}
+
 // disposition is that of RFC 6266; a name that is not plain ASCII is encoded by RFC 8187.
 func disposition(filename string) string {
 	if text := mime.FormatMediaType("attachment", map[string]string{"filename": filename}); text != "" {

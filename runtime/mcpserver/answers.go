@@ -2,16 +2,14 @@ package mcpserver
 
 import (
 	"fmt"
-	"strconv"
 	"strings"
 	"time"
-	"unicode"
 
 	"github.com/google/uuid"
 
+	"github.com/holdpoint/holdpoint/internal/plain"
 	"github.com/holdpoint/holdpoint/runtime/agent"
 	"github.com/holdpoint/holdpoint/runtime/call"
-	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
 // What models are told, in plain words. Text from outside (reasons, causes) is
@@ -22,7 +20,6 @@ const (
 	maxShown  = 200  // characters of a name or a value
 	maxReason = 2000 // characters of a reviewer's reason or a server's complaint
 	maxList   = 8000 // characters of a list of failing paths
-	maxEdited = 8000 // characters of arguments that a reviewer edited
 )
 
 // The codes of answers that are no call's end.
@@ -47,114 +44,20 @@ func introduction(problems []agent.Problem) string {
 	var text strings.Builder
 	text.WriteString(instructions + "\n\nThe tools of these skills are missing at present, or cannot be used before somebody did what is said; say so if they are needed:")
 	for _, p := range problems {
-		fmt.Fprintf(&text, "\n- %s (%s): %s", visible(p.Skill, maxShown), visible(p.Kind, maxShown), quoted(p.Error, maxReason))
+		fmt.Fprintf(&text, "\n- %s (%s): %s", plain.Visible(p.Skill, maxShown), plain.Visible(p.Kind, maxShown), plain.Quoted(p.Error, maxReason))
 	}
 	return text.String()
-}
-
-const (
-	effectPossible = "It may have been executed. Do not repeat it blindly: find out first what it did."
-	effectNone     = "It was not executed."
-)
-
-// tell says how a call ended that brought no result.
-func tell(c *call.Call) string {
-	switch c.Status {
-	case call.Rejected:
-		return "This call was rejected by a reviewer and not executed. Do not repeat it unchanged; try something else." +
-			because("Reason", c.Message)
-	case call.Expired:
-		if c.Message == call.MessageUnconnected {
-			return "Nobody connected the account that this call needs in time. It was not executed. " +
-				"Say that the skill has to be connected before you try again."
-		}
-		if c.Code == call.CodeNoReviewer {
-			return "There is nobody who may decide about this call, so its time ran out. It was not executed. " +
-				"Say that an operator has to appoint a reviewer; trying again before that is of no use."
-		}
-		return "Nobody decided about this call in time. It was not executed. " +
-			"Do not take this for a rejection; say that an approval is needed before you try again."
-	case call.Cancelled:
-		return "This call was cancelled before anybody decided about it. It was not executed." + because("Note", c.Message)
-	case call.Denied:
-		return "This call was denied and not executed. " + denial(c.Code) + because("Cause", c.Message)
-	case call.Invalid:
-		return "The arguments of this call are not valid. It was not executed. Correct these and call again:\n" + visible(c.Message, maxList)
-	case call.Unknown:
-		return "The outcome of this call is unknown. " + effectPossible + because("What is known", c.Message) + finding(c.Resolution)
-	case call.Failed:
-		return failure(c)
-	default:
-		return "This call ended without a result (" + string(c.Status) + ")." + because("Note", c.Message)
-	}
 }
 
 // nobodyDecides is added where a call waits for a decision that nobody can make.
 const nobodyDecides = " Nobody is known at present who may decide about it: say that an operator has to appoint a reviewer."
 
-// edits says that a reviewer changed what was sent; empty: nobody did.
-func edits(c *call.Call) string {
-	if c.Submitted == nil {
-		return ""
-	}
-	return "A reviewer approved this call with other arguments than yours. Do not repeat it with yours. What was sent: " +
-		visible(string(c.Arguments), maxEdited) + "\n\n"
-}
-
 // told is a call's result as its agent gets it.
 func told(c *call.Call) []byte {
-	if note := edits(c); note != "" {
+	if note := c.TellEdits(); note != "" {
 		return remark(c.Result, strings.TrimSuffix(note, "\n\n"))
 	}
 	return c.Result
-}
-
-func denial(code string) string {
-	switch code {
-	case call.CodeDefinitionChanged:
-		return "The tool was changed on its server since the call was made: list the tools again before you call it."
-	case call.CodeAssignmentRevoked:
-		return "This agent may no longer use this tool."
-	case call.CodeSkillChanged:
-		return "An operator changed the skill since the call was made; you may make the call again."
-	case call.CodeToolDisabled:
-		return "This tool is switched off."
-	case call.CodeFileChanged:
-		return "A file that was attached is not stored any more as it was: upload it again before you call again."
-	default:
-		return "Do not repeat it unchanged."
-	}
-}
-
-func failure(c *call.Call) string {
-	effect := effectNone
-	if c.Effect == tool.EffectPossible {
-		effect = effectPossible
-	}
-	switch c.Failure {
-	case tool.TransportFailure:
-		return "The tool's server could not be reached, or did not answer. " + effect + because("Cause", c.Message)
-	case tool.ProtocolFailure:
-		return "The tool's server gave an answer that cannot be used. " + effect + because("Cause", c.Message)
-	case tool.SessionInvalid:
-		return "The tool's server refused the session. " + effect + because("Cause", c.Message)
-	default:
-		return "The tool failed. " + effect + because("Cause", c.Message)
-	}
-}
-
-func finding(r *call.Resolution) string {
-	if r == nil {
-		return ""
-	}
-	return " An operator has looked into it since and says: " + quoted(r.Outcome, maxShown) + because("Note", r.Note)
-}
-
-func because(label, text string) string {
-	if text == "" {
-		return ""
-	}
-	return " " + label + ": " + quoted(text, maxReason)
 }
 
 // pending says that a call goes on while its client stops waiting.
@@ -233,41 +136,4 @@ func toolError(text string, meta []byte, typed bool) []byte {
 	result = appendString(append(result, `"content":[{"type":"text","text":`...), text)
 	result = append(append(result, `}],"isError":true,"_meta":{`...), meta...)
 	return append(result, "}}"...)
-}
-
-// quoted shows text from outside between quotation marks, invisible characters
-// escaped, so that where it ends is beyond doubt.
-func quoted(text string, limit int) string {
-	short := clip(text, limit)
-	if len(short) < len(text) {
-		return strconv.QuoteToGraphic(short) + "…"
-	}
-	return strconv.QuoteToGraphic(short)
-}
-
-// visible shows text from outside as it is, but for characters that cannot be seen.
-func visible(text string, limit int) string {
-	var shown strings.Builder
-	for _, r := range clip(strings.ToValidUTF8(text, "\uFFFD"), limit) {
-		if r == '\n' || unicode.IsGraphic(r) {
-			shown.WriteRune(r)
-		} else {
-			fmt.Fprintf(&shown, `\u{%x}`, r)
-		}
-	}
-	return shown.String()
-}
-
-// clip keeps the first characters of a text.
-func clip(text string, limit int) string {
-	if len(text) <= limit {
-		return text
-	}
-	for i := range text {
-		if limit == 0 {
-			return text[:i]
-		}
-		limit--
-	}
-	return text
 }

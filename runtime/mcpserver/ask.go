@@ -11,6 +11,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 
+	"github.com/holdpoint/holdpoint/internal/plain"
 	"github.com/holdpoint/holdpoint/runtime/agent"
 	"github.com/holdpoint/holdpoint/runtime/call"
 )
@@ -157,7 +158,7 @@ func (x *exchange) responses() (map[string]json.RawMessage, *jsonrpc.Error) {
 	}
 	for key, response := range given {
 		if !object(response) {
-			where := visible("/params/inputResponses/"+key, maxShown)
+			where := plain.Visible("/params/inputResponses/"+key, maxShown)
 			return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: where + ": want an object"}
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/holdpoint/holdpoint/internal/plain"
 	"github.com/holdpoint/holdpoint/runtime/agent"
 	"github.com/holdpoint/holdpoint/runtime/call"
 	"github.com/holdpoint/holdpoint/runtime/file"
@@ -57,7 +58,7 @@ func (x *exchange) cleanArguments(entry *agent.Entry) (json.RawMessage, *jsonrpc
 	if refused := (*call.DoorError)(nil); errors.As(err, &refused) {
 		where := "/params/arguments" + refused.Pointer
 		return nil, &jsonrpc.Error{
-			Code: jsonrpc.CodeInvalidParams, Message: visible(where, maxShown) + ": " + refused.Reason,
+			Code: jsonrpc.CodeInvalidParams, Message: plain.Visible(where, maxShown) + ": " + refused.Reason,
 			Data: marshal(map[string]string{"pointer": where}),
 		}
 	} else if err != nil {
@@ -112,7 +113,7 @@ func (x *exchange) submit(conversation *agent.Conversation, entry *agent.Entry, 
 func notAttached(refused *file.AttachmentError) *jsonrpc.Error {
 	where := "/params/arguments" + refused.Pointer
 	return &jsonrpc.Error{
-		Code: jsonrpc.CodeInvalidParams, Message: visible(where, maxShown) + ": " + refused.Expected,
+		Code: jsonrpc.CodeInvalidParams, Message: plain.Visible(where, maxShown) + ": " + refused.Expected,
 		Data: marshal(map[string]string{"pointer": where}),
 	}
 }
@@ -312,7 +313,7 @@ func (x *exchange) tellOutcome(c *call.Call, w waiting, typed bool) outcome {
 		}
 		x.Logger.Error("pass result on", "agent", x.agent.Name, "call_id", c.ID, "error", err)
 	}
-	text := toolError(edits(c)+tell(c), callMeta(c.ID, c.Status, c.Code, c, w.attached), typed)
+	text := toolError(c.TellEdits()+c.Tell(), callMeta(c.ID, c.Status, c.Code, c, w.attached), typed)
 	return outcome{status: http.StatusOK, pieces: [][]byte{text}}
 }
 

@@ -10,6 +10,8 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/holdpoint/holdpoint/internal/plain"
 )
 
 // The protocol's revisions that the endpoint speaks. The modern era, from
@@ -109,7 +111,7 @@ func (m *message) named() (name string, has bool) {
 func mismatch(header, value, body string) *jsonrpc.Error {
 	return &jsonrpc.Error{
 		Code:    mcp.CodeHeaderMismatch,
-		Message: fmt.Sprintf("the %s header says %s, the body says %s", header, quoted(value, maxShown), quoted(body, maxShown)),
+		Message: fmt.Sprintf("the %s header says %s, the body says %s", header, plain.Quoted(value, maxShown), plain.Quoted(body, maxShown)),
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 
+	"github.com/holdpoint/holdpoint/internal/plain"
 	"github.com/holdpoint/holdpoint/runtime/agent"
 )
 
@@ -169,7 +170,7 @@ func (x *exchange) dispatch() {
 	default:
 		x.fail(&jsonrpc.Error{
 			Code:    jsonrpc.CodeMethodNotFound,
-			Message: "method not found: " + quoted(method, maxShown),
+			Message: "method not found: " + plain.Quoted(method, maxShown),
 		})
 	}
 }

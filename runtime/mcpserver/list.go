@@ -10,6 +10,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/holdpoint/holdpoint/internal/plain"
 	"github.com/holdpoint/holdpoint/runtime/agent"
 )
 
@@ -86,7 +87,7 @@ func (x *exchange) dressList(page []byte, problems []agent.Problem, ttl time.Dur
 func shownProblems(problems []agent.Problem) []byte {
 	shown := make([]agent.Problem, len(problems))
 	for i, p := range problems {
-		shown[i] = agent.Problem{Skill: visible(p.Skill, maxShown), Kind: visible(p.Kind, maxShown), Error: visible(p.Error, maxReason)}
+		shown[i] = agent.Problem{Skill: plain.Visible(p.Skill, maxShown), Kind: plain.Visible(p.Kind, maxShown), Error: plain.Visible(p.Error, maxReason)}
 	}
 	return marshal(shown)
 }

@@ -11,6 +11,8 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/holdpoint/holdpoint/internal/plain"
 )
 
 // The members of a request's _meta that are ours.
@@ -343,7 +345,7 @@ func syntaxFault(err error) *jsonrpc.Error {
 	case errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF):
 		fault.Message = "the JSON ends too early"
 	case errors.As(err, &syntactic) && syntactic.Err != nil:
-		where := visible(string(syntactic.JSONPointer), maxShown)
+		where := plain.Visible(string(syntactic.JSONPointer), maxShown)
 		fault.Message = fmt.Sprintf("%s: %s (byte %d)", where, syntactic.Err, syntactic.ByteOffset)
 		if errors.Is(err, jsontext.ErrDuplicateName) {
 			fault.Code = jsonrpc.CodeInvalidRequest

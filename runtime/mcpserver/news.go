@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/holdpoint/holdpoint/internal/plain"
 	"github.com/holdpoint/holdpoint/runtime/call"
 )
 
@@ -89,7 +90,7 @@ func (p *progress) server(raw json.RawMessage) []byte {
 		params = strconv.AppendFloat(append(params, `,"total":`...), *told.Total+p.offset, 'f', -1, 64)
 	}
 	if told.Message != "" {
-		params = appendString(append(params, `,"message":`...), visible(told.Message, maxReason))
+		params = appendString(append(params, `,"message":`...), plain.Visible(told.Message, maxReason))
 	}
 	return params
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 
+	"github.com/holdpoint/holdpoint/internal/plain"
 	"github.com/holdpoint/holdpoint/runtime/resource"
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
@@ -106,7 +107,7 @@ func (x *exchange) refuseAsked(err error) {
 		x.fail(x.denied())
 	case errors.Is(err, resource.ErrUnknown):
 		x.fail(&jsonrpc.Error{
-			Code: jsonrpc.CodeInvalidParams, Message: x.msg.method + ": there is no such thing: " + quoted(x.msg.name, maxShown),
+			Code: jsonrpc.CodeInvalidParams, Message: x.msg.method + ": there is no such thing: " + plain.Quoted(x.msg.name, maxShown),
 			Data: json.RawMessage(`{"code":"` + codeUnknown + `"}`),
 		})
 	case isSkill && failed.Failure.Kind == tool.JSONRPCError:
@@ -169,10 +170,10 @@ func (x *exchange) passError(failed *resource.SkillError) {
 
 // unanswered tells why a skill's server gave no answer, and who can do something about it.
 func unanswered(failed *resource.SkillError) *jsonrpc.Error {
-	skill, message := visible(failed.Skill, maxShown), quoted(failed.Failure.Message, maxReason)
+	skill, message := plain.Visible(failed.Skill, maxShown), plain.Quoted(failed.Failure.Message, maxReason)
 	code, text := string(failed.Failure.Kind), "the server of skill "+skill+" gave no answer that can be used: "+message
 	if connect := failed.Failure.Connect; connect != nil {
-		code, text = codeNeedsConnection, "skill "+skill+" has to be connected before this can be had: "+quoted(connect.Reason, maxReason)
+		code, text = codeNeedsConnection, "skill "+skill+" has to be connected before this can be had: "+plain.Quoted(connect.Reason, maxReason)
 	}
 	return &jsonrpc.Error{
 		Code: jsonrpc.CodeInternalError, Message: text, Data: marshal(map[string]string{"code": code, "skill": skill}),

@@ -5,6 +5,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 
+	"github.com/holdpoint/holdpoint/internal/plain"
 	"github.com/holdpoint/holdpoint/runtime/agent"
 	"github.com/holdpoint/holdpoint/runtime/call"
 )
@@ -18,7 +19,7 @@ func (x *exchange) codes() bool { return x.agent.ErrorStyle == agent.ErrorStyleC
 
 func (x *exchange) unknownTool() *jsonrpc.Error {
 	fault := &jsonrpc.Error{
-		Code: jsonrpc.CodeInvalidParams, Message: "unknown tool " + quoted(x.msg.name, maxShown),
+		Code: jsonrpc.CodeInvalidParams, Message: "unknown tool " + plain.Quoted(x.msg.name, maxShown),
 		Data: json.RawMessage(`{"code":"` + codeToolNotFound + `"}`),
 	}
 	if x.codes() {
@@ -29,7 +30,7 @@ func (x *exchange) unknownTool() *jsonrpc.Error {
 
 func invalidArguments(c *call.Call) *jsonrpc.Error {
 	return &jsonrpc.Error{
-		Code: jsonrpc.CodeInvalidParams, Message: "invalid arguments:\n" + visible(c.Message, maxList),
+		Code: jsonrpc.CodeInvalidParams, Message: "invalid arguments:\n" + plain.Visible(c.Message, maxList),
 		Data: marshal(map[string]string{"code": call.CodeInvalidArguments, "call_id": c.ID.String()}),
 	}
 }

@@ -1,0 +1,110 @@
+package call
+
+import (
+	"github.com/holdpoint/holdpoint/internal/plain"
+	"github.com/holdpoint/holdpoint/runtime/tool"
+)
+
+// What models are told of their calls, in plain words. Text from outside (reasons, causes) is bounded, its invisible
+// characters are made visible, and it is quoted where it could be mistaken for ours.
+
+const (
+	maxShown  = 200  // characters of a name or a value
+	maxReason = 2000 // characters of a reviewer's reason or a server's complaint
+	maxList   = 8000 // characters of a list of failing paths
+	maxEdited = 8000 // characters of arguments that a reviewer edited
+)
+
+const (
+	effectPossible = "It may have been executed. Do not repeat it blindly: find out first what it did."
+	effectNone     = "It was not executed."
+)
+
+// Tell says in plain words, for a model, how a call ended that brought no result.
+func (c *Call) Tell() string {
+	switch c.Status {
+	case Rejected:
+		return "This call was rejected by a reviewer and not executed. Do not repeat it unchanged; try something else." +
+			because("Reason", c.Message)
+	case Expired:
+		if c.Message == MessageUnconnected {
+			return "Nobody connected the account that this call needs in time. It was not executed. " +
+				"Say that the skill has to be connected before you try again."
+		}
+		if c.Code == CodeNoReviewer {
+			return "There is nobody who may decide about this call, so its time ran out. It was not executed. " +
+				"Say that an operator has to appoint a reviewer; trying again before that is of no use."
+		}
+		return "Nobody decided about this call in time. It was not executed. " +
+			"Do not take this for a rejection; say that an approval is needed before you try again."
+	case Cancelled:
+		return "This call was cancelled before anybody decided about it. It was not executed." + because("Note", c.Message)
+	case Denied:
+		return "This call was denied and not executed. " + denialWords(c.Code) + because("Cause", c.Message)
+	case Invalid:
+		return "The arguments of this call are not valid. It was not executed. Correct these and call again:\n" + plain.Visible(c.Message, maxList)
+	case Unknown:
+		return "The outcome of this call is unknown. " + effectPossible + because("What is known", c.Message) + finding(c.Resolution)
+	case Failed:
+		return failureWords(c)
+	default:
+		return "This call ended without a result (" + string(c.Status) + ")." + because("Note", c.Message)
+	}
+}
+
+// TellEdits says that a reviewer changed what was sent, with an empty line after it. Empty: nobody did.
+func (c *Call) TellEdits() string {
+	if c.Submitted == nil {
+		return ""
+	}
+	return "A reviewer approved this call with other arguments than yours. Do not repeat it with yours. What was sent: " +
+		plain.Visible(string(c.Arguments), maxEdited) + "\n\n"
+}
+
+func denialWords(code string) string {
+	switch code {
+	case CodeDefinitionChanged:
+		return "The tool was changed on its server since the call was made: list the tools again before you call it."
+	case CodeAssignmentRevoked:
+		return "This agent may no longer use this tool."
+	case CodeSkillChanged:
+		return "An operator changed the skill since the call was made; you may make the call again."
+	case CodeToolDisabled:
+		return "This tool is switched off."
+	case CodeFileChanged:
+		return "A file that was attached is not stored any more as it was: upload it again before you call again."
+	default:
+		return "Do not repeat it unchanged."
+	}
+}
+
+func failureWords(c *Call) string {
+	effect := effectNone
+	if c.Effect == tool.EffectPossible {
+		effect = effectPossible
+	}
+	switch c.Failure {
+	case tool.TransportFailure:
+		return "The tool's server could not be reached, or did not answer. " + effect + because("Cause", c.Message)
+	case tool.ProtocolFailure:
+		return "The tool's server gave an answer that cannot be used. " + effect + because("Cause", c.Message)
+	case tool.SessionInvalid:
+		return "The tool's server refused the session. " + effect + because("Cause", c.Message)
+	default:
+		return "The tool failed. " + effect + because("Cause", c.Message)
+	}
+}
+
+func finding(r *Resolution) string {
+	if r == nil {
+		return ""
+	}
+	return " An operator has looked into it since and says: " + plain.Quoted(r.Outcome, maxShown) + because("Note", r.Note)
+}
+
+func because(label, text string) string {
+	if text == "" {
+		return ""
+	}
+	return " " + label + ": " + plain.Quoted(text, maxReason)
+}

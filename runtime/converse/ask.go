@@ -1,0 +1,187 @@
+package converse
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/holdpoint/holdpoint/internal/audit"
+	"github.com/holdpoint/holdpoint/runtime/agent"
+	"github.com/holdpoint/holdpoint/runtime/call"
+	"github.com/holdpoint/holdpoint/runtime/tool"
+)
+
+// An agent as a tool: ask is a call that a conversation carries (see [call.Service.Carry]). So it is recorded, can be asked for
+// again, is a task for clients that know these, and is lost with no process.
+
+// AskTool is the name of the tool by which an agent is asked.
+const AskTool = "ask"
+
+// askSkill is what calls of that tool are of; see the migration that made it.
+var askSkill = uuid.MustParse("00000000-0000-7000-8000-000000000001") //nolint:gochecknoglobals // a constant
+
+// AskDefinition is the tool, as an agent's endpoint lists it.
+const AskDefinition = `{"name":"` + AskTool + `","title":"Ask this agent",` +
+	`"description":"Says something to this agent and returns its answer. The agent has tools and instructions of its own; ` +
+	`what it does with them may need the approval of a person, so an answer may take long. Within one session the agent remembers what was said.",` +
+	`"inputSchema":{"type":"object","properties":{` +
+	`"message":{"type":"string","minLength":1,"description":"What to say."},` +
+	`"attachments":{"type":"array","maxItems":20,"description":"Files for the agent to read: uploaded before, by id.",` +
+	`"items":{"type":"object","properties":{"file_id":{"type":"string"},"filename":{"type":"string"},"content_type":{"type":"string"}},"required":["file_id"]}},` +
+	`"idempotency_key":{"type":"string","minLength":1,"maxLength":255,"description":"The same message with the same key is said once."}},` +
+	`"required":["message"],"additionalProperties":false},` +
+	`"annotations":{"readOnlyHint":false,"destructiveHint":false,"openWorldHint":true}}`
+
+// Question is what somebody asks an agent.
+type Question struct {
+	Agent        *agent.Agent
+	Principal    uuid.UUID
+	Conversation uuid.UUID // in which the client asks, which is its own
+	// Handle names the context that questions share. Empty: this one has a context of its own.
+	Handle         string
+	Arguments      json.RawMessage // from [call.CleanArguments], without an idempotency key
+	IdempotencyKey string
+	Depth          int // how many agents have asked each other before this question
+	Caller         call.Caller
+}
+
+// Ask takes a question in. The ticket is of a call, which ends with the answer. Errors: ErrNoModel, ErrDepth, *InvalidError,
+// call.ErrKeyReused, *file.AttachmentError.
+func (s *Service) Ask(ctx context.Context, q Question) (call.Ticket, error) {
+	if q.Agent.Model == nil {
+		return call.Ticket{}, ErrNoModel
+	}
+	if q.Depth >= s.MaxDepth {
+		return call.Ticket{}, fmt.Errorf("%w: %d in a row, at most %d", ErrDepth, q.Depth+1, s.MaxDepth)
+	}
+	var arguments struct {
+		Message string `json:"message"`
+	}
+	if err := json.Unmarshal(q.Arguments, &arguments); err != nil {
+		return call.Ticket{}, &InvalidError{"message", "a string"}
+	}
+	m, err := newMessage(arguments.Message, q.Principal)
+	if err != nil {
+		return call.Ticket{}, err
+	}
+	definition, err := tool.ParseDefinition(json.RawMessage(AskDefinition))
+	if err != nil {
+		return call.Ticket{}, err
+	}
+	sub := call.Submission{
+		Agent: q.Agent, PrincipalID: q.Principal, ConversationID: q.Conversation, IdempotencyKey: q.IdempotencyKey,
+		Arguments: q.Arguments, Caller: q.Caller,
+		Entry: &agent.Entry{Name: AskTool, SkillID: askSkill, Skill: "holdpoint", Tool: definition},
+	}
+	switch {
+	case q.Handle != "":
+	case q.IdempotencyKey != "": // a repeat finds the context of the first
+		q.Handle = "key:" + q.IdempotencyKey
+	default:
+		q.Handle = "question:" + m.ID.String()
+	}
+	for attempt := 1; ; attempt++ {
+		ticket, err := s.askIn(ctx, &q, sub, *m)
+		if (errors.Is(err, errHandleTaken) || errors.Is(err, ErrEnded)) && attempt < askAttempts {
+			continue
+		}
+		return ticket, err
+	}
+}
+
+const askAttempts = 5
+
+func (s *Service) askIn(ctx context.Context, q *Question, sub call.Submission, m Message) (call.Ticket, error) {
+	id, err := s.handled(ctx, q)
+	if err != nil {
+		return call.Ticket{}, err
+	}
+	return s.Calls.Carry(ctx, sub, func(ctx context.Context, tx pgx.Tx, c *call.Call) error {
+		m.Asked = c.ID
+		m.Files = nil
+		for _, f := range c.Files {
+			m.Files = append(m.Files, File{Name: f.Filename, MediaType: f.ContentType, Size: f.Size})
+		}
+		m.FilesOf = uuid.Nil
+		if len(m.Files) > 0 {
+			m.FilesOf = c.ID
+		}
+		return s.changeTx(ctx, tx, id, func(tx pgx.Tx, l *loop) error { return s.take(ctx, tx, l, &m) })
+	})
+}
+
+// handled finds the conversation of a handle, or begins it.
+func (s *Service) handled(ctx context.Context, q *Question) (uuid.UUID, error) {
+	list, err := s.loops(ctx, `agent_id = $1 AND principal_id IS NOT DISTINCT FROM $2 AND handle = $3 AND status <> 'ended'`,
+		q.Agent.ID, orNull(q.Principal), q.Handle)
+	if err != nil {
+		return uuid.Nil, err
+	}
+	if len(list) > 0 {
+		return list[0].ID, nil
+	}
+	c, err := s.open(ctx, q.Agent, q.Principal, beginning{handle: q.Handle, depth: q.Depth}, func(*loop) {})
+	return c.ID, err
+}
+
+// CancelAsked gives up a question, as its client asks: what is under way for it is stopped. See [call.Config].
+func (s *Service) CancelAsked(ctx context.Context, c *call.Call) error {
+	list, err := s.loops(ctx, `agent_id = $1 AND conversation_id IN (SELECT conversation_id FROM loop_inbox WHERE asked = $2
+		UNION ALL SELECT conversation_id FROM loops WHERE asked = $2)`, c.AgentID, c.ID)
+	if err != nil || len(list) == 0 {
+		return err
+	}
+	id, stopped := list[0].ID, false
+	err = s.change(ctx, id, func(tx pgx.Tx, l *loop) error {
+		if l.asked == c.ID {
+			stopped, l.Stopping = true, true
+			by := audit.Agent(l.AgentID)
+			if l.PrincipalID != uuid.Nil {
+				by = audit.Person(l.PrincipalID)
+			}
+			l.events = append(l.events, audit.Event{Actor: by, Action: "conversation.stopped", Subject: id})
+			return nil
+		}
+		tag, err := tx.Exec(ctx, `DELETE FROM loop_inbox WHERE asked = $1`, c.ID)
+		if err == nil && tag.RowsAffected() > 0 {
+			l.finished = append(l.finished, asked{c.ID, "The question was cancelled before the agent came to it.", true})
+		}
+		return err
+	})
+	if err != nil || !stopped {
+		return err
+	}
+	return s.cancelCalls(ctx, id)
+}
+
+// done is an answer as the result of a call.
+func (a *asked) done(conversation uuid.UUID) call.Done {
+	result := map[string]any{
+		"content": []map[string]string{{"type": "text", "text": strings.ToValidUTF8(a.text, "\uFFFD")}},
+		"_meta":   map[string]string{"dev.holdpoint/asked_conversation": conversation.String()},
+	}
+	if a.isError {
+		result["isError"] = true
+	}
+	raw, err := json.Marshal(result)
+	if err != nil { // strings can be marshalled
+		raw = []byte(`{"content":[],"isError":true}`)
+	}
+	return call.Done{Result: raw, IsError: a.isError}
+}
+
+// stopIfAsked breaks off the request to the model of a turn that somebody stopped, or whose conversation ended.
+func (s *Service) stopIfAsked(id uuid.UUID) {
+	list, err := s.loops(s.running, `conversation_id = $1`, id)
+	if err != nil || len(list) == 0 {
+		return
+	}
+	if list[0].Stopping || list[0].Status == Ended {
+		s.turns.cancel(id)
+	}
+}

@@ -1,0 +1,286 @@
+package converse
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/google/uuid"
+
+	"github.com/holdpoint/holdpoint/internal/plain"
+	"github.com/holdpoint/holdpoint/runtime/call"
+	"github.com/holdpoint/holdpoint/runtime/model"
+	"github.com/holdpoint/holdpoint/runtime/tool"
+)
+
+// readTool is the tool by which a model reads on in a long result. It makes no call.
+const readTool = "holdpoint_read_result"
+
+func readDefinition() model.Tool {
+	return model.Tool{
+		Name: readTool,
+		Description: "Reads on in the result of an earlier tool call of this conversation that was too long to be shown as a whole. " +
+			"It does not make the call again.",
+		Schema: json.RawMessage(`{"type":"object","properties":{` +
+			`"result":{"type":"string","description":"The id of the result, as the note at its end gives it."},` +
+			`"page":{"type":"integer","minimum":1,"description":"Which page of it, from 1 on."}},` +
+			`"required":["result","page"],"additionalProperties":false}`),
+	}
+}
+
+// results are what the model is told of the calls of its last reply.
+func (t *turn) results(ctx context.Context) (*Results, error) {
+	reply, err := t.readReply(ctx)
+	if err != nil {
+		return nil, err
+	}
+	refused, err := t.refusals(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var ids []uuid.UUID
+	for i := range reply.Calls {
+		if reply.Calls[i].ID != uuid.Nil {
+			ids = append(ids, reply.Calls[i].ID)
+		}
+	}
+	known, err := t.s.Calls.Known(ctx, ids)
+	if err != nil {
+		return nil, err
+	}
+	all := &Results{Results: make([]Result, len(reply.Calls))}
+	for i := range reply.Calls {
+		made := &reply.Calls[i]
+		r := Result{ModelID: made.ModelID, CallID: made.ID}
+		c, recorded := known[made.ID]
+		switch {
+		case made.Refused != "":
+			r.Text, r.IsError = made.Refused, true
+		case made.Builtin != nil:
+			r.Text, r.IsError = t.readOn(ctx, made.Builtin)
+		case refused[made.ID] != "":
+			r.Text, r.IsError = refused[made.ID], true
+		case !recorded:
+			return nil, fmt.Errorf("conversation %s: call %s was never made", t.id, made.ID)
+		default:
+			t.s.tellCall(&r, &c)
+		}
+		all.Results[i] = r
+	}
+	return all, nil
+}
+
+// refusals are why calls of the last reply became none after all.
+func (t *turn) refusals(ctx context.Context) (map[uuid.UUID]string, error) {
+	rows, err := t.s.Pool.Query(ctx, `SELECT call_id, refused FROM loop_calls
+		WHERE conversation_id = $1 AND seq = $2 AND refused IS NOT NULL`, t.id, t.loop.reply)
+	if err != nil {
+		return nil, fmt.Errorf("read refused calls: %w", err)
+	}
+	refused := map[uuid.UUID]string{}
+	var id uuid.UUID
+	var why string
+	for rows.Next() {
+		if err := rows.Scan(&id, &why); err != nil {
+			return nil, fmt.Errorf("read refused calls: %w", err)
+		}
+		refused[id] = why
+	}
+	if err := rows.Err(); err != nil {
+		return nil, fmt.Errorf("read refused calls: %w", err)
+	}
+	return refused, nil
+}
+
+// tellCall says how a call ended, and the first page of its result.
+func (s *Service) tellCall(r *Result, c *call.Call) {
+	r.IsError = c.Status != call.Succeeded
+	text, images := content(c)
+	if text == "" && len(images) == 0 && !answered(c) {
+		r.Text = c.TellEdits() + c.Tell()
+		return
+	}
+	r.Images = images
+	r.Text = verdictWords(c) + page(text, c.ID, 1, s.ResultBytes)
+}
+
+// answered reports whether the call brought a result, of whatever kind.
+func answered(c *call.Call) bool {
+	return (c.Status == call.Succeeded || c.Failure == tool.ToolError || c.Failure == tool.JSONRPCError) && len(c.Result) > 0
+}
+
+// verdictWords say what people had to do with a call that was sent.
+func verdictWords(c *call.Call) string {
+	switch {
+	case c.Submitted != nil:
+		return c.TellEdits()
+	case c.Gated:
+		return "A reviewer approved this call, and it was made as you wanted it.\n\n"
+	}
+	return ""
+}
+
+// readOn answers the tool by which results are read. Only what this conversation was told of can be read.
+func (t *turn) readOn(ctx context.Context, raw json.RawMessage) (text string, isError bool) {
+	var wanted struct {
+		Result string `json:"result"`
+		Page   int    `json:"page"`
+	}
+	const usage = `Want {"result": the id that the note at the end of a result gives, "page": a number from 1 on}.`
+	if err := json.Unmarshal(raw, &wanted); err != nil || wanted.Page < 1 {
+		return usage, true
+	}
+	id, err := uuid.Parse(wanted.Result)
+	if err != nil {
+		return usage, true
+	}
+	const none = "There is no such result in this conversation."
+	said, err := t.s.transcript(ctx, t.id)
+	if err != nil {
+		return "The result cannot be read now.", true
+	}
+	told := slices.ContainsFunc(said, func(e Entry) bool {
+		return e.Tools != nil && slices.ContainsFunc(e.Tools.Results, func(r Result) bool { return r.CallID == id })
+	})
+	if !told {
+		return none, true
+	}
+	known, err := t.s.Calls.Known(ctx, []uuid.UUID{id})
+	c, there := known[id]
+	if err != nil || !there {
+		return none, true
+	}
+	text, _ = content(&c)
+	return page(text, id, wanted.Page, t.s.ResultBytes), false
+}
+
+// page is one page of a text, with a note when there are more.
+func page(text string, id uuid.UUID, n, size int) string {
+	text = strings.ToValidUTF8(text, "\uFFFD")
+	if len(text) <= size && n == 1 {
+		return text
+	}
+	starts := []int{0}
+	for at := size; at < len(text); at += size {
+		for !utf8.RuneStart(text[at]) {
+			at--
+		}
+		starts = append(starts, at)
+	}
+	if n > len(starts) {
+		return fmt.Sprintf("The result has %d pages.", len(starts))
+	}
+	from, to := starts[n-1], len(text)
+	if n < len(starts) {
+		to = starts[n]
+	}
+	note := fmt.Sprintf("\n\n[Page %d of %d; the result has %d bytes.", n, len(starts), len(text))
+	if n < len(starts) {
+		note += fmt.Sprintf(` To read on, call %s with {"result": "%s", "page": %d}.`, readTool, id, n+1)
+	}
+	return text[from:to] + note + "]"
+}
+
+// block is one element of an MCP result's content.
+type block struct {
+	Type     string `json:"type"`
+	Text     string `json:"text"`
+	Data     []byte `json:"data"`
+	MimeType string `json:"mimeType"`
+	URI      string `json:"uri"`
+	Name     string `json:"name"`
+	Resource *struct {
+		URI      string  `json:"uri"`
+		MimeType string  `json:"mimeType"`
+		Text     *string `json:"text"`
+		Blob     []byte  `json:"blob"`
+	} `json:"resource"`
+}
+
+// blocks reads the content of a call's result. What cannot be read is not there.
+func blocks(c *call.Call) (list []block, structured json.RawMessage) {
+	var result struct {
+		Content    []json.RawMessage `json:"content"`
+		Structured json.RawMessage   `json:"structuredContent"`
+	}
+	if json.Unmarshal(c.Result, &result) != nil {
+		return nil, nil
+	}
+	list = make([]block, len(result.Content))
+	for i, raw := range result.Content {
+		if err := json.Unmarshal(raw, &list[i]); err != nil {
+			list[i] = block{Type: "unreadable"}
+		}
+	}
+	return list, result.Structured
+}
+
+// content is a call's result in words, and which elements of it are images for models that can see.
+func content(c *call.Call) (text string, images []int) {
+	if !answered(c) {
+		return "", nil
+	}
+	if c.Failure == tool.JSONRPCError {
+		return "The tool's server answered with an error: " + string(c.Result), nil
+	}
+	list, structured := blocks(c)
+	var parts []string
+	for i := range list {
+		b := &list[i]
+		switch {
+		case b.Type == "text":
+			parts = append(parts, b.Text)
+		case b.image() != nil:
+			images = append(images, i)
+			parts = append(parts, fmt.Sprintf("[image %d: %s, %d bytes]", i+1, plain.Line(b.image().MediaType, maxShown), len(b.image().Data)))
+		case b.Type == "resource" && b.Resource != nil && b.Resource.Text != nil:
+			parts = append(parts, "[resource "+plain.Line(b.Resource.URI, maxShown)+"]\n"+*b.Resource.Text)
+		case b.Type == "resource" && b.Resource != nil:
+			parts = append(parts, fmt.Sprintf("[resource %s: %s, %d bytes, not shown]",
+				plain.Line(b.Resource.URI, maxShown), plain.Line(b.Resource.MimeType, maxShown), len(b.Resource.Blob)))
+		case b.Type == "resource_link":
+			parts = append(parts, "[link to the resource "+plain.Line(b.URI, maxShown)+" ("+plain.Line(b.Name, maxShown)+")]")
+		default:
+			parts = append(parts, fmt.Sprintf("[%s: %s, %d bytes, not shown]", plain.Line(b.Type, maxShown), plain.Line(b.MimeType, maxShown), len(b.Data)))
+		}
+	}
+	if len(parts) == 0 && len(structured) > 0 {
+		return string(structured), nil
+	}
+	if len(parts) == 0 {
+		return "(The result is empty.)", nil
+	}
+	return strings.Join(parts, "\n"), images
+}
+
+const (
+	maxImageBytes = 5 << 20 // of one
+	maxImages     = 8       // of one result
+)
+
+// image is a block as an image for models, or nil.
+func (b *block) image() *model.Image {
+	mediaType, data := b.MimeType, b.Data
+	if b.Type == "resource" && b.Resource != nil {
+		mediaType, data = b.Resource.MimeType, b.Resource.Blob
+	} else if b.Type != "image" {
+		return nil
+	}
+	return image(mediaType, data)
+}
+
+func image(mediaType string, data []byte) *model.Image {
+	mediaType, _, _ = strings.Cut(strings.ToLower(mediaType), ";")
+	switch mediaType = strings.TrimSpace(mediaType); mediaType {
+	case "image/png", "image/jpeg", "image/gif", "image/webp":
+	default:
+		return nil
+	}
+	if len(data) == 0 || len(data) > maxImageBytes {
+		return nil
+	}
+	return &model.Image{MediaType: mediaType, Data: data}
+}

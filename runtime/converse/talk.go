@@ -1,0 +1,322 @@
+package converse
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/holdpoint/holdpoint/internal/audit"
+	"github.com/holdpoint/holdpoint/internal/postgres"
+	"github.com/holdpoint/holdpoint/runtime/agent"
+	"github.com/holdpoint/holdpoint/runtime/call"
+)
+
+// MaxMessageBytes bounds a message.
+const MaxMessageBytes = 256 << 10
+
+func orNull(id uuid.UUID) *uuid.UUID { return postgres.OrNull(id) }
+
+// newMessage checks what somebody says.
+func newMessage(text string, by uuid.UUID) (*Message, error) {
+	switch {
+	case strings.TrimSpace(text) == "":
+		return nil, &InvalidError{"message", "a text that is not empty"}
+	case len(text) > MaxMessageBytes:
+		return nil, &InvalidError{"message", fmt.Sprintf("at most %d bytes, got %d", MaxMessageBytes, len(text))}
+	case !utf8.ValidString(text):
+		return nil, &InvalidError{"message", "UTF-8"}
+	}
+	id, err := uuid.NewV7()
+	if err != nil {
+		return nil, fmt.Errorf("make message id: %w", err)
+	}
+	return &Message{ID: id, Text: text, By: by}, nil
+}
+
+// Opening is how a conversation begins.
+type Opening struct {
+	Agent     *agent.Agent
+	Principal uuid.UUID // uuid.Nil: none
+	Message   string    // the first one; empty: it waits for one
+}
+
+// Begin starts a conversation: it lists the tools of the agent's skills, as every conversation does. Errors: ErrNoModel, *InvalidError.
+func (s *Service) Begin(ctx context.Context, o Opening) (Conversation, error) {
+	var first *Message
+	if o.Message != "" {
+		var err error
+		if first, err = newMessage(o.Message, o.Principal); err != nil {
+			return Conversation{}, err
+		}
+	}
+	return s.open(ctx, o.Agent, o.Principal, beginning{}, func(l *loop) {
+		if first != nil {
+			l.add(Entry{Kind: KindUser, User: first})
+			l.move(Due)
+		}
+	})
+}
+
+// beginning is what a new conversation is stored with.
+type beginning struct {
+	handle     string
+	depth      int
+	forkedFrom uuid.UUID
+}
+
+// open starts a conversation and lets f say what is in it.
+func (s *Service) open(ctx context.Context, a *agent.Agent, principal uuid.UUID, b beginning, f func(l *loop)) (Conversation, error) {
+	if a.Model == nil {
+		return Conversation{}, ErrNoModel
+	}
+	started, err := s.Agents.StartConversation(ctx, a, principal, "", nil)
+	if err != nil {
+		return Conversation{}, err
+	}
+	var begun Conversation
+	err = postgres.InTx(ctx, s.Pool, func(tx pgx.Tx) error {
+		tag, err := tx.Exec(ctx, `INSERT INTO loops (conversation_id, agent_id, principal_id, handle, status, depth, forked_from)
+			VALUES ($1, $2, $3, nullif($4, ''), 'idle', $5, $6) ON CONFLICT DO NOTHING`,
+			started.ID, a.ID, orNull(principal), b.handle, b.depth, orNull(b.forkedFrom))
+		if err != nil {
+			return err
+		}
+		if tag.RowsAffected() == 0 {
+			return errHandleTaken
+		}
+		if _, err := tx.Exec(ctx, `SELECT pg_notify($1, $2)`, Channel, newcomer+a.ID.String()); err != nil {
+			return err
+		}
+		return s.changeTx(ctx, tx, started.ID, func(_ pgx.Tx, l *loop) error {
+			f(l)
+			begun = l.Conversation
+			return nil
+		})
+	})
+	if err != nil {
+		err = errors.Join(err, s.Agents.EndConversation(ctx, a.ID, principal, started.ID))
+		return Conversation{}, fmt.Errorf("start conversation of agent %s: %w", a.Name, err)
+	}
+	s.looping.add(a.ID)
+	return begun, nil
+}
+
+// errHandleTaken: another was faster.
+var errHandleTaken = errors.New("there is a conversation of that handle")
+
+// Say adds a message. It is taken up at once, or, where a turn is under way, when the model is told of its calls.
+// Errors: ErrNotFound, ErrReadOnly, ErrEnded, *InvalidError.
+func (s *Service) Say(ctx context.Context, viewer Viewer, id uuid.UUID, text string) (Message, error) {
+	m, err := newMessage(text, viewer.PrincipalID)
+	if err != nil {
+		return Message{}, err
+	}
+	err = s.change(ctx, id, func(tx pgx.Tx, l *loop) error {
+		if err := speaks(viewer, l); err != nil {
+			return err
+		}
+		return s.take(ctx, tx, l, m)
+	})
+	if err != nil {
+		return Message{}, err
+	}
+	return *m, nil
+}
+
+// take makes a message the next thing that is said, or keeps it until it can be.
+func (s *Service) take(ctx context.Context, tx pgx.Tx, l *loop, m *Message) error {
+	switch l.Status {
+	case Ended:
+		return ErrEnded
+	case Idle:
+		l.add(Entry{Kind: KindUser, User: m})
+		l.asked = m.Asked
+		l.move(Due)
+		return nil
+	}
+	data, err := json.Marshal(m)
+	if err != nil {
+		return fmt.Errorf("encode message: %w", err)
+	}
+	_, err = tx.Exec(ctx, `INSERT INTO loop_inbox (id, conversation_id, asked, data) VALUES ($1, $2, $3, $4::json)`,
+		m.ID, l.ID, orNull(m.Asked), string(data))
+	if err != nil {
+		return fmt.Errorf("keep message for later: %w", err)
+	}
+	return nil
+}
+
+// speaks checks that the viewer may do more than look.
+func speaks(viewer Viewer, l *loop) error {
+	switch {
+	case viewer.owns(&l.Conversation):
+		return nil
+	case viewer.sees(&l.Conversation):
+		return ErrReadOnly
+	}
+	return ErrNotFound
+}
+
+// Stop ends what is under way: the request to the model is broken off, calls that nobody decided about are cancelled, and
+// what was approved already is waited for. After that the conversation waits for the next message.
+// Errors: ErrNotFound, ErrReadOnly, ErrEnded, ErrIdle.
+func (s *Service) Stop(ctx context.Context, viewer Viewer, by audit.Actor, id uuid.UUID) error {
+	err := s.change(ctx, id, func(_ pgx.Tx, l *loop) error {
+		if err := speaks(viewer, l); err != nil {
+			return err
+		}
+		switch {
+		case l.Status == Ended:
+			return ErrEnded
+		case l.Status == Idle:
+			return ErrIdle
+		case !l.Stopping:
+			l.Stopping = true
+			l.events = append(l.events, audit.Event{Actor: by, Action: "conversation.stopped", Subject: id})
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return s.cancelCalls(ctx, id)
+}
+
+// End ends a conversation for good. Calls that nobody decided about are cancelled. Errors: ErrNotFound, ErrReadOnly, ErrEnded.
+func (s *Service) End(ctx context.Context, viewer Viewer, by audit.Actor, id uuid.UUID) error {
+	var agentID, principal uuid.UUID
+	err := s.change(ctx, id, func(tx pgx.Tx, l *loop) error {
+		if err := speaks(viewer, l); err != nil {
+			return err
+		}
+		if l.Status == Ended {
+			return ErrEnded
+		}
+		agentID, principal = l.AgentID, l.PrincipalID
+		return s.end(ctx, tx, l, CodeClosed, "The conversation was closed.", by.ID)
+	})
+	if err != nil {
+		return err
+	}
+	if err := s.Agents.EndConversation(ctx, agentID, principal, id); err != nil && !errors.Is(err, agent.ErrNotFound) {
+		return err
+	}
+	return s.cancelCalls(ctx, id)
+}
+
+// end is for good: whoever still waits for an answer is told why there will be none.
+func (s *Service) end(ctx context.Context, tx pgx.Tx, l *loop, code, text string, by uuid.UUID) error {
+	l.notice(code, text, by)
+	if l.asked != uuid.Nil {
+		l.finished = append(l.finished, asked{l.asked, text, true})
+		l.asked = uuid.Nil
+	}
+	waiting, err := s.empty(ctx, tx, l.ID)
+	if err != nil {
+		return err
+	}
+	for _, m := range waiting {
+		if m.Asked != uuid.Nil {
+			l.finished = append(l.finished, asked{m.Asked, text, true})
+		}
+	}
+	l.Code, l.Stopping = code, false
+	l.move(Ended)
+	return nil
+}
+
+// empty takes all messages out that wait.
+func (s *Service) empty(ctx context.Context, tx pgx.Tx, id uuid.UUID) ([]Message, error) {
+	return takeOut(ctx, tx, `DELETE FROM loop_inbox WHERE conversation_id = $1 RETURNING id, data`, id)
+}
+
+// cancelCalls cancels what calls of the last reply nobody decided about yet.
+func (s *Service) cancelCalls(ctx context.Context, id uuid.UUID) error {
+	list, err := s.loops(ctx, `conversation_id = $1`, id)
+	if err != nil || len(list) == 0 {
+		return err
+	}
+	rows, err := s.Pool.Query(ctx, `SELECT call_id FROM loop_calls WHERE conversation_id = $1 AND NOT ended`, id)
+	if err != nil {
+		return fmt.Errorf("find open calls of conversation %s: %w", id, err)
+	}
+	open, err := pgx.CollectRows(rows, pgx.RowTo[uuid.UUID])
+	if err != nil {
+		return fmt.Errorf("find open calls of conversation %s: %w", id, err)
+	}
+	own := call.Viewer{AgentID: list[0].AgentID, PrincipalID: list[0].PrincipalID}
+	for _, c := range open {
+		if err := s.Calls.RequestCancel(ctx, own, c); err != nil && !errors.Is(err, call.ErrNotFound) {
+			return err
+		}
+	}
+	return nil
+}
+
+// Fork begins another conversation of the same agent and principal with what was said up to an entry, which is a message, or
+// a reply whose calls have ended. After a message it goes on at once. The tools are those that the agent has now.
+// Errors: ErrNotFound, ErrReadOnly, ErrNoModel, *InvalidError.
+func (s *Service) Fork(ctx context.Context, viewer Viewer, by audit.Actor, id uuid.UUID, seq int64) (Conversation, error) {
+	from, err := s.Get(ctx, viewer, id)
+	if err != nil {
+		return Conversation{}, err
+	}
+	if !viewer.owns(&from) {
+		return Conversation{}, ErrReadOnly
+	}
+	said, err := s.transcript(ctx, id)
+	if err != nil {
+		return Conversation{}, err
+	}
+	kept, err := upTo(said, seq)
+	if err != nil {
+		return Conversation{}, err
+	}
+	a, err := s.Agents.AgentByID(ctx, from.AgentID)
+	if err != nil {
+		return Conversation{}, err
+	}
+	return s.open(ctx, a, from.PrincipalID, beginning{forkedFrom: id}, func(l *loop) {
+		for _, e := range kept {
+			if e.User != nil {
+				e.User.Asked = uuid.Nil
+			}
+			l.add(e)
+		}
+		if kept[len(kept)-1].Kind == KindUser || kept[len(kept)-1].Kind == KindTools {
+			l.move(Due)
+		}
+		l.events = append(l.events, audit.Event{
+			Actor: by, Action: "conversation.forked", Subject: l.ID, Data: map[string]any{"from": id, "seq": strconv.FormatInt(seq, 10)},
+		})
+	})
+}
+
+// upTo is what was said up to an entry, whole: with what the model was told of its calls.
+func upTo(said []Entry, seq int64) ([]Entry, error) {
+	for i, e := range said {
+		if e.Seq != seq || e.Kind == KindTools {
+			continue
+		}
+		if e.Kind == KindUser || len(e.Assistant.Calls) == 0 {
+			return said[:i+1], nil
+		}
+		if i+1 < len(said) && said[i+1].Kind == KindTools {
+			return said[:i+2], nil
+		}
+		return nil, &InvalidError{"seq", "a reply whose calls have ended"}
+	}
+	return nil, &InvalidError{"seq", "the number of a message or a reply of this conversation"}
+}
+
+// transcript is what the model knows: messages, replies, results.
+func (s *Service) transcript(ctx context.Context, id uuid.UUID) ([]Entry, error) {
+	return s.entries(ctx, id, `kind IN ('user', 'assistant', 'tools') ORDER BY seq`)
+}
