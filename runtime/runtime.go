@@ -22,6 +22,7 @@ import (
 	"github.com/holdpoint/holdpoint/internal/notify"
 	"github.com/holdpoint/holdpoint/internal/postgres"
 	"github.com/holdpoint/holdpoint/internal/secret"
+	"github.com/holdpoint/holdpoint/internal/telemetry"
 	"github.com/holdpoint/holdpoint/oauthclient"
 	"github.com/holdpoint/holdpoint/runtime/agent"
 	"github.com/holdpoint/holdpoint/runtime/api"
@@ -70,6 +71,8 @@ type Config struct {
 	FileTypes   []string
 	// WorkloadToken returns this server's own identity token. Nil: it has none.
 	WorkloadToken func(ctx context.Context) (string, error)
+	// Traces makes the spans; whoever opened it shuts it down. Nil: none are recorded.
+	Traces *telemetry.Tracer
 }
 
 // DefaultMaxFileSize is [Config.MaxFileSize] where nothing is said.
@@ -108,6 +111,9 @@ func New(cfg Config) (*Runtime, error) {
 	instance, err := uuid.NewV7()
 	if err != nil {
 		return nil, fmt.Errorf("assemble runtime: %w", err)
+	}
+	if cfg.Traces == nil {
+		cfg.Traces = telemetry.Off()
 	}
 	rt := &Runtime{Config: cfg, Instance: instance}
 	for _, join := range []func() error{rt.makeRegistry, rt.makeNotify, rt.makeCallbacks, rt.makeFiles, rt.makeCalls, rt.makeEdges} {

@@ -54,6 +54,7 @@ the same data.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
 			defer stop()
+			settings.Getenv = e.Getenv
 			settings.AllowSelfApproval, settings.Stdio, settings.HighRiskMaxAge = true, true, demoLinkTTL
 			settings.FilesFolder = "attachments" // files are what the demo's skill saves
 			if settings.DataDir == "" {

@@ -19,6 +19,7 @@ import (
 	"github.com/holdpoint/holdpoint/internal/identity/provider"
 	"github.com/holdpoint/holdpoint/internal/postgres"
 	"github.com/holdpoint/holdpoint/internal/secret"
+	"github.com/holdpoint/holdpoint/internal/telemetry"
 	"github.com/holdpoint/holdpoint/migrations"
 	"github.com/holdpoint/holdpoint/runtime"
 	"github.com/holdpoint/holdpoint/ui"
@@ -57,6 +58,7 @@ const (
 	// At shutdown, each has its own: what one takes is not the others' loss.
 	clientsTimeout  = 5 * time.Second  // open requests; none of them is a call's life
 	callsTimeout    = 10 * time.Second // calls in flight
+	tracesTimeout   = 5 * time.Second  // the last spans
 	databaseTimeout = 10 * time.Second
 )
 
@@ -68,6 +70,7 @@ type server struct {
 	db       *postgres.DB
 	vouching []*provider.Provider
 	issuing  provider.TokenIssuers
+	traces   *telemetry.Tracer
 	runtime  *runtime.Runtime
 	listener net.Listener
 	mux      *http.ServeMux
@@ -108,6 +111,9 @@ func openServer(ctx context.Context, settings serverSettings, version string, lo
 	if s.issuing, err = s.settings.TokenIssuers.Open(settings.Getenv, surroundings); err != nil {
 		return nil, err
 	}
+	if s.traces, err = telemetry.Open(ctx, settings.Getenv, version, log); err != nil {
+		return nil, err
+	}
 	s.db, err = postgres.Open(ctx, postgres.Config{
 		DatabaseURL: settings.DatabaseURL, DataDir: settings.DataDir, MaxConns: settings.MaxConns, Logger: log,
 	})
@@ -144,7 +150,7 @@ func (s *server) assemble(ctx context.Context, box *secret.Box) error {
 		FileStore: store, MaxFileSize: s.settings.MaxFileSize, FileTypes: s.settings.FileTypes,
 		DB: s.db, Box: box, Logger: s.log, Now: time.Now, Version: s.version,
 		PublicURL: s.settings.PublicURL, DataDir: s.settings.DataDir, Path: s.settings.Path, BootstrapToken: s.settings.BootstrapToken,
-		Issuers: s.issuers(), Tokens: s.issuing,
+		Issuers: s.issuers(), Tokens: s.issuing, Traces: s.traces,
 		AllowSelfApproval: s.settings.AllowSelfApproval, StdioOff: !s.settings.Stdio,
 		StdioFromDashboard: s.settings.StdioFromDashboard, HighRiskMaxAge: s.settings.HighRiskMaxAge,
 		TrustedHosts: s.settings.Outward.TrustedHosts, WorkloadToken: s.settings.Outward.WorkloadToken(),
@@ -238,6 +244,11 @@ func (s *server) close() error {
 	}
 	if s.runtime != nil {
 		errs = append(errs, within(callsTimeout, s.runtime.Stop))
+	}
+	if s.traces != nil {
+		if err := within(tracesTimeout, s.traces.Shutdown); err != nil {
+			s.log.Warn("the last traces are lost", "error", err) // which is no failure of what they tell of
+		}
 	}
 	for _, p := range s.vouching {
 		p.Close()

@@ -1,0 +1,131 @@
+package telemetry
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+
+	"github.com/google/uuid"
+	"github.com/prometheus/client_golang/prometheus"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/sdk/resource"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
+	"go.opentelemetry.io/otel/trace"
+	"go.opentelemetry.io/otel/trace/noop"
+)
+
+// scope names the instrumentation in every span.
+const scope = "github.com/holdpoint/holdpoint"
+
+// maxAttribute bounds the text of an attribute, in bytes: names may come from outside.
+const maxAttribute = 1024
+
+// Config is what a [Tracer] is made of. All fields are required.
+type Config struct {
+	// Exporter takes the spans. The Tracer shuts it down.
+	Exporter sdktrace.SpanExporter
+	// Version of this program.
+	Version string
+	Logger  *slog.Logger
+}
+
+// Tracer makes the spans of one process.
+type Tracer struct {
+	trace.Tracer // of spans that begin and end here
+
+	late      trace.Tracer // of spans whose identity is reserved; nil: nothing is recorded
+	providers []*sdktrace.TracerProvider
+	sent      *prometheus.CounterVec
+}
+
+// Off is a Tracer that records nothing. Trace context that is handed in is passed on as it is.
+func Off() *Tracer {
+	return &Tracer{Tracer: noop.NewTracerProvider().Tracer(scope), sent: newSent()}
+}
+
+// New makes a Tracer that records what the sampler of OTEL_TRACES_SAMPLER selects: by default all, but of a trace that a
+// client handed in only what is sampled there. The resource has service.name "holdpoint", unless OTEL_SERVICE_NAME
+// or OTEL_RESOURCE_ATTRIBUTES say another. The caller shuts it down.
+func New(ctx context.Context, cfg Config) (*Tracer, error) {
+	if cfg.Exporter == nil || cfg.Version == "" || cfg.Logger == nil {
+		return nil, errors.New("make tracer: Exporter, Version and Logger are required")
+	}
+	about, err := resource.New(ctx,
+		resource.WithSchemaURL(semconv.SchemaURL),
+		resource.WithTelemetrySDK(),
+		resource.WithAttributes(
+			semconv.ServiceName("holdpoint"), semconv.ServiceVersion(cfg.Version), semconv.ServiceInstanceID(uuid.NewString()),
+		),
+		resource.WithFromEnv(),
+	)
+	if err != nil {
+		return nil, fmt.Errorf("make tracer: describe this process: %w", err)
+	}
+	t := &Tracer{sent: newSent()}
+	limits := sdktrace.NewSpanLimits()
+	if limits.AttributeValueLengthLimit < 0 || limits.AttributeValueLengthLimit > maxAttribute {
+		limits.AttributeValueLengthLimit = maxAttribute
+	}
+	processor := sdktrace.NewBatchSpanProcessor(&counted{next: cfg.Exporter, log: cfg.Logger, sent: t.sent})
+	provider := func(more ...sdktrace.TracerProviderOption) trace.Tracer {
+		p := sdktrace.NewTracerProvider(append(more,
+			sdktrace.WithResource(about), sdktrace.WithRawSpanLimits(limits), sdktrace.WithSpanProcessor(processor))...)
+		t.providers = append(t.providers, p)
+		return p.Tracer(scope, trace.WithInstrumentationVersion(cfg.Version), trace.WithSchemaURL(semconv.SchemaURL))
+	}
+	t.Tracer = provider()
+	// What was reserved was sampled then, perhaps by another process, and has its ids.
+	t.late = provider(sdktrace.WithSampler(sdktrace.AlwaysSample()), sdktrace.WithIDGenerator(reservedIDs{}))
+	return t, nil
+}
+
+// Recording reports whether spans may be recorded at all.
+func (t *Tracer) Recording() bool { return t.late != nil }
+
+// Flush has all spans that ended exported.
+func (t *Tracer) Flush(ctx context.Context) error {
+	for _, p := range t.providers {
+		if err := p.ForceFlush(ctx); err != nil {
+			return fmt.Errorf("flush traces: %w", err)
+		}
+	}
+	return nil
+}
+
+// Shutdown exports what is left and lets go of the exporter. Spans that end later are lost.
+func (t *Tracer) Shutdown(ctx context.Context) error {
+	var err error
+	for _, p := range t.providers {
+		err = errors.Join(err, p.Shutdown(ctx))
+	}
+	if err != nil {
+		return fmt.Errorf("shut tracer down: %w", err)
+	}
+	return nil
+}
+
+// Collectors are the metrics of tracing itself.
+func (t *Tracer) Collectors() []prometheus.Collector { return []prometheus.Collector{t.sent} }
+
+// Fail says that what a span is about failed, by a word of few possible ones (error.type). There is no description: messages
+// may hold what is nobody's business.
+func Fail(span trace.Span, errorType string) {
+	span.SetAttributes(semconv.ErrorTypeKey.String(errorType))
+	span.SetStatus(codes.Error, "")
+}
+
+// reservedIDs gives a span the ids that were reserved for it.
+type reservedIDs struct{}
+
+// NewIDs implements [sdktrace.IDGenerator].
+func (reservedIDs) NewIDs(ctx context.Context) (trace.TraceID, trace.SpanID) {
+	p := reservedFrom(ctx)
+	return p.span.TraceID(), p.span.SpanID()
+}
+
+// NewSpanID implements [sdktrace.IDGenerator].
+func (reservedIDs) NewSpanID(ctx context.Context, _ trace.TraceID) trace.SpanID {
+	return reservedFrom(ctx).span.SpanID()
+}
