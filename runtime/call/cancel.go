@@ -33,6 +33,7 @@ func (s *Service) Cancel(ctx context.Context, viewer Viewer, by, id uuid.UUID) (
 		}
 		return s.cancelled(ctx, viewer, id)
 	}
+	var settled approval.Approval
 	err = postgres.InTx(ctx, s.Pool, func(tx pgx.Tx) error {
 		a, now, err := approval.Lock(ctx, tx, id)
 		if errors.Is(err, approval.ErrNotFound) {
@@ -44,13 +45,14 @@ func (s *Service) Cancel(ctx context.Context, viewer Viewer, by, id uuid.UUID) (
 		if a.Status != approval.Pending || !a.Deadline.After(now) {
 			return fmt.Errorf("%w: its approval is %s", ErrState, a.Status)
 		}
-		_, err = s.end(ctx, tx, a, cancellation(), actor, "")
+		settled, err = s.end(ctx, tx, a, cancellation(), actor, "")
 		return err
 	})
 	if err != nil {
 		return Call{}, fmt.Errorf("cancel call %s: %w", id, err)
 	}
 	s.hub.wake(id, nil)
+	s.tellDecision(ctx, &settled)
 	return s.Get(ctx, viewer, id)
 }
 

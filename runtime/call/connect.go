@@ -178,6 +178,8 @@ func (s *Service) giveUp(ctx context.Context, id uuid.UUID, e ending, actor audi
 	}
 	if ended {
 		s.hub.wake(id, nil)
+		s.tellConnected(ctx, id)
+		s.tellOf(ctx, id)
 		left = 0
 	}
 	return left, nil

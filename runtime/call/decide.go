@@ -57,6 +57,7 @@ func (s *Service) Decide(ctx context.Context, d Decision) (Waiting, error) {
 	if conflict != nil || !d.Approve {
 		s.hub.wake(d.CallID, nil)
 	}
+	s.tellDecision(ctx, &settled)
 	if conflict != nil {
 		return Waiting{}, fmt.Errorf("decide approval %s: %w", d.CallID, conflict)
 	}
@@ -223,7 +224,7 @@ func (s *Service) expire(ctx context.Context, id uuid.UUID) (left time.Duration,
 	if left, err = s.expireWait(ctx, id); err != nil || left > 0 {
 		return left, err
 	}
-	expired := false
+	var expired *approval.Approval
 	s.recallReviewers(ctx)
 	err = postgres.InTx(ctx, s.Pool, func(tx pgx.Tx) error {
 		a, now, err := approval.Lock(ctx, tx, id)
@@ -233,8 +234,8 @@ func (s *Service) expire(ctx context.Context, id uuid.UUID) (left time.Duration,
 		if left = a.Deadline.Sub(now); left > 0 {
 			return nil
 		}
-		expired = true
-		_, err = s.end(ctx, tx, a, s.expiry(ctx, a.PrincipalID), audit.System(), "")
+		settled, err := s.end(ctx, tx, a, s.expiry(ctx, a.PrincipalID), audit.System(), "")
+		expired = &settled
 		failpoint.Hit(failpoint.ExpireBeforeCommit)
 		return err
 	})
@@ -244,9 +245,10 @@ func (s *Service) expire(ctx context.Context, id uuid.UUID) (left time.Duration,
 	if err != nil {
 		return 0, fmt.Errorf("expire approval %s: %w", id, err)
 	}
-	if expired {
+	if expired != nil {
 		failpoint.Hit(failpoint.ExpireAfterCommit)
 		s.hub.wake(id, nil)
+		s.tellDecision(ctx, expired)
 	}
 	return left, nil
 }

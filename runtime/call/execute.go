@@ -77,7 +77,7 @@ func (w *executeWorker) Work(ctx context.Context, job *river.Job[executeArgs]) e
 
 // execute checks again all that the decision was about, claims the call, and sends it.
 func (s *Service) execute(ctx context.Context, c *Call, claimed bool) error {
-	skill, server, definition, refusal, err := s.recheck(ctx, c)
+	skill, server, definition, refusal, err := s.recheck(c.trace.In(ctx), c)
 	if err != nil {
 		return fmt.Errorf("check call %s again: %w", c.ID, err)
 	}
@@ -205,6 +205,7 @@ func denied(code, message string) *refusal {
 
 // deny ends an approved call that must not be sent. Nothing was sent: its effect is none.
 func (s *Service) deny(ctx context.Context, c *Call, r *refusal) error {
+	ended := false
 	err := postgres.InTx(ctx, s.Pool, func(tx pgx.Tx) error {
 		tag, err := tx.Exec(ctx, `UPDATE calls SET status = $2, code = $3, failure = $4, effect = $5, message = $6,
 				finished_at = holdpoint_now()
@@ -213,6 +214,7 @@ func (s *Service) deny(ctx context.Context, c *Call, r *refusal) error {
 		if err != nil || tag.RowsAffected() == 0 {
 			return err
 		}
+		ended = true
 		return s.ended(ctx, tx, c.ID, audit.Event{
 			Actor: audit.System(), Action: "call." + string(r.status), Subject: c.ID, Data: map[string]any{"code": r.code},
 		})
@@ -221,6 +223,9 @@ func (s *Service) deny(ctx context.Context, c *Call, r *refusal) error {
 		return fmt.Errorf("deny call %s: %w", c.ID, err)
 	}
 	s.hub.wake(c.ID, nil)
+	if ended {
+		s.tellOf(ctx, c.ID)
+	}
 	return nil
 }
 

@@ -36,6 +36,7 @@ func (s *Service) finish(c *Call, o outcome, announce bool) {
 	done.Status, done.Code, done.Failure = o.status, o.code, o.failure
 	done.Effect, done.Message, done.Result = o.effect, o.message, o.result
 	s.hub.wake(c.ID, &done)
+	s.told(s.running, &done)
 }
 
 func (s *Service) flushOutcomes(ctx context.Context, items []*finishItem) {

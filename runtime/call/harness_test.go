@@ -24,6 +24,7 @@ import (
 	"github.com/holdpoint/holdpoint/internal/postgrestest"
 	"github.com/holdpoint/holdpoint/internal/registry"
 	"github.com/holdpoint/holdpoint/internal/secret"
+	"github.com/holdpoint/holdpoint/internal/telemetry"
 	"github.com/holdpoint/holdpoint/runtime/agent"
 	"github.com/holdpoint/holdpoint/runtime/call"
 	"github.com/holdpoint/holdpoint/runtime/file"
@@ -35,8 +36,9 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // fakeSource is a skill server at the seam: the tests are about what is sent, and how often.
 type fakeSource struct {
 	mu    sync.Mutex
-	tools []string // definitions
-	sent  []string // arguments of calls, as they arrived
+	tools []string           // definitions
+	sent  []string           // arguments of calls, as they arrived
+	below []telemetry.Handed // the trace context of each
 	reply func(r tool.CallRequest) (tool.Result, error)
 	// missing is what somebody has to do before the server can be used.
 	missing *tool.Connect
@@ -77,9 +79,10 @@ func (f *fakeSource) List(context.Context, tool.Server) (tool.Listing, error) {
 	return l, nil
 }
 
-func (f *fakeSource) Call(_ context.Context, _ tool.Server, r tool.CallRequest) (tool.Result, error) {
+func (f *fakeSource) Call(ctx context.Context, _ tool.Server, r tool.CallRequest) (tool.Result, error) {
 	f.mu.Lock()
 	f.sent = append(f.sent, string(r.Arguments))
+	f.below = append(f.below, telemetry.ToHand(ctx))
 	reply := f.reply
 	f.mu.Unlock()
 	if reply != nil {
@@ -136,11 +139,14 @@ type world struct {
 	calls     *call.Service
 	agent     *agent.Agent
 	reviewer  uuid.UUID
+	traces    *telemetry.Tracer // nil: none
 }
 
-func newWorld(t testing.TB) *world {
+func newWorld(t testing.TB) *world { return newTracedWorld(t, nil) }
+
+func newTracedWorld(t testing.TB, traces *telemetry.Tracer) *world {
 	t.Helper()
-	w := &world{t: t, db: postgrestest.New(t), source: &fakeSource{tools: []string{writeTool, echoTool}}, reviewer: uuid.New()}
+	w := &world{t: t, db: postgrestest.New(t), source: &fakeSource{tools: []string{writeTool, echoTool}}, reviewer: uuid.New(), traces: traces}
 	box, err := secret.Open(secret.Config{File: filepath.Join(t.TempDir(), "key.json")})
 	check(t, err)
 	log := slog.New(slog.DiscardHandler)
@@ -185,7 +191,7 @@ func (w *world) startFiles(log *slog.Logger) {
 func (w *world) start(log *slog.Logger) *call.Service {
 	w.t.Helper()
 	calls, err := call.New(call.Config{
-		Pool: w.db.Pool(), Agents: w.agents, Discovery: w.discovery, Logger: log, Now: time.Now, Instance: uuid.New(), Files: w.files,
+		Pool: w.db.Pool(), Agents: w.agents, Discovery: w.discovery, Logger: log, Now: time.Now, Instance: uuid.New(), Files: w.files, Traces: w.traces,
 	})
 	check(w.t, err)
 	workers := river.NewWorkers()

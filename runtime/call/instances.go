@@ -99,6 +99,7 @@ func (s *Service) takeOver(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("take over from silent instances: %w", err)
 	}
+	s.tellOf(ctx, lost...)
 	for _, id := range lost {
 		s.hub.wake(id, nil)
 	}
@@ -211,6 +212,7 @@ func (s *Service) sweep(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("sweep: %w", err)
 	}
+	s.tellOf(ctx, lost...)
 	for _, id := range lost {
 		s.hub.wake(id, nil)
 	}

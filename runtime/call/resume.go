@@ -22,6 +22,7 @@ func (s *Service) resume(ctx context.Context, id uuid.UUID) error {
 	if err != nil || c.Status != NeedsConnection {
 		return err
 	}
+	ctx = c.trace.In(ctx)
 	skill, server, err := s.Agents.Skill(ctx, c.SkillID)
 	if errors.Is(err, agent.ErrNotFound) {
 		return s.moveOn(ctx, c, denied(CodeSkillChanged, "the skill was removed"), nil)
@@ -168,6 +169,7 @@ func (s *Service) moveOn(ctx context.Context, c *Call, to *refusal, also func(tx
 	if moved {
 		c.Status, c.Message = to.status, to.message
 		s.hub.wake(c.ID, nil)
+		s.tellMoved(ctx, c)
 	}
 	return nil
 }

@@ -85,15 +85,16 @@ func (s *Service) attempt(c *Call, skill *agent.Skill, server tool.Server, defin
 	if err != nil {
 		return failed(&tool.Failure{Kind: tool.TransportFailure, Effect: tool.EffectNone, Message: err.Error()})
 	}
+	ctx := c.trace.In(s.running)
 	caller, done := s.meet(c, skill)
 	defer done()
-	if caller.Headers, err = s.IdentityHeaders(s.running, skill, c.AgentID, c.ID, c.PrincipalID); err != nil {
+	if caller.Headers, err = s.IdentityHeaders(ctx, skill, c.AgentID, c.ID, c.PrincipalID); err != nil {
 		s.Logger.Error("a call cannot say who it is made for", "call", c.ID, "error", err)
 		return failed(&tool.Failure{
 			Kind: tool.TransportFailure, Effect: tool.EffectNone, Message: "the skill's server could not be told who the call is made for", Err: err,
 		})
 	}
-	result, err := source.Call(s.running, server, tool.CallRequest{
+	result, err := source.Call(ctx, server, tool.CallRequest{
 		CallID: c.ID, Tool: c.Tool, Arguments: c.Arguments, Definition: &definition, Timeout: skill.CallTimeout, Caller: caller,
 	})
 	if err != nil {

@@ -20,6 +20,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/riverqueue/river"
 
+	"github.com/holdpoint/holdpoint/internal/telemetry"
 	"github.com/holdpoint/holdpoint/runtime/agent"
 	"github.com/holdpoint/holdpoint/runtime/file"
 	"github.com/holdpoint/holdpoint/runtime/tool"
@@ -68,6 +69,9 @@ type Config struct {
 	// Files are what agents attach. Nil: nothing is, and arguments go as they are.
 	Files *file.Service
 
+	// Traces makes the spans of calls and waits. Nil: none are recorded.
+	Traces *telemetry.Tracer
+
 	// SkillConcurrency bounds the approved calls in flight per skill, so that
 	// one hung server does not take all workers. Zero: [DefaultSkillConcurrency].
 	SkillConcurrency int
@@ -87,7 +91,8 @@ type Service struct {
 	outcomes *batcher[finishItem]
 	insights chan struct{} // one for each that is being read
 	searches chan struct{} // those under way that scan
-	doubtful atomic.Bool   // whether there may be claims of ours that we do not know of
+	metrics  metrics
+	doubtful atomic.Bool // whether there may be claims of ours that we do not know of
 
 	background sync.WaitGroup // executions and loops
 	stop       context.CancelFunc
@@ -105,6 +110,9 @@ func New(cfg Config) (*Service, error) {
 	if cfg.IdempotencyTTL == 0 {
 		cfg.IdempotencyTTL = DefaultIdempotencyTTL
 	}
+	if cfg.Traces == nil {
+		cfg.Traces = telemetry.Off()
+	}
 	s := &Service{
 		Config:   cfg,
 		flights:  newFlights(),
@@ -114,7 +122,7 @@ func New(cfg Config) (*Service, error) {
 		insights: make(chan struct{}, insightsAtOnce),
 		searches: make(chan struct{}, searchAtOnce),
 	}
-	s.hub = newHub()
+	s.hub, s.metrics = newHub(), newMetrics(s.flights)
 	return s, nil
 }
 

@@ -23,6 +23,9 @@ func (s *Service) Submit(ctx context.Context, sub Submission) (Ticket, error) {
 	for attempt := 1; ; attempt++ {
 		ticket, err := s.submitOnce(ctx, &sub)
 		if !errors.Is(err, errAttachedGone) || attempt == attachAttempts {
+			if err == nil {
+				s.metrics.took(&sub, &ticket)
+			}
 			return ticket, err
 		}
 	}
@@ -41,6 +44,7 @@ func (s *Service) submitOnce(ctx context.Context, sub *Submission) (Ticket, erro
 	if err != nil {
 		return Ticket{}, err
 	}
+	s.begin(ctx, c)
 	if err := s.freeze(ctx, c, definition); err != nil {
 		return Ticket{}, fmt.Errorf("submit %s: %w", sub.Entry.Name, err)
 	}
@@ -133,6 +137,9 @@ func (s *Service) refuse(ctx context.Context, c *Call, sub *Submission, status S
 	c.Arguments, c.Files = c.Made(), nil // nothing of it is kept for a server
 	item := &intakeItem{call: c, event: submitted(c, sub, "call."+string(status), map[string]any{"code": code})}
 	s.direct.do(item)
+	if item.err == nil {
+		s.told(ctx, c)
+	}
 	return item.ticket, item.err
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/holdpoint/holdpoint/approval"
+	"github.com/holdpoint/holdpoint/internal/telemetry"
 	"github.com/holdpoint/holdpoint/runtime/agent"
 	"github.com/holdpoint/holdpoint/runtime/file"
 	"github.com/holdpoint/holdpoint/runtime/tool"
@@ -99,7 +100,9 @@ type Call struct {
 	advance   *advance        // see [Submission]; nil: none
 	unfrozen  json.RawMessage // as the agent gave them, before its attachments became URLs; nil: it has none, or they were left out of a list
 	hasFiles  bool            // Files are, or have yet to be, read
-	awaited   bool            // others may wait for it in another process, however short it takes
+	trace     telemetry.Pending
+	began     time.Time // when it was submitted: by this process's clock, or, when it was read, the database's
+	awaited   bool      // others may wait for it in another process, however short it takes
 }
 
 // Made are the arguments as the agent gave them.

@@ -1,0 +1,347 @@
+package call_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/prometheus/client_golang/prometheus"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
+
+	"github.com/holdpoint/holdpoint/internal/telemetry"
+	"github.com/holdpoint/holdpoint/runtime/call"
+	"github.com/holdpoint/holdpoint/runtime/tool"
+)
+
+const (
+	clientTrace = "4bf92f3577b34da6a3ce929d0e0e4736"
+	clientSpan  = "00f067aa0ba902b7"
+)
+
+// traced is a world whose spans are kept.
+type traced struct {
+	*world
+	exporter *tracetest.InMemoryExporter
+}
+
+func newTraced(t *testing.T) traced {
+	t.Helper()
+	exporter := tracetest.NewInMemoryExporter()
+	return traced{newTracedWorld(t, tracer(t, exporter)), exporter}
+}
+
+func tracer(t *testing.T, exporter sdktrace.SpanExporter) *telemetry.Tracer {
+	t.Helper()
+	traces, err := telemetry.New(t.Context(), telemetry.Config{Exporter: exporter, Version: "test", Logger: slog.New(slog.DiscardHandler)})
+	check(t, err)
+	t.Cleanup(func() { check(t, traces.Shutdown(context.WithoutCancel(t.Context()))) })
+	return traces
+}
+
+// handedIn is the context of a client's request that is part of its trace.
+func handedIn(t *testing.T) context.Context {
+	t.Helper()
+	ctx, ok := telemetry.Handed{Traceparent: "00-" + clientTrace + "-" + clientSpan + "-01", Tracestate: "rojo=1"}.Remote(t.Context())
+	if !ok {
+		t.Fatal("the trace context is not valid")
+	}
+	return ctx
+}
+
+func (w traced) submitIn(ctx context.Context, name, arguments string) call.Ticket {
+	w.t.Helper()
+	ticket, err := w.calls.Submit(ctx, w.submission(name, arguments))
+	check(w.t, err)
+	return ticket
+}
+
+// span waits until a call has a span of a name: it is written after whoever waits was told.
+func (w traced) span(id uuid.UUID, name string) tracetest.SpanStub {
+	w.t.Helper()
+	for deadline := time.Now().Add(time.Minute); ; {
+		check(w.t, w.traces.Flush(w.t.Context()))
+		for _, s := range w.exporter.GetSpans() {
+			if s.Name == name && attributes(s)["holdpoint.call.id"] == id.String() {
+				return s
+			}
+		}
+		if time.Now().After(deadline) {
+			w.t.Fatalf("no span %q", name)
+		}
+		time.Sleep(5 * time.Millisecond) //nolint:forbidigo // between two looks at a condition
+	}
+}
+
+func attributes(s tracetest.SpanStub) map[string]string {
+	all := map[string]string{}
+	for _, a := range s.Attributes {
+		all[string(a.Key)] = a.Value.String()
+	}
+	return all
+}
+
+// below checks that a span is a child of another, in one trace.
+func below(t *testing.T, child, parent tracetest.SpanStub) {
+	t.Helper()
+	if child.SpanContext.TraceID() != parent.SpanContext.TraceID() || child.Parent.SpanID() != parent.SpanContext.SpanID() {
+		t.Errorf("%s is below %s in %s; want below %s (%s) in %s", child.Name, child.Parent.SpanID(), child.SpanContext.TraceID(),
+			parent.Name, parent.SpanContext.SpanID(), parent.SpanContext.TraceID())
+	}
+}
+
+func TestSpansOfAParkedCall(t *testing.T) {
+	t.Parallel()
+	w := newTraced(t)
+	ticket := w.submitIn(handedIn(t), "files__write", `{"n":424242}`)
+	w.moveClock("72h")
+	w.setStatus(`UPDATE approvals SET deadline = deadline + interval '72 hours' WHERE call_id = $1`, ticket.ID)
+	check(t, w.decide(ticket.ID, true))
+	w.wait(ticket.ID)
+
+	whole := w.span(ticket.ID, "execute_tool write")
+	wait := w.span(ticket.ID, "wait decision")
+	if whole.SpanContext.TraceID().String() != clientTrace || whole.Parent.SpanID().String() != clientSpan {
+		t.Errorf("the call is below %s in %s", whole.Parent.SpanID(), whole.SpanContext.TraceID())
+	}
+	below(t, wait, whole)
+	if took := wait.EndTime.Sub(wait.StartTime); took < 72*time.Hour || took > 73*time.Hour {
+		t.Errorf("the wait took %s", took)
+	}
+	want := map[string]string{
+		"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "write", "gen_ai.tool.call.id": ticket.ID.String(), "gen_ai.tool.type": "extension",
+		"gen_ai.agent.name": "billing", "gen_ai.agent.id": w.agent.ID.String(),
+		"holdpoint.call.status": "succeeded", "holdpoint.call.gated": "true", "holdpoint.skill.name": "files",
+	}
+	got := attributes(whole)
+	for key, value := range want {
+		if got[key] != value {
+			t.Errorf("%s is %q, want %q", key, got[key], value)
+		}
+	}
+	if got := attributes(wait); got["holdpoint.approval.outcome"] != "approved" || got["holdpoint.approval.rule"] == "" || got["holdpoint.approval.edited"] != "false" {
+		t.Errorf("the wait says %v", got)
+	}
+	sent := w.source.below[0]
+	if !strings.HasPrefix(sent.Traceparent, "00-"+clientTrace+"-"+whole.SpanContext.SpanID().String()) || sent.Tracestate != "rojo=1" {
+		t.Errorf("it was sent below %+v", sent)
+	}
+}
+
+// What is parked at one process and executed at another is one trace.
+func TestSpansAcrossProcesses(t *testing.T) {
+	t.Parallel()
+	w := newTraced(t)
+	ticket := w.submitIn(handedIn(t), "files__write", `{"n":1}`)
+	here := tracetest.NewInMemoryExporter()
+	w.traces, w.exporter = tracer(t, here), here
+	other := w.start(slog.New(slog.DiscardHandler))
+	waiting, err := other.Approval(t.Context(), ticket.ID)
+	check(t, err)
+	_, err = other.Decide(t.Context(), call.Decision{
+		CallID: ticket.ID, Digest: waiting.Approval.Digest.String(), Note: "no", By: w.reviewer,
+	})
+	check(t, err)
+	whole := w.span(ticket.ID, "execute_tool write")
+	below(t, w.span(ticket.ID, "wait decision"), whole)
+	if whole.SpanContext.TraceID().String() != clientTrace || whole.Parent.SpanID().String() != clientSpan {
+		t.Errorf("the call is below %s in %s", whole.Parent.SpanID(), whole.SpanContext.TraceID())
+	}
+	if got := attributes(whole); got["holdpoint.call.status"] != "rejected" || got["error.type"] != "rejected" {
+		t.Errorf("it says %v", got)
+	}
+}
+
+// Each end of a call has its span, once.
+func TestSpansOfEveryEnd(t *testing.T) {
+	t.Parallel()
+	w := newTraced(t)
+	w.source.reply = func(r tool.CallRequest) (tool.Result, error) {
+		if string(r.Arguments) == `{"n":13}` {
+			return tool.Result{}, &tool.Failure{Kind: tool.TransportFailure, Effect: tool.EffectPossible, Message: "hunter2 broke", Err: errors.New("hunter2")}
+		}
+		return tool.Result{Raw: []byte(`{"content":[]}`)}, nil
+	}
+	ends := map[string]func() call.Ticket{
+		"succeeded none": func() call.Ticket { return w.submit("open__echo", `{"x":1}`) },
+		"failed transport": func() call.Ticket {
+			return w.submit("open__echo", `{"n":13}`)
+		},
+		"invalid invalid_arguments": func() call.Ticket { return w.submit("files__write", `{}`) },
+		"rejected rejected": func() call.Ticket {
+			ticket := w.submit("files__write", `{"n":2}`)
+			check(t, w.decide(ticket.ID, false))
+			return ticket
+		},
+		"cancelled cancelled": func() call.Ticket {
+			ticket := w.submit("files__write", `{"n":3}`)
+			_, err := w.calls.Cancel(t.Context(), call.Viewer{}, w.reviewer, ticket.ID)
+			check(t, err)
+			return ticket
+		},
+		"expired expired": func() call.Ticket {
+			ticket := w.submit("files__write", `{"n":4}`)
+			w.setStatus(`UPDATE approvals SET deadline = holdpoint_now() WHERE call_id = $1`, ticket.ID)
+			check(t, w.calls.Expire(t.Context(), ticket.ID))
+			return ticket
+		},
+		"unknown outcome_unknown": func() call.Ticket {
+			ticket, silent := w.submit("files__write", `{"n":5}`), uuid.New()
+			w.setStatus(`UPDATE approvals SET status = 'approved', decided_at = holdpoint_now() WHERE call_id = $1`, ticket.ID)
+			w.setStatus(`UPDATE calls SET status = 'executing', claimed_by = $2 WHERE id = $1`, ticket.ID, silent)
+			w.setStatus(`INSERT INTO instances (id, heartbeat_at) VALUES ($1, holdpoint_now() - interval '20 seconds')`, silent)
+			return ticket
+		},
+		"denied skill_changed": func() call.Ticket {
+			ticket := w.submit("files__write", `{"n":6}`)
+			w.setStatus(`UPDATE skills SET revision = revision + 1 WHERE name = 'files'`)
+			check(t, w.decide(ticket.ID, true))
+			return ticket
+		},
+	}
+	for _, name := range slices.Sorted(maps.Keys(ends)) {
+		ticket := ends[name]()
+		w.wait(ticket.ID)
+		whole := w.span(ticket.ID, "execute_tool "+map[bool]string{true: "echo", false: "write"}[strings.Contains(name, "succeeded") || strings.Contains(name, "failed")])
+		got := attributes(whole)
+		code := got["holdpoint.call.code"]
+		if code == "" {
+			code = "none"
+		}
+		if end := got["holdpoint.call.status"] + " " + code; end != name {
+			t.Errorf("a call ended as %q, want %q", end, name)
+		}
+		if failed := got["error.type"] != ""; failed == strings.HasPrefix(name, "succeeded") || whole.Status.Description != "" {
+			t.Errorf("%s: error.type %q, description %q", name, got["error.type"], whole.Status.Description)
+		}
+	}
+	once := map[string]int{}
+	for _, s := range w.exporter.GetSpans() {
+		once[s.Name+" "+attributes(s)["holdpoint.call.id"]]++
+		for key, value := range attributes(s) {
+			if strings.Contains(value, "hunter2") || strings.Contains(value, "because") || strings.Contains(value, `"n"`) {
+				t.Errorf("%s of %s holds %q", key, s.Name, value)
+			}
+		}
+	}
+	for name, n := range once {
+		if n != 1 {
+			t.Errorf("%d spans %s", n, name)
+		}
+	}
+	w.countedOnce(slices.Collect(maps.Keys(ends)))
+}
+
+// countedOnce checks the counters of ends.
+func (w traced) countedOnce(ends []string) {
+	w.t.Helper()
+	got := counters(w.t, w.calls.Collectors(), "holdpoint_calls_total")
+	for _, end := range ends {
+		status, code, _ := strings.Cut(end, " ")
+		skill := "files"
+		if status == "succeeded" || status == "failed" {
+			skill = "open"
+		}
+		key := fmt.Sprintf("code=%s skill=%s status=%s", code, skill, status)
+		if got[key] != 1 {
+			w.t.Errorf("%s was counted %v times; all: %v", key, got[key], got)
+		}
+	}
+	waits := counters(w.t, w.calls.Collectors(), "holdpoint_decision_wait_seconds")
+	for outcome, want := range map[string]float64{"approved": 1, "rejected": 1, "expired": 1, "cancelled": 1} {
+		if got := waits["outcome="+outcome+" skill=files"]; got != want {
+			w.t.Errorf("%v waits that were %s, want %v", got, outcome, want)
+		}
+	}
+	taken := counters(w.t, w.calls.Collectors(), "holdpoint_calls_submitted_total")
+	if taken["skill=open status=executing"] != 2 || taken["skill=files status=parked"] != 5 || taken["skill=files status=invalid"] != 1 {
+		w.t.Errorf("submitted: %v", taken)
+	}
+}
+
+// counters reads a metric family: of histograms, how many there were.
+func counters(t testing.TB, collectors []prometheus.Collector, name string) map[string]float64 {
+	t.Helper()
+	registry := prometheus.NewPedanticRegistry()
+	registry.MustRegister(collectors...)
+	families, err := registry.Gather()
+	check(t, err)
+	values := map[string]float64{}
+	for _, family := range families {
+		if family.GetName() != name {
+			continue
+		}
+		for _, m := range family.GetMetric() {
+			var labels []string
+			for _, l := range m.GetLabel() {
+				labels = append(labels, l.GetName()+"="+l.GetValue())
+			}
+			values[strings.Join(labels, " ")] = m.GetCounter().GetValue() + float64(m.GetHistogram().GetSampleCount())
+		}
+	}
+	return values
+}
+
+func TestSpansOfAWaitForAConnection(t *testing.T) {
+	t.Parallel()
+	w := newTraced(t)
+	w.source.connected(false)
+	ticket := w.submitIn(handedIn(t), "open__echo", `{}`)
+	w.connect("open")
+	w.wait(ticket.ID)
+	below(t, w.span(ticket.ID, "wait connection"), w.span(ticket.ID, "execute_tool echo"))
+}
+
+// Without a collector, what a client handed in is stored and passed on; of other calls nothing is.
+func TestTracePassedOn(t *testing.T) {
+	t.Parallel()
+	w := traced{newWorld(t), nil}
+	ticket := w.submitIn(handedIn(t), "files__write", `{"n":1}`)
+	plain := w.submit("files__write", `{"n":2}`)
+	var stored, none []byte
+	check(t, w.db.Pool().QueryRow(t.Context(), `SELECT trace FROM calls WHERE id = $1`, ticket.ID).Scan(&stored))
+	check(t, w.db.Pool().QueryRow(t.Context(), `SELECT trace FROM calls WHERE id = $1`, plain.ID).Scan(&none))
+	if len(stored) == 0 || len(stored) > 64 || none != nil {
+		t.Errorf("stored %d bytes, and %d of a call without a trace", len(stored), len(none))
+	}
+	check(t, w.decide(ticket.ID, true))
+	w.wait(ticket.ID)
+	if got := w.source.below[0]; got.Traceparent != "00-"+clientTrace+"-"+clientSpan+"-01" || got.Tracestate != "rojo=1" {
+		t.Errorf("it was sent below %+v", got)
+	}
+}
+
+// Calls that come in together are written by another statement.
+func TestTraceOfManyAtOnce(t *testing.T) {
+	t.Parallel()
+	w := newTraced(t)
+	ids := make(chan uuid.UUID, 40)
+	subs := make([]call.Submission, cap(ids))
+	for i := range subs {
+		subs[i] = w.submission("files__write", fmt.Sprintf(`{"n":%d}`, i))
+	}
+	for i := range subs {
+		go func() {
+			ticket, err := w.calls.Submit(handedIn(t), subs[i])
+			if err != nil {
+				t.Error(err)
+			}
+			ids <- ticket.ID
+		}()
+	}
+	for range subs {
+		<-ids
+	}
+	var stored int
+	check(t, w.db.Pool().QueryRow(t.Context(), `SELECT count(DISTINCT trace) FROM calls`).Scan(&stored))
+	if stored != len(subs) {
+		t.Errorf("%d calls have a span of their own, want %d", stored, len(subs))
+	}
+}
