@@ -52,8 +52,8 @@ func (f *follower) look(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	for {
-		list, err := f.s.entries(ctx, f.id, `seq > $2 ORDER BY seq LIMIT $3`, f.after, MaxEntries)
+	for { // up to where it stands as now says: what is told afterwards of its state is not older than its entries
+		list, err := f.s.entries(ctx, f.id, `seq > $2 AND seq <= $3 ORDER BY seq LIMIT $4`, f.after, now.Seq, MaxEntries)
 		if err != nil {
 			return err
 		}
@@ -73,19 +73,16 @@ func (f *follower) look(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := f.lookAtDraft(ctx, now.Status); err != nil {
+	if err := f.lookAtDraft(ctx); err != nil {
 		return err
 	}
 	return f.emit(Event{})
 }
 
-func (f *follower) lookAtDraft(ctx context.Context, status Status) error {
-	if status != Running {
-		f.draft = Draft{}
-		return nil
-	}
+// lookAtDraft tells what has come of the reply. A draft that comes after entries which were not told yet waits for them.
+func (f *follower) lookAtDraft(ctx context.Context) error {
 	d, err := f.s.Draft(ctx, f.id)
-	if err != nil || d == f.draft || d.Text == "" {
+	if err != nil || d.Seq != f.after || d == f.draft {
 		return err
 	}
 	f.draft = d
@@ -95,7 +92,8 @@ func (f *follower) lookAtDraft(ctx context.Context, status Status) error {
 // Draft is what has come of the reply that the model is giving. The zero value: nothing.
 func (s *Service) Draft(ctx context.Context, id uuid.UUID) (Draft, error) {
 	var d Draft
-	err := s.Pool.QueryRow(ctx, `SELECT step, text FROM loop_drafts WHERE conversation_id = $1`, id).Scan(&d.Step, &d.Text)
+	err := s.Pool.QueryRow(ctx, `SELECT d.step, d.text, l.seq FROM loop_drafts d JOIN loops l ON l.conversation_id = d.conversation_id
+		WHERE d.conversation_id = $1 AND l.status = 'running' AND l.step = d.step AND d.text <> ''`, id).Scan(&d.Step, &d.Text, &d.Seq)
 	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
 		return d, fmt.Errorf("read draft of conversation %s: %w", id, err)
 	}

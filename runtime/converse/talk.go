@@ -32,6 +32,8 @@ func newMessage(text string, by uuid.UUID) (*Message, error) {
 		return nil, &InvalidError{"message", fmt.Sprintf("at most %d bytes, got %d", MaxMessageBytes, len(text))}
 	case !utf8.ValidString(text):
 		return nil, &InvalidError{"message", "UTF-8"}
+	case strings.ContainsRune(text, 0):
+		return nil, &InvalidError{"message", "text without NUL"}
 	}
 	id, err := uuid.NewV7()
 	if err != nil {
@@ -114,20 +116,60 @@ var errHandleTaken = errors.New("there is a conversation of that handle")
 // Say adds a message. It is taken up at once, or, where a turn is under way, when the model is told of its calls.
 // Errors: ErrNotFound, ErrReadOnly, ErrEnded, *InvalidError.
 func (s *Service) Say(ctx context.Context, viewer Viewer, id uuid.UUID, text string) (Message, error) {
+	return s.SayOnce(ctx, viewer, id, text, "")
+}
+
+// SayOnce is Say for those who may have to repeat themselves: a message with the same key is returned as it was said
+// before, and not said again, also when the conversation has ended since. An empty key is none. ErrKeyReused: with the key another text was said.
+func (s *Service) SayOnce(ctx context.Context, viewer Viewer, id uuid.UUID, text, key string) (Message, error) {
 	m, err := newMessage(text, viewer.PrincipalID)
 	if err != nil {
 		return Message{}, err
 	}
+	m.Key = key
 	err = s.change(ctx, id, func(tx pgx.Tx, l *loop) error {
 		if err := speaks(viewer, l); err != nil {
 			return err
 		}
-		return s.take(ctx, tx, l, m)
+		before, err := saidWith(ctx, tx, id, key)
+		switch {
+		case err != nil:
+			return err
+		case before == nil:
+			return s.take(ctx, tx, l, m)
+		case before.Text != text:
+			return ErrKeyReused
+		}
+		m = before
+		return nil
 	})
 	if err != nil {
 		return Message{}, err
 	}
 	return *m, nil
+}
+
+// saidWith finds what was said in a conversation with a key. Nil: nothing.
+func saidWith(ctx context.Context, tx pgx.Tx, id uuid.UUID, key string) (*Message, error) {
+	if key == "" {
+		return nil, nil
+	}
+	var data []byte
+	var pending bool
+	err := tx.QueryRow(ctx, `SELECT data, false FROM loop_entries WHERE conversation_id = $1 AND kind = 'user' AND data ->> 'key' = $2
+		UNION ALL SELECT data, true FROM loop_inbox WHERE conversation_id = $1 AND data ->> 'key' = $2`, id, key).Scan(&data, &pending)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("look for a message by its key: %w", err)
+	}
+	m := &Message{}
+	if err := json.Unmarshal(data, m); err != nil {
+		return nil, fmt.Errorf("read message of conversation %s: %w", id, err)
+	}
+	m.Pending = pending
+	return m, nil
 }
 
 // take makes a message the next thing that is said, or keeps it until it can be.
@@ -150,6 +192,7 @@ func (s *Service) take(ctx context.Context, tx pgx.Tx, l *loop, m *Message) erro
 	if err != nil {
 		return fmt.Errorf("keep message for later: %w", err)
 	}
+	m.Pending = true
 	return nil
 }
 
@@ -261,9 +304,10 @@ func (s *Service) cancelCalls(ctx context.Context, id uuid.UUID) error {
 }
 
 // Fork begins another conversation of the same agent and principal with what was said up to an entry, which is a message, or
-// a reply whose calls have ended. After a message it goes on at once. The tools are those that the agent has now.
+// a reply whose calls have ended. A text takes the place of that message, or follows that reply; an empty one is none.
+// After a message it goes on at once. The tools are those that the agent has now.
 // Errors: ErrNotFound, ErrReadOnly, ErrNoModel, *InvalidError.
-func (s *Service) Fork(ctx context.Context, viewer Viewer, by audit.Actor, id uuid.UUID, seq int64) (Conversation, error) {
+func (s *Service) Fork(ctx context.Context, viewer Viewer, by audit.Actor, id uuid.UUID, seq int64, text string) (Conversation, error) {
 	from, err := s.Get(ctx, viewer, id)
 	if err != nil {
 		return Conversation{}, err
@@ -279,6 +323,9 @@ func (s *Service) Fork(ctx context.Context, viewer Viewer, by audit.Actor, id uu
 	if err != nil {
 		return Conversation{}, err
 	}
+	if kept, err = followedBy(kept, text, from.PrincipalID); err != nil {
+		return Conversation{}, err
+	}
 	a, err := s.Agents.AgentByID(ctx, from.AgentID)
 	if err != nil {
 		return Conversation{}, err
@@ -286,7 +333,7 @@ func (s *Service) Fork(ctx context.Context, viewer Viewer, by audit.Actor, id uu
 	return s.open(ctx, a, from.PrincipalID, beginning{forkedFrom: id}, func(l *loop) {
 		for _, e := range kept {
 			if e.User != nil {
-				e.User.Asked = uuid.Nil
+				e.User.Asked, e.User.Key = uuid.Nil, ""
 			}
 			l.add(e)
 		}
@@ -297,6 +344,21 @@ func (s *Service) Fork(ctx context.Context, viewer Viewer, by audit.Actor, id uu
 			Actor: by, Action: "conversation.forked", Subject: l.ID, Data: map[string]any{"from": id, "seq": strconv.FormatInt(seq, 10)},
 		})
 	})
+}
+
+// followedBy puts a message at the end, in place of another that is there.
+func followedBy(kept []Entry, text string, by uuid.UUID) ([]Entry, error) {
+	if text == "" {
+		return kept, nil
+	}
+	m, err := newMessage(text, by)
+	if err != nil {
+		return nil, err
+	}
+	if kept[len(kept)-1].Kind == KindUser {
+		kept = kept[:len(kept)-1]
+	}
+	return append(kept, Entry{Kind: KindUser, User: m}), nil
 }
 
 // upTo is what was said up to an entry, whole: with what the model was told of its calls.

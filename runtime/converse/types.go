@@ -93,6 +93,10 @@ type Message struct {
 	By uuid.UUID `json:"by,omitzero"`
 	// Asked is the call (of the tool ask) that it came by; uuid.Nil: none.
 	Asked uuid.UUID `json:"asked,omitzero"`
+	// Key is by which a repeat of it is known in this conversation; empty: none is.
+	Key string `json:"key,omitempty"`
+	// Pending: it waits for the turn under way. Only from [Service.Say] and [Service.SayOnce].
+	Pending bool `json:"-"`
 }
 
 // File is one that came with a message.
@@ -161,6 +165,7 @@ type Viewer struct {
 type Draft struct {
 	Step int64 // drafts of another step are of another reply, or of another attempt at it
 	Text string
+	Seq  int64 // of the last entry before it
 }
 
 // Event is what [Service.Follow] tells: exactly one of its members is set.
@@ -190,6 +195,8 @@ var (
 	ErrNoModel = errors.New("the agent has no model")
 	// ErrReadOnly: the viewer may look at the conversation, and not speak in it.
 	ErrReadOnly = errors.New("only its own agent and principal may speak in a conversation")
+	// ErrKeyReused: another message was said with the idempotency key.
+	ErrKeyReused = errors.New("the idempotency key was used for another message")
 	// ErrDepth: too many agents have asked each other.
 	ErrDepth = errors.New("too many agents ask each other")
 )
