@@ -68,7 +68,3 @@ CREATE UNLOGGED TABLE loop_drafts (
     step            bigint NOT NULL,
     text            text NOT NULL
 );
-
--- A skill that nobody registered: what agents themselves offer. It is never listed.
-INSERT INTO skills (id, name, transport, settings, auto_approve, approval_timeout_ms, call_timeout_ms, deleted_at)
-    VALUES ('00000000-0000-7000-8000-000000000001', 'holdpoint', 'builtin', '{}', true, 300000, 60000, holdpoint_now());

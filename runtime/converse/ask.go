@@ -22,9 +22,6 @@ import (
 // AskTool is the name of the tool by which an agent is asked.
 const AskTool = "ask"
 
-// askSkill is what calls of that tool are of; see the migration that made it.
-var askSkill = uuid.MustParse("00000000-0000-7000-8000-000000000001") //nolint:gochecknoglobals // a constant
-
 // AskDefinition is the tool, as an agent's endpoint lists it.
 const AskDefinition = `{"name":"` + AskTool + `","title":"Ask this agent",` +
 	`"description":"Says something to this agent and returns its answer. The agent has tools and instructions of its own; ` +
@@ -76,7 +73,7 @@ func (s *Service) Ask(ctx context.Context, q Question) (call.Ticket, error) {
 	sub := call.Submission{
 		Agent: q.Agent, PrincipalID: q.Principal, ConversationID: q.Conversation, IdempotencyKey: q.IdempotencyKey,
 		Arguments: q.Arguments, Caller: q.Caller,
-		Entry: &agent.Entry{Name: AskTool, SkillID: askSkill, Skill: "holdpoint", Tool: definition},
+		Entry: &agent.Entry{Name: AskTool, SkillID: agent.BuiltinSkill, Skill: agent.BuiltinSkillName, Tool: definition},
 	}
 	switch {
 	case q.Handle != "":

@@ -1,0 +1,56 @@
+package converse_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/holdpoint/holdpoint/runtime/converse"
+)
+
+func TestAnswer(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.mind.think = script(says("Hello to you."))
+	id := w.begin("Hello?")
+	c := w.until(id, converse.Idle)
+	want := "user: Hello?\nassistant: Hello to you.\n"
+	if got := w.transcript(id); got != want {
+		t.Errorf("transcript\n%s, want\n%s", got, want)
+	}
+	if c.Turns != 1 || c.InputTokens != 10 || c.OutputTokens != 5 || c.Cost != 20.0/1e6 {
+		t.Errorf("counted %+v", c)
+	}
+	r := w.mind.last()
+	if r.Model != "mind-1" || !strings.HasPrefix(r.Instructions, "You file invoices.\n\n") || len(r.Tools) != 5 {
+		t.Errorf("asked %+v", r)
+	}
+}
+
+func TestParkedCallsResume(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.mind.think = script(
+		wants("I look first.", "open__look", `{"a": 1}`, "files__write", `{"n": 1}`, "files__write", `{"n": 2}`),
+		says("All done."))
+	id := w.begin("Write.")
+	w.until(id, converse.Waiting)
+	list := w.parked(2)
+	w.decide(list[0], false, "not today")
+	w.decide(list[1], true, "")
+	w.until(id, converse.Idle)
+	told := results(w.mind.last())
+	if len(told) != 3 || told[0].IsError || texts(told[0].Parts) != `done {"a":1}` {
+		t.Fatalf("told %+v", told)
+	}
+	rejected, approved := told[1], told[2]
+	if !rejected.IsError || !strings.Contains(texts(rejected.Parts), `rejected by a reviewer`) || !strings.Contains(texts(rejected.Parts), "not today") {
+		t.Errorf("of the rejected: %+v", rejected)
+	}
+	if approved.IsError || !strings.Contains(texts(approved.Parts), "A reviewer approved this call") || !strings.Contains(texts(approved.Parts), `done {"n":2}`) {
+		t.Errorf("of the approved: %+v", approved)
+	}
+	if got := strings.Join(w.server.calls(), "; "); got != `look {"a":1}; write {"n":2}` {
+		t.Errorf("sent %s", got)
+	}
+	t.Log(w.transcript(id))
+}

@@ -1,0 +1,186 @@
+package converse_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+
+	"github.com/google/uuid"
+
+	"github.com/holdpoint/holdpoint/internal/audit"
+	"github.com/holdpoint/holdpoint/runtime/agent"
+	"github.com/holdpoint/holdpoint/runtime/call"
+	"github.com/holdpoint/holdpoint/runtime/converse"
+	"github.com/holdpoint/holdpoint/runtime/model"
+)
+
+// A process that stops while the model thinks leaves the turn to another.
+func TestAnotherProcessGoesOn(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	began := make(chan struct{})
+	var once sync.Once
+	w.mind.think = func(ctx context.Context, r *model.Request, _ func(string)) (*model.Response, error) {
+		first := false
+		once.Do(func() { first = true })
+		if first {
+			close(began)
+			<-ctx.Done()
+			return nil, &model.Error{Message: "broke off", Err: ctx.Err()}
+		}
+		if len(results(r)) == 0 {
+			return wants("Writing.", "files__write", `{"n": 1}`), nil
+		}
+		return says("Done."), nil
+	}
+	id := w.begin("Write.")
+	<-began
+	other := w.start()
+	w.stop()
+	w.process = other
+	t.Cleanup(other.stop)
+	third := w.start()
+	t.Cleanup(third.stop)
+	w.decide(w.parked(1)[0], true, "")
+	w.until(id, converse.Idle)
+	w.is(id, `user: Write.
+assistant: Writing. [files__write]
+call: files__write parked
+call: files__write approved
+call: files__write succeeded
+told: A reviewer approved this call, and it was made as you wanted it.  done {"n":1}
+assistant: Done.
+`)
+	if n := len(w.server.calls()); n != 1 {
+		t.Errorf("sent %d times", n)
+	}
+}
+
+// A turn whose process was killed is taken up when its heart has stopped beating for long enough. Whatever had been done is
+// not done again.
+func TestKilledTurnIsTakenOver(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.mind.think = script(wants("Writing.", "files__write", `{"n": 1}`, "open__look", `{}`), says("Done."))
+	id := w.begin("Write.")
+	waiting := w.parked(1)
+	w.until(id, converse.Waiting)
+	// As if the process had died after it made the calls, and before it noted that it had.
+	_, err := w.db.Pool().Exec(t.Context(), `UPDATE loops SET status = 'running', submitted = false, claimed_by = $2 WHERE conversation_id = $1`,
+		id, uuid.New())
+	check(t, err)
+	w.until(id, converse.Waiting)
+	if got := w.parked(1); got[0].Call.ID != waiting[0].Call.ID {
+		t.Error("another call was made")
+	}
+	w.decide(waiting[0], true, "")
+	w.until(id, converse.Idle)
+	if n := len(w.server.calls()); n != 2 {
+		t.Errorf("%d calls were sent, want 2", n)
+	}
+	if n := w.mind.asked(); n != 2 {
+		t.Errorf("the model was asked %d times, want 2", n)
+	}
+}
+
+// A job that died with its process before the turn began is noticed.
+func TestLostJob(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.mind.think = script(says("Hello."), says("Again."))
+	id := w.begin("Hello.")
+	w.until(id, converse.Idle)
+	_, err := w.db.Pool().Exec(t.Context(), `WITH said AS (INSERT INTO loop_entries (conversation_id, seq, kind, data) VALUES ($1, 3, 'user', '{"text": "More."}'))
+		UPDATE loops SET status = 'queued', seq = 3, step = step + 1, moved_at = holdpoint_now() - interval '1 minute'
+		WHERE conversation_id = $1`, id) // the job of the step before is over, and this one has none
+	check(t, err)
+	w.untilIt(id, "asked again", func(c *converse.Conversation) bool { return c.Turns == 2 && c.Status == converse.Idle })
+}
+
+// The end of a call that a conversation was not told of is noticed.
+func TestMissedEnd(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.mind.think = script(wants("Looking.", "open__look", `{}`), says("Done."))
+	id := w.begin("Look.")
+	w.until(id, converse.Idle)
+	w.mind.think = script(wants("Writing.", "files__write", `{"n": 1}`), says("Done."))
+	w.say(id, "Write.")
+	waiting := w.parked(1)
+	_, err := w.db.Pool().Exec(t.Context(), `UPDATE calls SET status = 'cancelled', finished_at = holdpoint_now() WHERE id = $1`, waiting[0].Call.ID)
+	check(t, err)
+	_, err = w.db.Pool().Exec(t.Context(), `UPDATE loops SET moved_at = holdpoint_now() - interval '1 minute' WHERE conversation_id = $1`, id)
+	check(t, err)
+	w.untilIt(id, "done", func(c *converse.Conversation) bool { return c.Turns == 4 && c.Status == converse.Idle })
+}
+
+// Days may pass before somebody decides.
+func TestThreeDaysLater(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	days := agent.Duration(24 * 5 * 3600e9)
+	skill, err := w.agents.SkillByName(t.Context(), "files")
+	check(t, err)
+	_, err = w.agents.UpdateSkill(t.Context(), audit.System(), skill.ID, agent.SkillPatch{ApprovalTimeout: &days})
+	check(t, err)
+	w.agents.Invalidate()
+	w.mind.think = script(wants("Writing.", "files__write", `{"n": 1}`), says("Done at last."))
+	id := w.begin("Write.")
+	waiting := w.parked(1)
+	w.until(id, converse.Waiting)
+	w.later("3 days")
+	w.decide(waiting[0], true, "")
+	w.until(id, converse.Idle)
+	w.is(id, `user: Write.
+assistant: Writing. [files__write]
+call: files__write parked
+call: files__write approved
+call: files__write succeeded
+told: A reviewer approved this call, and it was made as you wanted it.  done {"n":1}
+assistant: Done at last.
+`)
+}
+
+// Many conversations whose calls end at once, in batches that hold calls of several of them.
+func TestManyAtOnce(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	other := w.start()
+	t.Cleanup(other.stop)
+	w.mind.think = func(_ context.Context, r *model.Request, _ func(string)) (*model.Response, error) {
+		if len(results(r)) > 0 {
+			return says("Done."), nil
+		}
+		r1, r2 := fmt.Sprintf(`{"n": %d}`, 1), `{}`
+		return wants("All.", "files__write", r1, "open__look", r2, "files__write", r1, "open__look", r2), nil
+	}
+	const n = 30
+	ids := make([]uuid.UUID, n)
+	for i := range ids {
+		ids[i] = w.begin("Go.")
+	}
+	list := w.parked(2 * n)
+	var deciding sync.WaitGroup
+	for i, waiting := range list {
+		deciding.Go(func() {
+			p := w.process
+			if i%2 == 0 {
+				p = other
+			}
+			if _, err := p.calls.Decide(t.Context(), call.Decision{
+				CallID: waiting.Call.ID, Approve: i%3 > 0, Digest: waiting.Approval.Digest.String(), By: w.reviewer,
+			}); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	deciding.Wait()
+	for _, id := range ids {
+		c := w.until(id, converse.Idle)
+		if c.OpenCalls != 0 || c.Turns != 2 {
+			t.Errorf("it is %+v", c)
+		}
+		w.transcript(id) // without gaps
+	}
+}

@@ -1,0 +1,271 @@
+package converse_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/holdpoint/holdpoint/internal/audit"
+	"github.com/holdpoint/holdpoint/runtime/agent"
+	"github.com/holdpoint/holdpoint/runtime/converse"
+	"github.com/holdpoint/holdpoint/runtime/model"
+	"github.com/holdpoint/holdpoint/runtime/tool"
+)
+
+func (w *world) is(id uuid.UUID, want string) {
+	w.t.Helper()
+	if got := w.transcript(id); got != want {
+		w.t.Errorf("transcript\n%s\nwant\n%s", got, want)
+	}
+}
+
+func (w *world) say(id uuid.UUID, text string) {
+	w.t.Helper()
+	_, err := w.converse.Say(w.t.Context(), w.viewer(), id, text)
+	check(w.t, err)
+}
+
+func TestMessagesMeanwhile(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.mind.think = script(wants("Writing.", "files__write", `{"n": 1}`), says("Both."), says("Third."))
+	id := w.begin("One.")
+	waiting := w.parked(1)
+	w.say(id, "Two.")
+	if c, err := w.converse.Get(t.Context(), w.viewer(), id); err != nil || len(c.Pending) != 1 || c.Pending[0].Text != "Two." {
+		t.Fatalf("pending %+v, %v", c.Pending, err)
+	}
+	w.decide(waiting[0], true, "")
+	w.until(id, converse.Idle)
+	w.say(id, "Three.")
+	w.untilIt(id, "idle after three turns", func(c *converse.Conversation) bool { return c.Turns == 3 && c.Status == converse.Idle })
+	w.is(id, `user: One.
+assistant: Writing. [files__write]
+call: files__write parked
+call: files__write approved
+call: files__write succeeded
+told: A reviewer approved this call, and it was made as you wanted it.  done {"n":1}
+user: Two.
+assistant: Both.
+user: Three.
+assistant: Third.
+`)
+}
+
+func TestStopWhileTheModelThinks(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	began := make(chan struct{})
+	w.mind.think = func(ctx context.Context, _ *model.Request, _ func(string)) (*model.Response, error) {
+		close(began)
+		<-ctx.Done()
+		return nil, &model.Error{Message: "broke off", Err: ctx.Err()}
+	}
+	id := w.begin("Think.")
+	<-began
+	check(t, w.converse.Stop(t.Context(), w.viewer(), audit.Agent(w.agent.ID), id))
+	w.until(id, converse.Idle)
+	w.is(id, "user: Think.\nnotice: stopped\n")
+	if err := w.converse.Stop(t.Context(), w.viewer(), audit.Agent(w.agent.ID), id); !errors.Is(err, converse.ErrIdle) {
+		t.Errorf("stopping what is idle: %v", err)
+	}
+	w.mind.think = script(says("Here."))
+	w.say(id, "Again.")
+	w.until(id, converse.Idle)
+	w.is(id, "user: Think.\nnotice: stopped\nuser: Again.\nassistant: Here.\n")
+}
+
+func TestStopCancelsWhatNobodyDecided(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	held := make(chan struct{})
+	w.server.answer(func(tool.CallRequest) (tool.Result, error) { <-held; return result("written"), nil })
+	w.mind.think = script(wants("Writing.", "files__write", `{"n": 1}`, "files__write", `{"n": 2}`), says("never asked for"))
+	id := w.begin("Write.")
+	w.decide(w.parked(2)[0], true, "")
+	eventually(t, "the approved call is sent", func() bool { return len(w.server.calls()) == 1 })
+	check(t, w.converse.Stop(t.Context(), w.viewer(), audit.Agent(w.agent.ID), id))
+	c := w.untilIt(id, "waiting for one", func(c *converse.Conversation) bool { return c.OpenCalls == 1 })
+	if !c.Stopping || c.Status != converse.Waiting {
+		t.Errorf("it is %+v", c)
+	}
+	close(held) // what was approved is waited for
+	w.until(id, converse.Idle)
+	w.is(id, `user: Write.
+assistant: Writing. [files__write] [files__write]
+call: files__write parked
+call: files__write parked
+call: files__write approved
+call: files__write cancelled
+call: files__write succeeded
+told: A reviewer approved this call, and it was made as you wanted it.  written
+told: This call was cancelled before anybody decided about it. It was not executed. Note: "the call was cancelled before anyone decided"
+notice: stopped
+`)
+	if w.mind.asked() != 1 {
+		t.Errorf("the model was asked %d times", w.mind.asked())
+	}
+}
+
+func TestEnd(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.mind.think = script(wants("Writing.", "files__write", `{"n": 1}`))
+	id := w.begin("Write.")
+	w.parked(1)
+	by := audit.Agent(w.agent.ID)
+	check(t, w.converse.End(t.Context(), w.viewer(), by, id))
+	w.until(id, converse.Ended)
+	w.parked(0)
+	if _, err := w.converse.Say(t.Context(), w.viewer(), id, "More."); !errors.Is(err, converse.ErrEnded) {
+		t.Errorf("speaking after the end: %v", err)
+	}
+	for _, act := range []func() error{
+		func() error { return w.converse.End(t.Context(), w.viewer(), by, id) },
+		func() error { return w.converse.Stop(t.Context(), w.viewer(), by, id) },
+	} {
+		if err := act(); !errors.Is(err, converse.ErrEnded) {
+			t.Errorf("after the end: %v", err)
+		}
+	}
+	read, err := w.agents.ReadConversation(t.Context(), id)
+	check(t, err)
+	if read.EndedAt == nil {
+		t.Error("the conversation is still open")
+	}
+}
+
+func TestFork(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.mind.think = script(wants("Writing.", "open__look", `{}`), says("One."), says("Two."), says("Another two."), says("Third."))
+	id := w.begin("First.")
+	w.until(id, converse.Idle)
+	w.say(id, "Second.")
+	w.untilIt(id, "idle again", func(c *converse.Conversation) bool { return c.Turns == 3 && c.Status == converse.Idle })
+	by := audit.Agent(w.agent.ID)
+	for _, seq := range []int64{0, 4, 8} { // none, results, beyond the end
+		var invalid *converse.InvalidError
+		if _, err := w.converse.Fork(t.Context(), w.viewer(), by, id, seq); !errors.As(err, &invalid) || invalid.Field != "seq" {
+			t.Errorf("fork at %d: %v", seq, err)
+		}
+	}
+	again, err := w.converse.Fork(t.Context(), w.viewer(), by, id, 6)
+	check(t, err)
+	if again.ForkedFrom != id {
+		t.Errorf("forked from %s", again.ForkedFrom)
+	}
+	w.until(again.ID, converse.Idle)
+	const upToOne = "user: First.\nassistant: Writing. [open__look]\n"
+	w.is(again.ID, upToOne+"told: done {}\nassistant: One.\nuser: Second.\nassistant: Another two.\n")
+	quiet, err := w.converse.Fork(t.Context(), w.viewer(), by, id, 5)
+	check(t, err)
+	w.until(quiet.ID, converse.Idle)
+	w.is(quiet.ID, upToOne+"told: done {}\nassistant: One.\n")
+	w.say(quiet.ID, "Other.")
+	w.untilIt(quiet.ID, "idle with an answer", func(c *converse.Conversation) bool { return c.Turns == 1 && c.Status == converse.Idle })
+	w.is(quiet.ID, upToOne+"told: done {}\nassistant: One.\nuser: Other.\nassistant: Third.\n")
+}
+
+func TestLimits(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	for code, limits := range map[string]agent.Limits{
+		converse.CodeTurnLimit:  {ConversationTurns: 1},
+		converse.CodeTokenLimit: {ConversationTokens: 15},
+		converse.CodeCostLimit:  {ConversationCost: 0.00002},
+	} {
+		w.limit(limits)
+		w.mind.think = script(wants("Looking.", "open__look", `{}`), says("never asked for"))
+		id := w.begin("Look.")
+		if c := w.until(id, converse.Ended); c.Code != code {
+			t.Errorf("ended as %s, want %s", c.Code, code)
+		}
+		w.is(id, "user: Look.\nassistant: Looking. [open__look]\ncall: open__look succeeded\ntold: done {}\nnotice: "+code+"\n")
+	}
+	w.limit(agent.Limits{ConversationTime: agent.Duration(time.Hour)})
+	w.mind.think = script(wants("Writing.", "files__write", `{"n": 1}`), says("never asked for"))
+	id := w.begin("Write.")
+	waiting := w.parked(1)
+	w.decide(waiting[0], true, "")
+	_ = waiting
+	w.until(id, converse.Idle)
+	w.later("2 hours")
+	w.say(id, "More.")
+	if c := w.until(id, converse.Ended); c.Code != converse.CodeTimeLimit {
+		t.Errorf("ended as %s", c.Code)
+	}
+}
+
+func TestModelFails(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	for _, test := range []struct {
+		err  *model.Error
+		code string
+	}{
+		{&model.Error{Status: 401, Message: "wrong key"}, converse.CodeModelFailed},
+		{&model.Error{Status: 400, TooLong: true, Message: "too long"}, converse.CodeTooLong},
+	} {
+		w.mind.think = func(context.Context, *model.Request, func(string)) (*model.Response, error) { return nil, test.err }
+		id := w.begin("Hello.")
+		w.until(id, converse.Idle)
+		w.is(id, "user: Hello.\nnotice: "+test.code+"\n")
+		w.mind.think = script(says("Now it works."))
+		w.say(id, "Again.")
+		w.untilIt(id, "answered", func(c *converse.Conversation) bool { return c.Turns == 1 && c.Status == converse.Idle })
+		w.is(id, "user: Hello.\nnotice: "+test.code+"\nuser: Again.\nassistant: Now it works.\n")
+	}
+	refusal := says("I will not.")
+	refusal.Stop = model.StopRefusal
+	cut := says("And so")
+	cut.Stop = model.StopMaxTokens
+	for code, reply := range map[string]*model.Response{converse.CodeRefused: refusal, converse.CodeCut: cut} {
+		w.mind.think = script(reply)
+		id := w.begin("Hello.")
+		w.until(id, converse.Idle)
+		w.is(id, "user: Hello.\nassistant: "+texts(reply.Parts)+"\nnotice: "+code+"\n")
+	}
+}
+
+func TestWhoMaySpeak(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.mind.think = script(says("Hello."))
+	id := w.begin("Hello.")
+	w.until(id, converse.Idle)
+	somebody := uuid.New()
+	for name, test := range map[string]struct {
+		viewer converse.Viewer
+		want   error
+	}{
+		"a reviewer":              {converse.Viewer{PrincipalID: somebody}, converse.ErrReadOnly},
+		"another principal":       {converse.Viewer{AgentID: w.agent.ID, PrincipalID: somebody}, converse.ErrNotFound},
+		"another agent":           {converse.Viewer{AgentID: somebody}, converse.ErrNotFound},
+		"a conversation of chaos": {converse.Viewer{AgentID: somebody, PrincipalID: somebody}, converse.ErrNotFound},
+	} {
+		ctx, by := t.Context(), audit.Person(somebody)
+		_, said := w.converse.Say(ctx, test.viewer, id, "Hi.")
+		_, forked := w.converse.Fork(ctx, test.viewer, by, id, 1)
+		stopped, ended := w.converse.Stop(ctx, test.viewer, by, id), w.converse.End(ctx, test.viewer, by, id)
+		for i, err := range []error{said, forked, stopped, ended} {
+			if !errors.Is(err, test.want) {
+				t.Errorf("%s, act %d: %v, want %v", name, i, err, test.want)
+			}
+		}
+		_, err := w.converse.Entries(ctx, test.viewer, id, 0, 10)
+		if (err == nil) != errors.Is(test.want, converse.ErrReadOnly) {
+			t.Errorf("%s looks: %v", name, err)
+		}
+	}
+	for _, text := range []string{"", " \n", "a\xff", strings.Repeat("a", converse.MaxMessageBytes+1)} {
+		var invalid *converse.InvalidError
+		if _, err := w.converse.Say(t.Context(), w.viewer(), id, text); !errors.As(err, &invalid) || invalid.Field != "message" {
+			t.Errorf("saying %d bytes: %v", len(text), err)
+		}
+	}
+}
