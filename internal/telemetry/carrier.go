@@ -62,6 +62,17 @@ func FromHeader(header http.Header) Handed {
 	return Handed{Traceparent: parents[0], Tracestate: strings.Join(header["Tracestate"], ",")}
 }
 
+// Set writes a trace context into a request's headers.
+func (h Handed) Set(header http.Header) {
+	if h.Traceparent == "" {
+		return
+	}
+	header.Set(Traceparent, h.Traceparent)
+	if h.Tracestate != "" {
+		header.Set(Tracestate, h.Tracestate)
+	}
+}
+
 // Remote returns the context in which what was handed in is the parent of what begins. What is not valid counts as not
 // handed in: then ctx is returned as it is, and ok is false.
 func (h Handed) Remote(ctx context.Context) (_ context.Context, ok bool) {

@@ -23,6 +23,9 @@ func (t *Tracer) Reserve(ctx context.Context, name string, attributes ...attribu
 	if !t.Recording() {
 		return Pending{span: parent}
 	}
+	if !parent.IsValid() && ctx.Value(untracedKey{}) != nil {
+		return Pending{}
+	}
 	// A span that never ends is never exported: this one lends its ids and the sampler's word only.
 	_, span := t.Start(ctx, name, trace.WithAttributes(attributes...))
 	switch {

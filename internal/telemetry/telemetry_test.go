@@ -153,6 +153,20 @@ func TestOff(t *testing.T) {
 	}
 }
 
+// Where the sampler said no to a request that brought no trace, what follows from it begins none.
+func TestServedUnsampled(t *testing.T) {
+	t.Parallel()
+	unsampled, _ := telemetry.Off().Serve(t.Context(), false, "tools/call")
+	tracer, _ := recording(t)
+	if got := tracer.Reserve(unsampled, "call"); !got.Zero() {
+		t.Errorf("a trace %s began", got.TraceID())
+	}
+	sampled, span := tracer.Serve(t.Context(), false, "tools/call")
+	if got := tracer.Reserve(sampled, "call"); got.TraceID() != span.SpanContext().TraceID().String() || !got.Recorded() {
+		t.Errorf("recorded %t in trace %s", got.Recorded(), got.TraceID())
+	}
+}
+
 func TestOffCostsNothing(t *testing.T) { // alone: allocations are counted
 	off, ctx := telemetry.Off(), t.Context()
 	costs := testing.AllocsPerRun(100, func() {

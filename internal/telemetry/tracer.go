@@ -81,6 +81,18 @@ func New(ctx context.Context, cfg Config) (*Tracer, error) {
 	return t, nil
 }
 
+type untracedKey struct{}
+
+// Serve is Start for what comes from outside: ctx holds the trace that was handed in, if handed says so. Else it is the
+// sampler that decides whether a trace begins, and where it says no, nothing of what follows begins one.
+func (t *Tracer) Serve(ctx context.Context, handed bool, name string, options ...trace.SpanStartOption) (context.Context, trace.Span) {
+	inside, span := t.Start(ctx, name, options...)
+	if !handed && !span.IsRecording() {
+		return context.WithValue(ctx, untracedKey{}, true), span
+	}
+	return inside, span
+}
+
 // Recording reports whether spans may be recorded at all.
 func (t *Tracer) Recording() bool { return t.late != nil }
 

@@ -25,6 +25,8 @@ func (s *Service) Carry(ctx context.Context, sub Submission, begin func(ctx cont
 	if err != nil {
 		return Ticket{}, err
 	}
+	s.begin(ctx, c)
+	ctx = c.trace.In(ctx)
 	if err := s.freeze(ctx, c, sub.Entry.Tool); err != nil {
 		return Ticket{}, fmt.Errorf("submit %s: %w", sub.Entry.Name, err)
 	}
@@ -36,6 +38,9 @@ func (s *Service) Carry(ctx context.Context, sub Submission, begin func(ctx cont
 	item.ticket = Ticket{ID: c.ID, Status: c.Status}
 	if err := s.intakeInTx(ctx, []*intakeItem{item}); err != nil {
 		return Ticket{}, fmt.Errorf("submit %s: %w", sub.Entry.Name, err)
+	}
+	if item.err == nil {
+		s.metrics.took(&sub, &item.ticket)
 	}
 	return item.ticket, item.err
 }

@@ -42,13 +42,17 @@ func (s *Service) spanAttributes(ctx context.Context, c *Call) []attribute.KeyVa
 	return list
 }
 
-// skillName is for labels and attributes: what is known of a skill that is gone is not asked for.
+// skillName is for labels and attributes. Of one that is gone, or was never registered, only the name is there.
 func (s *Service) skillName(ctx context.Context, id uuid.UUID) string {
 	skill, _, err := s.Agents.Skill(ctx, id)
-	if err != nil {
-		return "deleted"
+	if err == nil {
+		return skill.Name
 	}
-	return skill.Name
+	names, err := s.Agents.Names(ctx, []uuid.UUID{id})
+	if err != nil || names[id] == "" {
+		return "unknown"
+	}
+	return names[id]
 }
 
 // told counts a call that reached its end, and writes its span. It comes after the commit, once for each call.
@@ -78,6 +82,9 @@ func (s *Service) told(ctx context.Context, c *Call) {
 	}
 	s.Traces.End(c.trace, e)
 }
+
+// Told counts carried calls that were completed, and writes their spans, after the transaction that did it.
+func (s *Service) Told(ctx context.Context, ids ...uuid.UUID) { s.tellOf(ctx, ids...) }
 
 // tellOf is told for calls of which only the id is at hand.
 func (s *Service) tellOf(ctx context.Context, ids ...uuid.UUID) {

@@ -29,6 +29,8 @@ func runChild(mode string) {
 		_ = libraryServer().Run(context.Background(), &mcp.StdioTransport{})
 	case "reporting":
 		_ = reportingServer().Run(context.Background(), &mcp.StdioTransport{})
+	case "traced":
+		_ = tracedServer().Run(context.Background(), &mcp.StdioTransport{})
 	case "changing": // announces other tools, in the era of 2026-07-28
 		server := echoServer()
 		server.AddTool(&mcp.Tool{Name: "change", InputSchema: json.RawMessage(`{"type":"object"}`)},

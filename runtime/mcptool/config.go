@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/holdpoint/holdpoint/internal/telemetry"
 	"github.com/holdpoint/holdpoint/oauthclient"
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
@@ -34,6 +35,9 @@ type Config struct {
 
 	// OAuth gets the tokens of protected servers. Default: there are none.
 	OAuth *oauthclient.Service
+
+	// Traces makes the spans of requests. Default: none are recorded.
+	Traces *telemetry.Tracer
 
 	// Limits bound what servers may take and send.
 	Limits Limits
@@ -83,6 +87,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.Now == nil {
 		c.Now = time.Now //nolint:forbidigo // the default that Config documents
+	}
+	if c.Traces == nil {
+		c.Traces = telemetry.Off()
 	}
 	set(&c.Version, "dev")
 	set(&c.Path, "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin")

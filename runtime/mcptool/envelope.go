@@ -10,6 +10,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/holdpoint/holdpoint/internal/telemetry"
 )
 
 // envelope is one JSON-RPC message. Its members are slices of the text that
@@ -149,6 +151,8 @@ type request struct {
 	definition paramSource
 	// errand is what the request is part of; nil: nobody is asked or told anything during it.
 	errand *errand
+	// trace is which trace the request belongs to, as the server is told; zero: none.
+	trace telemetry.Handed
 	// limit bounds the answer's result, in bytes.
 	limit int64
 	// what names the request in messages: "tools/call echo".

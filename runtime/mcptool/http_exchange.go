@@ -37,6 +37,7 @@ func (p *httpPeer) exchange(ctx context.Context, r *request) outcome {
 	p.hearing(ctx, r.errand)
 	defer p.asked.begin(r, p.agreed)()
 	x := &httpExchange{peer: p, request: r, id: p.lastID.Add(1), caller: ctx}
+	noteID(ctx, x.id)
 	x.ctx, x.cancel = context.WithCancelCause(p.ctx)
 	x.release = context.AfterFunc(ctx, func() { x.cancel(context.Cause(ctx)) })
 	out := x.run()
@@ -172,6 +173,7 @@ func (p *httpPeer) requestHeader(r *request) http.Header {
 			header.Set(name, value)
 		}
 	}
+	r.trace.Set(header)
 	if !p.agreed.modern() {
 		return header
 	}

@@ -71,7 +71,7 @@ func (k *keeper) acquire(ctx context.Context) (h *held, failure *tool.Failure, r
 				k.mu.Unlock()
 				return nil, failure, false
 			}
-			k.start()
+			k.start(ctx)
 		}
 		a := k.attempt
 		k.mu.Unlock()
@@ -86,14 +86,16 @@ func (k *keeper) acquire(ctx context.Context) (h *held, failure *tool.Failure, r
 	}
 }
 
-// start starts an attempt. The caller holds k.mu.
-func (k *keeper) start() {
+// start starts an attempt, which ctx needs, and which does not end with it. The caller holds k.mu.
+func (k *keeper) start(ctx context.Context) {
 	a := &attempt{done: make(chan struct{})}
 	k.attempt = a
 	e := k.era
 	started := k.source.tasks.run(func() {
 		h := &handshake{now: k.source.config.Now}
-		p, failure := k.source.connect(k.source.ctx, k.server, e, h, k.listener())
+		ctx, seen := k.source.observeConnect(k.source.ctx, ctx, k.server)
+		p, failure := k.source.connect(ctx, k.server, e, h, k.listener())
+		seen.end(nil, failure)
 		k.finish(a, p, failure)
 	})
 	if !started { // the Source was closed

@@ -10,6 +10,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/holdpoint/holdpoint/internal/telemetry"
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
@@ -110,7 +111,7 @@ func newNegotiated(session *mcp.ClientSession, config Config) (negotiated, error
 }
 
 // metaOf is the _meta of a request, nil for none. Since 2026-07-28 each says what can be asked of
-// whom it is made for, and that tasks are followed.
+// whom it is made for, and that tasks are followed. Which trace it belongs to is said in every revision (SEP-414).
 func (n negotiated) metaOf(r *request) []byte {
 	e, meta := r.errand, []byte{'{'}
 	aboutTask := strings.HasPrefix(r.method, "tasks/") // during which nothing is said
@@ -126,6 +127,11 @@ func (n negotiated) metaOf(r *request) []byte {
 	}
 	if e != nil && e.caller.Progress != nil && !aboutTask {
 		meta = appendMember(meta, "progressToken", quoted(nil, e.token))
+	}
+	for _, member := range [...][2]string{{telemetry.Traceparent, r.trace.Traceparent}, {telemetry.Tracestate, r.trace.Tracestate}} {
+		if member[1] != "" {
+			meta = appendMember(meta, member[0], quoted(nil, member[1]))
+		}
 	}
 	if len(meta) == 1 {
 		return nil

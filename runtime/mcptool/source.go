@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/google/uuid"
+	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
@@ -24,11 +25,12 @@ type Source struct {
 	patient context.Context
 	hurry   context.CancelFunc
 
-	mu      sync.Mutex
-	closed  bool
-	keepers map[keeperKey]*keeper
-	errands errands
-	live    map[*held]struct{}
+	mu        sync.Mutex
+	closed    bool
+	keepers   map[keeperKey]*keeper
+	errands   errands
+	durations *prometheus.HistogramVec
+	live      map[*held]struct{}
 }
 
 var _ tool.Source = (*Source)(nil)
@@ -36,10 +38,11 @@ var _ tool.Source = (*Source)(nil)
 // New returns a Source. The caller closes it.
 func New(config Config) *Source {
 	s := &Source{
-		config:  config.withDefaults(),
-		keepers: map[keeperKey]*keeper{},
-		errands: errands{byID: map[string]*errand{}},
-		live:    map[*held]struct{}{},
+		config:    config.withDefaults(),
+		keepers:   map[keeperKey]*keeper{},
+		errands:   errands{byID: map[string]*errand{}},
+		live:      map[*held]struct{}{},
+		durations: newDurations(),
 	}
 	s.ctx, s.cancel = context.WithCancelCause(context.Background())
 	s.patient, s.hurry = context.WithCancel(context.Background())
@@ -187,7 +190,9 @@ func (s *Source) send(ctx context.Context, server tool.Server, r *request) (json
 			return nil, negotiated{}, transportFailure(tool.EffectPossible, errOtherRevision, "%s: the server asked for input, and is now one that could not go on with it", r.what)
 		}
 		h.hearLogs(ctx, r)
-		out := h.peer.exchange(ctx, r)
+		on, seen := s.observe(ctx, server, h.peer.negotiated(), r)
+		out := h.peer.exchange(on, r)
+		seen.end(out.result, out.failure)
 		h.release(out.sessionGone || out.renew)
 		switch {
 		case out.failure == nil:

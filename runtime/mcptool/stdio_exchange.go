@@ -10,6 +10,7 @@ import (
 func (p *stdioPeer) exchange(ctx context.Context, r *request) outcome {
 	defer p.asked.begin(r, p.agreed)()
 	id := p.lastID.Add(1)
+	noteID(ctx, id)
 	answer := make(chan reply, 1)
 	p.mu.Lock()
 	p.waiting[id] = answer
