@@ -35,6 +35,7 @@ func (x *exchange) callTool() {
 		x.fail(x.unknownTool())
 		return
 	}
+	x.spanTool(entry.Name)
 	arguments, fault := x.cleanArguments(entry)
 	if fault != nil {
 		x.fail(fault)
@@ -179,6 +180,7 @@ func (x *exchange) wait(conversation uuid.UUID, w waiting) {
 		meta: meta{progressToken: cloneRaw(x.msg.meta.progressToken), logLevel: strings.Clone(x.msg.meta.logLevel)},
 	}
 	x.w.Header().Set(headerCall, w.id.String())
+	x.spanCall(w.id, w.attached)
 	ended, err := x.await(conversation, w)
 	if asked, ok := errors.AsType[*askedError](err); ok {
 		x.answerAsked(w, asked.questions)
@@ -260,6 +262,7 @@ func (x *exchange) deliver(c *call.Call, w waiting) {
 		x.fail(invalidArguments(c))
 		return
 	}
+	x.spanEnded(c)
 	told := x.tellOutcome(c, w, x.modern)
 	member := `,"result":`
 	if told.fault {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	"go.opentelemetry.io/otel/trace"
 
 	"github.com/holdpoint/holdpoint/internal/plain"
 	"github.com/holdpoint/holdpoint/runtime/agent"
@@ -35,6 +36,8 @@ type exchange struct {
 	answered  bool  // the response has begun
 	streaming bool  // as text/event-stream
 	broken    error // the first write that failed
+
+	span trace.Span // nil: the request has none
 }
 
 // delete ends a session. Calls made in it go their way.
@@ -145,6 +148,9 @@ func (x *exchange) dispatch() {
 		return
 	}
 	defer done()
+	if x.trace(); x.span != nil {
+		defer x.span.End()
+	}
 	switch method := x.msg.method; {
 	case method == "tools/call":
 		x.callTool()

@@ -12,6 +12,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/holdpoint/holdpoint/internal/identity"
+	"github.com/holdpoint/holdpoint/internal/telemetry"
 	"github.com/holdpoint/holdpoint/runtime/agent"
 	"github.com/holdpoint/holdpoint/runtime/call"
 	"github.com/holdpoint/holdpoint/runtime/tool"
@@ -26,6 +27,7 @@ type fakeCalls struct {
 	order     []uuid.UUID
 	delivered []uuid.UUID
 	submitted []call.Submission
+	traces    []telemetry.Handed // that each was submitted in
 	submitErr error
 	waitErr   error
 	answerErr error
@@ -123,9 +125,10 @@ func newFakeCalls() *fakeCalls {
 
 var deadline = time.Date(2030, 1, 2, 15, 4, 5, 0, time.UTC)
 
-func (f *fakeCalls) Submit(_ context.Context, sub call.Submission) (call.Ticket, error) {
+func (f *fakeCalls) Submit(ctx context.Context, sub call.Submission) (call.Ticket, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	f.traces = append(f.traces, telemetry.ToHand(ctx))
 	f.submitted = append(f.submitted, sub)
 	if f.submitErr != nil {
 		return call.Ticket{}, f.submitErr

@@ -13,6 +13,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/holdpoint/holdpoint/internal/plain"
+	"github.com/holdpoint/holdpoint/internal/telemetry"
 )
 
 // The members of a request's _meta that are ours.
@@ -74,6 +75,7 @@ type meta struct {
 	logLevel       string
 	idempotencyKey string
 	conversation   string
+	trace          telemetry.Handed
 }
 
 // parser reads a message in one strict pass: duplicate names, invalid UTF-8,
@@ -261,6 +263,10 @@ func (p *parser) metaMember(name []byte) (err error) {
 		return p.bounded(&m.idempotencyKey, maxIdempotencyKey, metaIdempotencyKey)
 	case metaConversation:
 		return p.bounded(&m.conversation, maxConversation, metaConversation)
+	case telemetry.Traceparent:
+		return p.lenient(&m.trace.Traceparent)
+	case telemetry.Tracestate:
+		return p.lenient(&m.trace.Tracestate)
 	default:
 		return p.decoder.SkipValue()
 	}
@@ -290,6 +296,15 @@ func (p *parser) text(into *string, where string) error {
 	}
 	*into = string(unquote(raw))
 	return nil
+}
+
+// lenient reads what is of no account where it is no string.
+func (p *parser) lenient(into *string) error {
+	raw, err := p.value()
+	if err == nil && raw[0] == '"' {
+		*into = string(unquote(raw))
+	}
+	return err
 }
 
 func (p *parser) method() error {

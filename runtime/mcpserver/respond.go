@@ -33,6 +33,7 @@ func (x *exchange) reply(pieces ...[]byte) {
 
 // fail answers with an error.
 func (x *exchange) fail(fault *jsonrpc.Error) {
+	x.spanFailed(fault.Code)
 	pieces := [][]byte{marshal(fault)}
 	if err := x.answer(x.httpStatus(fault.Code), `,"error":`, pieces); err != nil {
 		x.left(err)

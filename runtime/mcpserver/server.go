@@ -24,6 +24,7 @@ import (
 
 	"github.com/holdpoint/holdpoint/internal/identity"
 	"github.com/holdpoint/holdpoint/internal/identity/provider"
+	"github.com/holdpoint/holdpoint/internal/telemetry"
 	"github.com/holdpoint/holdpoint/runtime/agent"
 	"github.com/holdpoint/holdpoint/runtime/call"
 	"github.com/holdpoint/holdpoint/runtime/resource"
@@ -100,6 +101,9 @@ type Config struct {
 	// Tokens are the authorization servers whose access tokens the endpoints take. Nil: none.
 	Tokens provider.TokenIssuers
 
+	// Traces makes the spans of requests. Nil: none are recorded, and what clients hand in is passed on.
+	Traces *telemetry.Tracer
+
 	// TrustedOrigins are origins ("https://app.example.com") besides PublicURL's own
 	// whose pages may use the endpoints.
 	TrustedOrigins []string
@@ -146,6 +150,9 @@ func New(cfg Config) (*Server, error) {
 	public, err := url.Parse(cfg.PublicURL)
 	if err != nil || public.Scheme == "" || public.Host == "" {
 		return nil, fmt.Errorf("make MCP server: public URL %q: want scheme and host", cfg.PublicURL)
+	}
+	if cfg.Traces == nil {
+		cfg.Traces = telemetry.Off()
 	}
 	cfg.PublicURL = strings.TrimSuffix(cfg.PublicURL, "/")
 	cfg.MaxBody = orDefault(cfg.MaxBody, DefaultMaxBody)
