@@ -12,14 +12,18 @@ import (
 type Pulse struct {
 	Pending     int
 	Newest      time.Time // creation of the newest pending approval
+	Oldest      time.Time // of the oldest; Now without any
 	LastDecided time.Time
 	Moved       int64     // differs when a deadline was moved, or a team asked
 	Now         time.Time // of the database
 }
 
+// Waited is how long the oldest pending approval has waited.
+func (p Pulse) Waited() time.Duration { return max(0, p.Now.Sub(p.Oldest)) }
+
 // ReadPulse is cheap enough to be asked several times a second.
 func ReadPulse(ctx context.Context, db Querier) (Pulse, error) {
-	rows, err := db.Query(ctx, `SELECT count(*), coalesce(max(created_at), 'epoch'),
+	rows, err := db.Query(ctx, `SELECT count(*), coalesce(max(created_at), 'epoch'), coalesce(min(created_at), holdpoint_now()),
 		coalesce((SELECT max(decided_at) FROM approvals), 'epoch'),
 		coalesce(sum(extended_ms + CASE WHEN escalated_at IS NULL THEN 0 ELSE 1 END), 0)::bigint, holdpoint_now()
 		FROM approvals WHERE status = 'pending' AND deadline > (SELECT holdpoint_now())`)

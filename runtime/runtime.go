@@ -15,6 +15,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/riverqueue/river"
 	"github.com/riverqueue/river/riverdriver/riverpgxv5"
+	"github.com/riverqueue/river/rivertype"
 	"gocloud.dev/blob"
 
 	"github.com/holdpoint/holdpoint/internal/identity"
@@ -97,6 +98,7 @@ type Runtime struct {
 
 	source *mcptool.Source
 	mcp    *mcpserver.Server
+	jobs   *jobs
 	river  *river.Client[pgx.Tx]
 
 	background sync.WaitGroup
@@ -115,7 +117,7 @@ func New(cfg Config) (*Runtime, error) {
 	if cfg.Traces == nil {
 		cfg.Traces = telemetry.Off()
 	}
-	rt := &Runtime{Config: cfg, Instance: instance}
+	rt := &Runtime{Config: cfg, Instance: instance, jobs: newJobs(cfg.Now)}
 	for _, join := range []func() error{rt.makeRegistry, rt.makeNotify, rt.makeCallbacks, rt.makeFiles, rt.makeCalls, rt.makeEdges} {
 		if err := join(); err != nil {
 			return nil, fmt.Errorf("assemble runtime: %w", err)
@@ -149,7 +151,7 @@ func (rt *Runtime) makeRegistry() error {
 	}
 	rt.source = mcptool.New(mcptool.Config{
 		OAuth: rt.OAuth, Logger: log, Version: rt.Version, DataDir: rt.DataDir, StdioOff: rt.StdioOff, Now: rt.Now,
-		Path: rt.Path,
+		Path: rt.Path, Traces: rt.Traces,
 		ListChanged: func(skill uuid.UUID) {
 			rt.Discovery.ListChanged(skill)
 		},
@@ -192,7 +194,7 @@ func (rt *Runtime) makeCalls() error {
 		Pool: rt.DB.Pool(), Agents: rt.Agents, Discovery: rt.Discovery, Logger: rt.Logger, Now: rt.Now,
 		Instance: rt.Instance, AllowSelfApproval: rt.AllowSelfApproval, Reconnected: rt.reconnected, Attend: rt.attend, Reviewable: rt.reviewable,
 		Publish: rt.publish, CancelCarried: func(ctx context.Context, c *call.Call) error { return rt.Converse.CancelAsked(ctx, c) },
-		Files: rt.Files,
+		Files: rt.Files, Traces: rt.Traces,
 	})
 	if err != nil {
 		return err
@@ -217,13 +219,9 @@ func (rt *Runtime) makeCalls() error {
 		ID:      rt.Instance.String(),
 		Logger:  quiet(rt.Logger),
 		Workers: workers,
-		Queues: map[string]river.QueueConfig{
-			river.QueueDefault: {MaxWorkers: 20},
-			call.ExecuteQueue:  {MaxWorkers: 1000},
-			notify.JobQueue:    {MaxWorkers: 20},
-			callback.JobQueue:  {MaxWorkers: callback.JobWorkers},
-			converse.JobQueue:  {MaxWorkers: converse.JobWorkers},
-		},
+		Queues:  queues(),
+		// Measured, and nothing else.
+		Middleware: []rivertype.Middleware{rt.jobs},
 		// The default of 100 ms also holds back the notification of a new job.
 		FetchCooldown: time.Millisecond,
 		// What a killed process was about to do waits this long for another one. A job whose own time
@@ -231,6 +229,16 @@ func (rt *Runtime) makeCalls() error {
 		RescueStuckJobsAfter: 2 * time.Minute,
 	})
 	return err
+}
+
+func queues() map[string]river.QueueConfig {
+	return map[string]river.QueueConfig{
+		river.QueueDefault: {MaxWorkers: 20},
+		call.ExecuteQueue:  {MaxWorkers: 1000},
+		notify.JobQueue:    {MaxWorkers: 20},
+		callback.JobQueue:  {MaxWorkers: callback.JobWorkers},
+		converse.JobQueue:  {MaxWorkers: converse.JobWorkers},
+	}
 }
 
 func (rt *Runtime) makeEdges() error {
@@ -254,7 +262,7 @@ func (rt *Runtime) makeEdges() error {
 	}
 	rt.mcp, err = mcpserver.New(mcpserver.Config{
 		Calls: rt.Calls, Agents: rt.Agents, Resources: rt.Resources, Identity: rt.Identity, Limits: rt.Limits, Tokens: rt.Tokens, Logger: rt.Logger, Now: rt.Now,
-		Version: rt.Version, PublicURL: rt.PublicURL, Broadcast: rt.broadcastDrop,
+		Version: rt.Version, PublicURL: rt.PublicURL, Broadcast: rt.broadcastDrop, Traces: rt.Traces,
 	})
 	if err != nil {
 		return err
