@@ -95,7 +95,7 @@ type Tool struct {
 // Delta is a piece of an answer under way.
 type Delta struct {
 	Text string // that is added to the answer's text
-	// Restart: what came before is void; the request is made again.
+	// Restart: the answer broke off and is asked for again. The text so far is void; what follows begins anew.
 	Restart bool
 }
 
@@ -115,7 +115,7 @@ type StopReason string
 const (
 	StopEnd       StopReason = "end"        // the model said all that it wanted
 	StopToolCalls StopReason = "tool_calls" // it wants tools called
-	StopMaxTokens StopReason = "max_tokens" // it had more to say
+	StopMaxTokens StopReason = "max_tokens" // it had more to say; a call that was cut is left out
 	StopRefusal   StopReason = "refusal"    // the model, or its provider's filter, will not answer
 )
 
