@@ -16,7 +16,7 @@ import (
 func (rt *Runtime) registry() *prometheus.Registry {
 	r := prometheus.NewRegistry()
 	r.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), newGauges(rt))
-	for _, owner := range []interface{ Collectors() []prometheus.Collector }{rt.Calls, rt.source, rt.Traces, rt.jobs} {
+	for _, owner := range []interface{ Collectors() []prometheus.Collector }{rt.Calls, rt.source, rt.asked, rt.Traces, rt.jobs} {
 		r.MustRegister(owner.Collectors()...)
 	}
 	return r

@@ -34,6 +34,7 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/limit"
 	"github.com/holdpoint/holdpoint/runtime/mcpserver"
 	"github.com/holdpoint/holdpoint/runtime/mcptool"
+	"github.com/holdpoint/holdpoint/runtime/model"
 	"github.com/holdpoint/holdpoint/runtime/resource"
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
@@ -99,6 +100,7 @@ type Runtime struct {
 	source *mcptool.Source
 	mcp    *mcpserver.Server
 	jobs   *jobs
+	asked  *model.Observer // of requests to models
 	river  *river.Client[pgx.Tx]
 
 	background sync.WaitGroup
@@ -117,7 +119,7 @@ func New(cfg Config) (*Runtime, error) {
 	if cfg.Traces == nil {
 		cfg.Traces = telemetry.Off()
 	}
-	rt := &Runtime{Config: cfg, Instance: instance, jobs: newJobs(cfg.Now)}
+	rt := &Runtime{Config: cfg, Instance: instance, jobs: newJobs(cfg.Now), asked: model.NewObserver(cfg.Traces, cfg.Now)}
 	for _, join := range []func() error{rt.makeRegistry, rt.makeNotify, rt.makeCallbacks, rt.makeFiles, rt.makeCalls, rt.makeEdges} {
 		if err := join(); err != nil {
 			return nil, fmt.Errorf("assemble runtime: %w", err)

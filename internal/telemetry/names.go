@@ -13,12 +13,30 @@ const (
 	AgentName      attribute.Key = "gen_ai.agent.name"
 	ConversationID attribute.Key = "gen_ai.conversation.id"
 	PromptName     attribute.Key = "gen_ai.prompt.name"
+	ProviderName   attribute.Key = "gen_ai.provider.name"
 	MCPMethod      attribute.Key = "mcp.method.name"
 	MCPVersion     attribute.Key = "mcp.protocol.version"
 )
 
-// ExecuteTool is the [OperationName] of calls.
-const ExecuteTool = "execute_tool"
+// Of requests to models and what they answer.
+const (
+	RequestModel      attribute.Key = "gen_ai.request.model"
+	RequestMaxTokens  attribute.Key = "gen_ai.request.max_tokens"
+	RequestStream     attribute.Key = "gen_ai.request.stream"
+	ResponseModel     attribute.Key = "gen_ai.response.model"
+	ResponseID        attribute.Key = "gen_ai.response.id"
+	FinishReasons     attribute.Key = "gen_ai.response.finish_reasons"
+	TimeToFirstChunk  attribute.Key = "gen_ai.response.time_to_first_chunk"
+	InputTokens       attribute.Key = "gen_ai.usage.input_tokens"
+	CachedInputTokens attribute.Key = "gen_ai.usage.cache_read.input_tokens"
+	OutputTokens      attribute.Key = "gen_ai.usage.output_tokens"
+)
+
+// The values of [OperationName].
+const (
+	ExecuteTool = "execute_tool"
+	InvokeAgent = "invoke_agent"
+)
 
 // The attributes that are Holdpoint's own.
 const (

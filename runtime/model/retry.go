@@ -24,7 +24,9 @@ type RetryConfig struct {
 	// Chance is from 0 up to 1. Default: random.
 	Chance func() float64
 	// Now is asked whether a context ends before a wait would. Nil: waits end with the context.
-	Now    func() time.Time
+	Now func() time.Time
+	// Again is told of each request that is about to be made again. Nil: nobody is.
+	Again  func(request *Request)
 	Logger *slog.Logger // nil: nothing is logged
 }
 
@@ -96,6 +98,9 @@ func (r *retrying) Generate(ctx context.Context, request *Request, sink func(Del
 		}
 		if r.cfg.Sleep(ctx, wait) != nil {
 			return nil, err
+		}
+		if r.cfg.Again != nil {
+			r.cfg.Again(request)
 		}
 	}
 }
