@@ -271,6 +271,7 @@ func (rt *Runtime) makeEdges() error {
 	}
 	rt.API, err = api.New(api.Config{
 		Calls: rt.Calls, Agents: rt.Agents, Identity: rt.Identity, OAuth: rt.OAuth, Notify: rt.Notify, Callbacks: rt.Callbacks, Audit: rt.DB.Pool(), Logger: rt.Logger,
+		Converse: rt.Converse, Now: rt.Now,
 		Server: api.ServerSettings{
 			Version: rt.Version, PublicURL: rt.PublicURL, DataDir: rt.DataDir, EmbeddedDatabase: rt.DB.Embedded(),
 			Stdio: !rt.StdioOff, StdioFromDashboard: rt.StdioFromDashboard, AllowSelfApproval: rt.AllowSelfApproval,
@@ -319,6 +320,7 @@ func (rt *Runtime) Start(ctx context.Context) error {
 // Drain lets go of every open response and of requests to models; calls and conversations go their way. It comes before the HTTP server's shutdown.
 func (rt *Runtime) Drain() {
 	rt.mcp.Drain()
+	rt.API.Drain()
 	rt.Converse.Drain()
 }
 

@@ -7,6 +7,7 @@ package api
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -14,6 +15,7 @@ import (
 	"mime"
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
@@ -25,6 +27,7 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/agent"
 	"github.com/holdpoint/holdpoint/runtime/call"
 	"github.com/holdpoint/holdpoint/runtime/callback"
+	"github.com/holdpoint/holdpoint/runtime/converse"
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
@@ -36,7 +39,11 @@ type Config struct {
 	OAuth     *oauthclient.Service
 	Notify    *notify.Service
 	Callbacks *callback.Service
-	Audit     audit.Database // reads the audit and the approvals, and records who exports it: a pool
+	// Converse holds conversations. Nil: none are held here. It needs Now, which bounds writes to those who follow one.
+	Converse *converse.Service
+	Now      func() time.Time
+
+	Audit audit.Database // reads the audit and the approvals, and records who exports it: a pool
 
 	// Server is told to operators.
 	Server ServerSettings
@@ -54,6 +61,8 @@ type API struct {
 	oauth     *oauthclient.Service
 	notify    *notify.Service
 	callbacks *callback.Service
+	converse  *converse.Service
+	now       func() time.Time
 	audit     audit.Database
 	discovery *tool.Discovery
 	log       *slog.Logger
@@ -63,12 +72,17 @@ type API struct {
 	huma     huma.API
 	byID     map[string]route
 	document []byte
+	draining context.Context // ends when streams are to
+	drain    context.CancelFunc
 }
 
 // New makes the API.
 func New(c Config) (*API, error) {
 	if c.Calls == nil || c.Agents == nil || c.Identity == nil || c.OAuth == nil || c.Notify == nil || c.Callbacks == nil || c.Audit == nil {
 		return nil, errors.New("make api: Calls, Agents, Identity, OAuth, Notify, Callbacks and Audit are needed")
+	}
+	if c.Converse != nil && c.Now == nil {
+		return nil, errors.New("make api: Converse needs Now")
 	}
 	if c.Discovery == nil {
 		c.Discovery = c.Calls.Discovery
@@ -77,9 +91,11 @@ func New(c Config) (*API, error) {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
 	a := &API{
-		calls: c.Calls, agents: c.Agents, identity: c.Identity, oauth: c.OAuth, notify: c.Notify, callbacks: c.Callbacks, audit: c.Audit, discovery: c.Discovery, log: c.Logger, server: c.Server,
+		calls: c.Calls, agents: c.Agents, identity: c.Identity, oauth: c.OAuth, notify: c.Notify, callbacks: c.Callbacks,
+		converse: c.Converse, now: c.Now, audit: c.Audit, discovery: c.Discovery, log: c.Logger, server: c.Server,
 		mux: http.NewServeMux(), byID: make(map[string]route),
 	}
+	a.draining, a.drain = context.WithCancel(context.Background())
 	for _, r := range routes() {
 		a.byID[r.ID] = r
 	}
@@ -127,6 +143,10 @@ func humaConfig() huma.Config {
 
 // Mount adds the API to a mux.
 func (a *API) Mount(mux *http.ServeMux) { mux.Handle("/api/", a) }
+
+// Drain ends the streams of events, and those that begin from now on at once. Call it before
+// [http.Server.Shutdown], which waits for open responses.
+func (a *API) Drain() { a.drain() }
 
 // ServeHTTP answers a request; one that no route is for, with a problem too.
 func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {

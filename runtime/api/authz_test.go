@@ -16,6 +16,16 @@ var may = map[string]string{
 	// o: operator, r: reviewer, a: an agent's key
 	"GET /api/v1/conversations":      "ora",
 	"GET /api/v1/conversations/{id}": "ora",
+
+	"GET /api/v1/conversations/latest":         "ora", // their own
+	"POST /api/v1/conversations":               "ora", // for an agent that they act as
+	"GET /api/v1/conversations/{id}/messages":  "ora",
+	"POST /api/v1/conversations/{id}/messages": "ora", // their own
+	"GET /api/v1/conversations/{id}/events":    "ora",
+	"POST /api/v1/conversations/{id}/cancel":   "ora", // their own, but operators any
+	"POST /api/v1/conversations/{id}/close":    "ora", // likewise
+	"POST /api/v1/conversations/{id}/fork":     "ora", // their own
+
 	"GET /api/v1/calls":              "ora",
 	"GET /api/v1/calls/export":       "or",
 	"GET /api/v1/calls/{id}":         "ora",

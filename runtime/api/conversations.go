@@ -10,6 +10,7 @@ import (
 	"github.com/holdpoint/holdpoint/internal/query"
 	"github.com/holdpoint/holdpoint/runtime/agent"
 	"github.com/holdpoint/holdpoint/runtime/call"
+	"github.com/holdpoint/holdpoint/runtime/converse"
 )
 
 // Conversation is one run of an agent.
@@ -23,6 +24,7 @@ type Conversation struct {
 	CreatedAt       time.Time          `json:"created_at"`
 	EndedAt         *time.Time         `json:"ended_at"`
 	Calls           ConversationCalls  `json:"calls"`
+	Loop            *Loop              `json:"loop" doc:"How it stands; null where the agent's own client runs it."`
 	Tools           []ConversationTool `json:"tools" doc:"Its catalogue; null in lists, and when it has ended."`
 }
 
@@ -82,11 +84,19 @@ func (a *API) conversationViews(ctx context.Context, found ...agent.Conversation
 	if err != nil {
 		return nil, err
 	}
+	var loops map[uuid.UUID]converse.Conversation
+	if a.converse != nil {
+		if loops, err = a.converse.States(ctx, ids); err != nil {
+			return nil, err
+		}
+	}
 	return func(c agent.Conversation) Conversation {
+		loop, held := loops[c.ID]
 		view := Conversation{
 			ID: c.ID, Agent: agentNames[c.AgentID], Principal: orNull(names[c.PrincipalID]), Name: orNull(c.Name),
 			ProtocolVersion: c.ProtocolVersion, Problems: []SkillProblem{},
 			CreatedAt: c.CreatedAt.UTC(), EndedAt: utcOrNull(c.EndedAt), Calls: newConversationCalls(tallies[c.ID]),
+			Loop: newLoop(loop, held),
 		}
 		for _, p := range c.Problems {
 			view.Problems = append(view.Problems, SkillProblem(p))
@@ -143,32 +153,15 @@ func (a *API) conversationFilter(ctx context.Context, input *listConversationsIn
 }
 
 func (a *API) getConversation(ctx context.Context, input *ByID) (*bodyOutput[Conversation], error) {
-	id, err := idOf("conversation", input.ID)
+	found, _, err := a.visibleConversation(ctx, input.ID)
 	if err != nil {
 		return nil, err
 	}
-	read, err := a.agents.ReadConversation(ctx, id)
-	if err != nil {
-		return nil, named(err, "conversation", input.ID)
-	}
-	found := *read
 	if found.EndedAt != nil {
 		found.Catalogue = nil
 	}
-	who := callerOf(ctx)
-	own := found.PrincipalID == who.personID() && who.agent != nil && who.agent.ID == found.AgentID
-	if who.person != nil && found.PrincipalID == who.personID() {
-		names, err := a.agents.Names(ctx, []uuid.UUID{found.AgentID})
-		if err != nil {
-			return nil, err
-		}
-		own = who.person.MayActAs(names[found.AgentID])
-	}
-	if !own && !who.seesAll() {
-		return nil, notFound("conversation", input.ID)
-	}
 	if found.EndedAt == nil {
-		open, err := a.agents.Conversation(ctx, found.AgentID, found.PrincipalID, id)
+		open, err := a.agents.Conversation(ctx, found.AgentID, found.PrincipalID, found.ID)
 		switch {
 		case err == nil:
 			found = *open
@@ -176,9 +169,13 @@ func (a *API) getConversation(ctx context.Context, input *ByID) (*bodyOutput[Con
 			return nil, err
 		}
 	}
-	view, err := a.conversationViews(ctx, found)
+	views, err := a.conversationViews(ctx, found)
 	if err != nil {
 		return nil, err
 	}
-	return output(view(found)), nil
+	view := views(found)
+	if view.Loop, err = a.loopOf(ctx, found.ID); err != nil {
+		return nil, err
+	}
+	return output(view), nil
 }

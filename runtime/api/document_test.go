@@ -32,7 +32,7 @@ func TestDocument(t *testing.T) {
 		Calls: &call.Service{}, Agents: &agent.Service{}, Identity: &identity.Service{}, OAuth: &oauthclient.Service{}, Notify: &notify.Service{}, Callbacks: &callback.Service{}, Audit: nobody{},
 	})
 	check(t, err)
-	w := &world{t: t, handler: described}
+	w := &world{t: t, process: &process{handler: described}}
 	served := w.send("GET", "/api/openapi.json", "", "")
 	v := served.want(t, 200)
 	if v["openapi"] != "3.1.0" || served.body != string(described.Document()) {

@@ -16,10 +16,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/riverqueue/river"
-	"github.com/riverqueue/river/riverdriver/riverpgxv5"
 	"go.uber.org/goleak"
-	"gocloud.dev/blob/fileblob"
 
 	"github.com/holdpoint/holdpoint/internal/audit"
 	"github.com/holdpoint/holdpoint/internal/identity"
@@ -29,11 +26,10 @@ import (
 	"github.com/holdpoint/holdpoint/internal/secret"
 	"github.com/holdpoint/holdpoint/oauthclient"
 	"github.com/holdpoint/holdpoint/runtime/agent"
-	"github.com/holdpoint/holdpoint/runtime/api"
 	"github.com/holdpoint/holdpoint/runtime/call"
 	"github.com/holdpoint/holdpoint/runtime/callback"
-	"github.com/holdpoint/holdpoint/runtime/file"
 	"github.com/holdpoint/holdpoint/runtime/mcptool"
+	"github.com/holdpoint/holdpoint/runtime/model"
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
@@ -144,11 +140,8 @@ type world struct {
 	oauth     *oauthclient.Service
 	notify    *notify.Service
 	callbacks *callback.Service
-	calls     *call.Service
-	files     *file.Service
-	api       *api.API
-	handler   http.Handler
 	billing   *agent.Agent
+	*process
 
 	// Credentials.
 	operator, reviewer, both, key string
@@ -157,6 +150,12 @@ type world struct {
 const bootstrap = "boot"
 
 func newWorld(t *testing.T) *world {
+	t.Helper()
+	return newWorldWith(t, oracle(echoes))
+}
+
+// newWorldWith is one in which agents' models are m.
+func newWorldWith(t *testing.T, m model.Provider) *world {
 	t.Helper()
 	w := &world{t: t, db: postgrestest.New(t), source: &fakeSource{tools: []string{writeTool}}, both: bootstrap}
 	log, pool := slog.New(slog.DiscardHandler), w.db.Pool()
@@ -188,16 +187,7 @@ func newWorld(t *testing.T) *world {
 	w.callbacks, err = callback.New(callback.Config{Pool: pool, Box: box, Logger: log, Now: time.Now})
 	check(t, err)
 	t.Cleanup(w.callbacks.Close)
-	w.startCalls(log)
-	w.api, err = api.New(api.Config{
-		Calls: w.calls, Agents: w.agents, Identity: w.people, OAuth: w.oauth, Notify: w.notify, Callbacks: w.callbacks, Audit: pool, Logger: log,
-		Server: api.ServerSettings{Version: "1.2.3", Stdio: true},
-	})
-	check(t, err)
-	mux := http.NewServeMux()
-	w.api.Mount(mux)
-	w.files.Mount(mux)
-	w.handler = mux
+	w.process = w.start(m)
 	w.register()
 	return w
 }
@@ -206,35 +196,6 @@ func newWorld(t *testing.T) *world {
 func (w *world) target(ctx context.Context, key oauthclient.Key) (oauthclient.Target, error) {
 	_, server, err := w.agents.FreshSkill(ctx, key.SkillID)
 	return mcptool.Target(server.For(key.Principal)), err
-}
-
-func (w *world) startCalls(log *slog.Logger) {
-	w.t.Helper()
-	bucket, err := fileblob.OpenBucket(w.t.TempDir(), &fileblob.Options{Metadata: fileblob.MetadataDontWrite, NoTempDir: true})
-	check(w.t, err)
-	w.files, err = file.New(file.Config{
-		Pool: w.db.Pool(), Bucket: bucket, PublicURL: "https://holdpoint.test", Logger: log, Now: time.Now, MaxSize: 1000,
-		Open: func(ctx context.Context, id uuid.UUID) (bool, error) { return w.calls.FilesOpen(ctx, id) },
-	})
-	check(w.t, err)
-	w.t.Cleanup(func() { check(w.t, w.files.Close()) })
-	w.calls, err = call.New(call.Config{
-		Pool: w.db.Pool(), Agents: w.agents, Discovery: w.discovery, Logger: log, Now: time.Now, Instance: uuid.New(), Files: w.files,
-	})
-	check(w.t, err)
-	workers := river.NewWorkers()
-	w.calls.AddWorkers(workers)
-	client, err := river.NewClient(riverpgxv5.New(w.db.Pool()), &river.Config{
-		Logger: log, Workers: workers, FetchCooldown: time.Millisecond, FetchPollInterval: 50 * time.Millisecond,
-		Queues: map[string]river.QueueConfig{river.QueueDefault: {MaxWorkers: 2}, call.ExecuteQueue: {MaxWorkers: 5}},
-	})
-	check(w.t, err)
-	check(w.t, w.calls.Start(w.t.Context(), client))
-	check(w.t, client.Start(context.Background()))
-	w.t.Cleanup(func() {
-		check(w.t, client.Stop(context.Background()))
-		check(w.t, w.calls.Stop(context.Background()))
-	})
 }
 
 func (w *world) register() {

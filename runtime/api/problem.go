@@ -32,6 +32,13 @@ const (
 	CodeSearchTooBroad   = "search_too_broad"
 	CodeInternal         = "internal"
 
+	CodeConversationEnded  = "conversation_ended"
+	CodeConversationIdle   = "conversation_idle"   // there is nothing to cancel
+	CodeClientConversation = "client_conversation" // Holdpoint does not run it
+	CodeNoModel            = "no_model"            // the agent has none to converse with
+	CodeReadOnly           = "read_only"           // the caller may look at the conversation, and not speak in it
+	CodeKeyReused          = "idempotency_key_reused"
+
 	CodeConnectionNeeded    = "connection_needed"    // somebody has to do something before the skill can be connected
 	CodeAuthorizationFailed = "authorization_failed" // on the way to the authorization server, or there
 )
@@ -112,7 +119,7 @@ func (a *API) translate(ctx context.Context, operation string, err error) *Probl
 	case isNotFound(err):
 		return problem(http.StatusNotFound, CodeNotFound, "there is no such thing here")
 	}
-	for _, of := range []func(error) *Problem{registryProblem, connectionProblem, notifyProblem, callbackProblem, memberProblem, fileProblem} {
+	for _, of := range []func(error) *Problem{registryProblem, connectionProblem, notifyProblem, callbackProblem, memberProblem, fileProblem, converseProblem} {
 		if p := of(err); p != nil {
 			return p
 		}

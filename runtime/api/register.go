@@ -13,7 +13,7 @@ import (
 // that nothing is registered for is an error.
 func (a *API) registerAll() error {
 	registered := map[string]bool{}
-	for _, join := range slices.Concat(a.workOperations(), a.fileOperations(), a.registryOperations(), a.peopleOperations()) {
+	for _, join := range slices.Concat(a.workOperations(), a.talkOperations(), a.fileOperations(), a.registryOperations(), a.peopleOperations()) {
 		id, err := join()
 		if err != nil {
 			return err
@@ -34,8 +34,6 @@ type join func() (id string, err error)
 // workOperations are about what agents do and reviewers decide.
 func (a *API) workOperations() []join {
 	return []join{
-		on(a, "listConversations", a.listConversations),
-		on(a, "getConversation", a.getConversation),
 		on(a, "listCalls", a.listCalls),
 		on(a, "exportCalls", a.exportCalls),
 		on(a, "getCall", a.getCall),
@@ -50,6 +48,22 @@ func (a *API) workOperations() []join {
 		on(a, "listAudit", a.listAudit),
 		on(a, "exportAudit", a.exportAudit),
 		on(a, "getServer", a.getServer),
+	}
+}
+
+// talkOperations are about conversations.
+func (a *API) talkOperations() []join {
+	return []join{
+		on(a, "listConversations", a.listConversations),
+		on(a, "getConversation", a.getConversation),
+		on(a, "getLatestConversation", a.latestConversation),
+		on(a, "createConversation", a.createConversation),
+		on(a, "listMessages", a.listMessages),
+		on(a, "say", a.say),
+		on(a, "followConversation", a.followConversation),
+		on(a, "cancelConversation", a.cancelConversation),
+		on(a, "closeConversation", a.closeConversation),
+		on(a, "forkConversation", a.forkConversation),
 	}
 }
 

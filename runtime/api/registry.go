@@ -14,6 +14,7 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/agent"
 	"github.com/holdpoint/holdpoint/runtime/call"
 	"github.com/holdpoint/holdpoint/runtime/callback"
+	"github.com/holdpoint/holdpoint/runtime/converse"
 	"github.com/holdpoint/holdpoint/runtime/file"
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
@@ -57,7 +58,7 @@ func specProblem(spec *agent.InvalidError, part string) *Problem {
 func isNotFound(err error) bool {
 	for _, target := range []error{
 		agent.ErrNotFound, call.ErrNotFound, approval.ErrNotFound, identity.ErrNotFound, oauthclient.ErrNotFound, notify.ErrNotFound,
-		callback.ErrNotFound, file.ErrNotFound,
+		callback.ErrNotFound, file.ErrNotFound, converse.ErrNotFound,
 	} {
 		if errors.Is(err, target) {
 			return true

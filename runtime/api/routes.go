@@ -7,6 +7,7 @@ import (
 
 	"github.com/holdpoint/holdpoint/internal/identity"
 	"github.com/holdpoint/holdpoint/runtime/call"
+	"github.com/holdpoint/holdpoint/runtime/converse"
 )
 
 // rule says whose requests reach an operation. Its zero value is nobody's.
@@ -83,6 +84,12 @@ func (r route) streaming(mediaTypes ...string) route {
 	return r
 }
 
+// answering answers with a status of success.
+func (r route) answering(status int) route {
+	r.Status = status
+	return r
+}
+
 // upTo bounds the body.
 func (r route) upTo(bytes int64) route {
 	r.MaxBody = bytes
@@ -95,9 +102,12 @@ const applyBody = 8 << 20
 // approveBody holds arguments of the greatest size, and what goes with them, in bytes.
 const approveBody = call.MaxArgumentBytes + 64<<10
 
+// sayBody holds a message of the greatest size, however it is escaped, in bytes.
+const sayBody = 6*converse.MaxMessageBytes + 64<<10
+
 // routes is the table of all operations. None works that is not in it.
 func routes() []route {
-	return slices.Concat(registryRoutes(), connectionRoutes(), workRoutes(), fileRoutes(), webhookRoutes(), callbackRoutes())
+	return slices.Concat(registryRoutes(), connectionRoutes(), workRoutes(), talkRoutes(), fileRoutes(), webhookRoutes(), callbackRoutes())
 }
 
 func operators() rule { return rule{Roles: []identity.Role{identity.Operator}} }
@@ -109,9 +119,6 @@ func workRoutes() []route {
 	own := rule{Own: true, Roles: both().Roles}
 	ownOrOperator := rule{Own: true, Roles: operators().Roles}
 	return []route{
-		to("listConversations", "GET conversations", "Conversations, newest first", own),
-		to("getConversation", "GET conversations/{id}", "A conversation with its catalogue", own),
-
 		to("listCalls", "GET calls", "Calls, newest first", own),
 		to("exportCalls", "GET calls/export", "All calls that a query selects, newest first, as JSON Lines or CSV", both()).streaming("application/jsonl", "text/csv"),
 		to("getCall", "GET calls/{id}", "A call", own),
@@ -130,6 +137,26 @@ func workRoutes() []route {
 		to("exportAudit", "GET audit/export", "All that happened, newest first, as JSON Lines", operators()).streaming("application/jsonl"),
 
 		to("getServer", "GET server", "How this server runs, and which others run beside it", operators()),
+	}
+}
+
+// talkRoutes are about conversations. What is said in one is for those whose it is; who sees all may look.
+func talkRoutes() []route {
+	own := rule{Own: true, Roles: both().Roles}
+	ownOrOperator := rule{Own: true, Roles: operators().Roles}
+	mine := rule{Own: true}
+	const one = "conversations/{id}"
+	return []route{
+		to("listConversations", "GET conversations", "Conversations, newest first", own),
+		to("getConversation", "GET "+one, "A conversation with its catalogue", own),
+		to("getLatestConversation", "GET conversations/latest", "The newest conversation of an agent that the caller began and that has not ended", mine),
+		to("createConversation", "POST conversations", "Start a conversation that Holdpoint runs itself, with the agent's model", mine).creating().upTo(sayBody),
+		to("listMessages", "GET "+one+"/messages", "All that was said and happened in a conversation, oldest first", own),
+		to("say", "POST "+one+"/messages", "Say something", mine).answering(http.StatusAccepted).upTo(sayBody),
+		to("followConversation", "GET "+one+"/events", "All that was said and happened, and whatever comes, as server-sent events", own).streaming("text/event-stream"),
+		to("cancelConversation", "POST "+one+"/cancel", "Stop what is under way; the conversation goes on with the next message", ownOrOperator),
+		to("closeConversation", "POST "+one+"/close", "End a conversation for good", ownOrOperator),
+		to("forkConversation", "POST "+one+"/fork", "Begin another conversation with what was said up to an entry", mine).creating().upTo(sayBody),
 	}
 }
 

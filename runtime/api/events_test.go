@@ -1,0 +1,225 @@
+package api_test
+
+import (
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+)
+
+// Whoever comes back is told what came since, wherever they had been.
+func TestFollowFromAnywhere(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.talks("billing")
+	server := w.server(w.process)
+	path := w.begins(w.key, `{"message":"hello"}`)
+	w.settled(server, path, "idle")
+	w.post(path+"/messages", w.key, `{"message":"write"}`).want(t, 202)
+	w.settled(server, path, "waiting")
+	one, two := w.follow(server, path+"/events", w.key, ""), w.follow(server, path+"/events", w.reviewer, "")
+	w.approveOnly()
+	whole := entries(one.until(state("idle")))
+	if second := entries(two.until(state("idle"))); !slices.Equal(whole, second) {
+		t.Errorf("two followers were told\n%s\n%s", whole, second)
+	}
+	messages := items(t, w.get(path+"/messages", w.key).want(t, 200))
+	if len(messages) != len(whole) || len(whole) != 9 {
+		t.Fatalf("%d entries, %d events", len(messages), len(whole))
+	}
+	for seq := range len(whole) + 1 {
+		for name, f := range map[string]*follower{
+			"Last-Event-ID": w.follow(server, path+"/events?after=1", w.key, strconv.Itoa(seq)),
+			"after":         w.follow(server, fmt.Sprintf("%s/events?after=%d", path, seq), w.key, ""),
+		} {
+			if got := entries(f.until(state("idle"))); !slices.Equal(got, whole[seq:]) {
+				t.Errorf("%s %d: %s, want %s", name, seq, got, whole[seq:])
+			}
+			f.leave()
+		}
+	}
+	for i, text := range whole {
+		kind := messages[i].(map[string]any)["kind"]
+		if !strings.HasPrefix(text, fmt.Sprintf("%d %s {\"seq\":%d,", i+1, kind, i+1)) {
+			t.Errorf("event %d: %s", i, text)
+		}
+	}
+}
+
+// A reply under way is told from its beginning to whoever comes in the middle of it.
+func TestFollowReply(t *testing.T) {
+	t.Parallel()
+	play := newStage()
+	w := newWorldWith(t, play)
+	w.talks("billing")
+	server := w.server(w.process)
+	path := w.begins(w.key, `{"message":"hello"}`)
+	<-play.asked
+	first := w.follow(server, path+"/events", w.key, "")
+	said := func(f *follower) map[string]any {
+		t.Helper()
+		all := f.until(named("delta"))
+		return all[len(all)-1].get(t)
+	}
+	play.says("Grüß ")
+	if got := said(first); got["text"] != "Grüß " || got["offset"] != 0.0 {
+		t.Errorf("delta %v", got)
+	}
+	second := w.follow(server, path+"/events", w.key, "1")
+	if got := said(second); got["text"] != "Grüß " || got["offset"] != 0.0 {
+		t.Errorf("delta %v", got)
+	}
+	play.says("Gott\n")
+	for _, f := range []*follower{first, second} {
+		if got := said(f); got["text"] != "Gott\n" || got["offset"] != float64(len("Grüß ")) {
+			t.Errorf("delta %v", got)
+		}
+	}
+	play.ends("Grüß Gott\n")
+	for _, f := range []*follower{first, second} {
+		got := f.until(state("idle"))
+		if got[0].name != "assistant" || got[0].id != "2" {
+			t.Errorf("events %v", got)
+		}
+	}
+}
+
+func TestFollowReplyThatIsVoid(t *testing.T) {
+	t.Parallel()
+	play := restarting{newStage()}
+	w := newWorldWith(t, play)
+	w.talks("billing")
+	server := w.server(w.process)
+	path := w.begins(w.key, `{"message":"hello"}`)
+	<-play.asked
+	f := w.follow(server, path+"/events", w.key, "")
+	play.says("The first")
+	f.until(named("delta"))
+	play.again("Another")
+	events := f.until(named("delta"))
+	if got := events[len(events)-1].get(t); events[0].name != "restart" || got["text"] != "Another" || got["offset"] != 0.0 {
+		t.Errorf("events %v", events)
+	}
+	play.ends("Another one")
+	if events := f.until(state("idle")); events[0].name != "assistant" {
+		t.Errorf("events %v", events)
+	}
+}
+
+func TestFollowEndsWithTheServer(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.talks("billing")
+	server := w.server(w.process)
+	path := w.begins(w.key, `{"message":"hello"}`)
+	f := w.follow(server, path+"/events", w.key, "")
+	all := f.until(state("idle"))
+	w.api.Drain()
+	if e, more := f.next(); more || f.lines.Err() != nil {
+		t.Errorf("event %v after %v, error %v", e, all, f.lines.Err())
+	}
+	after := w.follow(server, path+"/events", w.key, f.id)
+	if e, more := after.next(); more || after.lines.Err() != nil {
+		t.Errorf("event %v, error %v", e, after.lines.Err())
+	}
+}
+
+// A process stops in the middle of a reply; another goes on, and so does whoever followed.
+func TestFollowOverARestart(t *testing.T) {
+	t.Parallel()
+	play := newStage()
+	w := newWorldWith(t, play)
+	w.talks("billing")
+	path := w.begins(w.key, `{"message":"hello"}`)
+	<-play.asked
+	f := w.follow(w.server(w.process), path+"/events", w.key, "")
+	play.says("Half")
+	all := f.until(named("delta"))
+	w.stop(w)
+	for e, more := f.next(); more; e, more = f.next() {
+		all = append(all, e)
+	}
+	w.process = w.start(play)
+	<-play.asked
+	f = w.follow(w.server(w.process), path+"/events", w.key, f.id)
+	play.says("Whole")
+	events := f.until(named("delta"))
+	if got := events[len(events)-1].get(t); got["offset"] != 0.0 || got["text"] != "Whole" {
+		t.Errorf("delta %v", got)
+	}
+	play.ends("Whole answer")
+	all = append(append(all, events...), f.until(state("idle"))...)
+	told := entries(all)
+	if len(told) != 2 || !strings.HasPrefix(told[0], "1 user ") || !strings.HasPrefix(told[1], "2 assistant ") || !strings.Contains(told[1], "Whole answer") {
+		t.Errorf("told %v", told)
+	}
+}
+
+// A credential that is revoked shows nothing any more.
+func TestFollowWithARevokedKey(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.talks("billing")
+	server := w.server(w.process)
+	path := w.begins(w.key, `{"message":"hello"}`)
+	created := w.post("agents/billing/keys", w.operator, "").want(t, 201)
+	f := w.follow(server, path+"/events", created["key"].(string), "")
+	f.until(state("idle"))
+	w.send("DELETE", "/api/v1/agents/billing/keys/"+created["id"].(string), w.operator, "").want(t, 204)
+	w.post(path+"/messages", w.key, `{"message":"secret"}`).want(t, 202)
+	if e, more := f.next(); more {
+		t.Errorf("told %v", e)
+	}
+}
+
+// Who does not read is let go of.
+func TestFollowWithoutReading(t *testing.T) {
+	t.Parallel()
+	play := newStage()
+	w := newWorldWith(t, play)
+	w.talks("billing")
+	path := w.begins(w.key, `{"message":"hello"}`)
+	<-play.asked
+	play.ends(strings.Repeat("x", 24<<20)) // more than sockets hold
+	w.settled(w.server(w.process), path, "idle")
+
+	stalled := w.start(play)
+	stalled.clock = func() time.Time { return time.Now().Add(-29 * time.Second) } // writes have a second
+	released := make(chan struct{})
+	server := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		defer close(released)
+		stalled.handler.ServeHTTP(rw, r)
+	}))
+	t.Cleanup(server.Close)
+	conn, err := net.Dial("tcp", server.Listener.Addr().String())
+	check(t, err)
+	t.Cleanup(func() { _ = conn.Close() })
+	_, err = fmt.Fprintf(conn, "GET /api/v1/%s/events HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer %s\r\n\r\n", path, w.key)
+	check(t, err)
+	select {
+	case <-released:
+	case <-time.After(time.Minute):
+		t.Fatal("it is still held")
+	}
+}
+
+func TestFollowHeaders(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.talks("billing")
+	path := w.begins(w.key, `{}`)
+	f := w.follow(w.server(w.process), path+"/events", w.key, "")
+	f.until(state("idle"))
+	h := f.response.Header
+	if h.Get("X-Accel-Buffering") != "no" || h.Get("Cache-Control") != "no-store" || h.Get("Content-Length") != "" {
+		t.Errorf("headers %v", h)
+	}
+	w.get("conversations/"+uuid.NewString()+"/events", w.key).problem(t, 404, "not_found")
+}

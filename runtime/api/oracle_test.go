@@ -1,0 +1,281 @@
+package api_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/holdpoint/holdpoint/internal/audit"
+	"github.com/holdpoint/holdpoint/runtime/agent"
+	"github.com/holdpoint/holdpoint/runtime/model"
+)
+
+// oracle is a model.
+type oracle func(ctx context.Context, r *model.Request, say func(string)) (*model.Response, error)
+
+func (o oracle) Generate(ctx context.Context, r *model.Request, sink func(model.Delta)) (*model.Response, error) {
+	return o(ctx, r, func(text string) { sink(model.Delta{Text: text}) })
+}
+
+// answering is a whole answer.
+func answering(text string) *model.Response {
+	return &model.Response{Parts: []model.Part{model.TextPart(text)}, Stop: model.StopEnd, Usage: model.Usage{InputTokens: 10, OutputTokens: 2}, Model: "oracle-1"}
+}
+
+// calling wants a tool called.
+func calling(text, name, arguments string) *model.Response {
+	return &model.Response{
+		Parts: []model.Part{model.TextPart(text), {Call: &model.ToolCall{ID: "c1", Name: name, Arguments: arguments}}},
+		Stop:  model.StopToolCalls, Usage: model.Usage{InputTokens: 10, OutputTokens: 2},
+	}
+}
+
+// last is what was said last, and whether that is what became of calls.
+func last(r *model.Request) (text string, results bool) {
+	for _, p := range r.Messages[len(r.Messages)-1].Parts {
+		switch {
+		case p.Text != nil:
+			text = p.Text.Text
+		case p.Result != nil:
+			text, results = p.Result.Parts[0].Text.Text, true
+		}
+	}
+	return text, results
+}
+
+// echoes answers what was said; of "write …" it makes a call that waits for approval.
+func echoes(_ context.Context, r *model.Request, say func(string)) (*model.Response, error) {
+	text, results := last(r)
+	if strings.HasPrefix(text, "write") && !results {
+		return calling("I will write.", "files__write", `{"n":1}`), nil
+	}
+	say("You said: ")
+	say(text)
+	return answering("You said: " + text), nil
+}
+
+// stage is a model that says what a test has it say.
+type stage struct {
+	asked chan *model.Request
+	lines chan func(say func(string)) *model.Response // nil: it goes on
+}
+
+func newStage() *stage {
+	return &stage{make(chan *model.Request), make(chan func(func(string)) *model.Response)}
+}
+
+func (s *stage) Generate(ctx context.Context, r *model.Request, sink func(model.Delta)) (*model.Response, error) {
+	select {
+	case s.asked <- r:
+	case <-ctx.Done():
+		return nil, &model.Error{Message: "broken off", Err: ctx.Err()}
+	}
+	for {
+		select {
+		case line := <-s.lines:
+			if response := line(func(text string) { sink(model.Delta{Text: text}) }); response != nil {
+				return response, nil
+			}
+		case <-ctx.Done():
+			return nil, &model.Error{Message: "broken off", Err: ctx.Err()}
+		}
+	}
+}
+
+// says adds to the answer, ends is the answer, and withdraws makes void what was said.
+func (s *stage) says(text string) {
+	s.lines <- func(say func(string)) *model.Response { say(text); return nil }
+}
+
+func (s *stage) ends(text string) {
+	s.lines <- func(func(string)) *model.Response { return answering(text) }
+}
+
+// restarting is a stage whose requests are made again when it says so.
+type restarting struct{ *stage }
+
+const restarted = "\x00restart"
+
+func (s restarting) Generate(ctx context.Context, r *model.Request, sink func(model.Delta)) (*model.Response, error) {
+	return s.stage.Generate(ctx, r, func(d model.Delta) {
+		if d.Text == restarted {
+			d = model.Delta{Restart: true}
+		}
+		sink(d)
+	})
+}
+
+// again says something from the beginning.
+func (s restarting) again(text string) {
+	s.lines <- func(say func(string)) *model.Response { say(restarted); say(text); return nil }
+}
+
+// talks gives an agent a model.
+func (w *world) talks(names ...string) {
+	w.t.Helper()
+	var spec agent.Spec
+	for _, name := range names {
+		spec.Agents = append(spec.Agents, agent.AgentSpec{Name: name, Model: &agent.ModelSpec{Provider: agent.ProviderScripted, Name: "oracle"}})
+	}
+	_, err := w.agents.Apply(w.t.Context(), audit.System(), spec, false)
+	check(w.t, err)
+}
+
+// begins starts a conversation and returns its path.
+func (w *world) begins(token, body string) string {
+	w.t.Helper()
+	id, _ := w.post("conversations", token, body).want(w.t, 201)["id"].(string)
+	return "conversations/" + id
+}
+
+// loop is how a conversation stands.
+func (w *world) loop(path string) map[string]any {
+	w.t.Helper()
+	loop, _ := w.get(path, w.both).want(w.t, 200)["loop"].(map[string]any)
+	return loop
+}
+
+// told is one event of a stream.
+type told struct {
+	id, name, data string
+}
+
+func (e told) String() string { return e.id + " " + e.name + " " + e.data }
+
+func (e told) get(t *testing.T) map[string]any {
+	t.Helper()
+	var v map[string]any
+	if err := json.Unmarshal([]byte(e.data), &v); err != nil {
+		t.Fatalf("%v: %s", err, e.data)
+	}
+	return v
+}
+
+// follower is a client that follows a conversation, over the network.
+type follower struct {
+	t        *testing.T
+	response *http.Response
+	lines    *bufio.Scanner
+	id       string // of the last event that had one
+	leave    context.CancelFunc
+}
+
+// server has a process's API at an address.
+func (w *world) server(p *process) *httptest.Server {
+	server := httptest.NewServer(p.handler)
+	w.t.Cleanup(func() {
+		p.api.Drain()
+		server.Close()
+	})
+	return server
+}
+
+// follow begins to follow; id is the Last-Event-ID, if any.
+func (w *world) follow(server *httptest.Server, path, token, id string) *follower {
+	w.t.Helper()
+	ctx, leave := context.WithTimeout(w.t.Context(), time.Minute)
+	w.t.Cleanup(leave)
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, server.URL+"/api/v1/"+path, nil)
+	check(w.t, err)
+	r.Header.Set("Authorization", "Bearer "+token)
+	if id != "" {
+		r.Header.Set("Last-Event-ID", id)
+	}
+	response, err := server.Client().Do(r)
+	check(w.t, err)
+	w.t.Cleanup(func() { _ = response.Body.Close() })
+	if response.StatusCode != http.StatusOK || response.Header.Get("Content-Type") != "text/event-stream" {
+		body, _ := io.ReadAll(response.Body)
+		w.t.Fatalf("%s: %d %s: %s", path, response.StatusCode, response.Header.Get("Content-Type"), body)
+	}
+	f := &follower{t: w.t, response: response, lines: bufio.NewScanner(response.Body), id: id, leave: leave}
+	f.lines.Buffer(nil, 64<<20)
+	return f
+}
+
+// next is the next event; false: the stream has ended.
+func (f *follower) next() (told, bool) {
+	f.t.Helper()
+	var e told
+	for f.lines.Scan() {
+		field, value, _ := strings.Cut(f.lines.Text(), ": ")
+		switch field {
+		case "id":
+			e.id, f.id = value, value
+		case "event":
+			e.name = value
+		case "data":
+			e.data = value
+		case "":
+			if e.name != "" {
+				return e, true
+			}
+		}
+	}
+	return e, false
+}
+
+// until reads up to the first event that is so, and returns all of them.
+func (f *follower) until(is func(told) bool) []told {
+	f.t.Helper()
+	var all []told
+	for {
+		e, ok := f.next()
+		if !ok {
+			f.t.Fatalf("the stream ended early (%v), after %v", f.lines.Err(), all)
+		}
+		if all = append(all, e); is(e) {
+			return all
+		}
+	}
+}
+
+// state is one that says so.
+func state(status string) func(told) bool {
+	return func(e told) bool {
+		return e.name == "state" && strings.Contains(e.data, fmt.Sprintf(`"status":%q`, status))
+	}
+}
+
+func named(name string) func(told) bool { return func(e told) bool { return e.name == name } }
+
+// entries are the events that have ids.
+func entries(all []told) []string {
+	var list []string
+	for _, e := range all {
+		if e.id != "" {
+			list = append(list, e.String())
+		}
+	}
+	return list
+}
+
+// settled waits until a conversation stands so.
+func (w *world) settled(server *httptest.Server, path, status string) []told {
+	w.t.Helper()
+	f := w.follow(server, path+"/events", w.both, "")
+	defer f.leave()
+	return f.until(state(status))
+}
+
+// decideOnly approves the only call that waits.
+func (w *world) approveOnly() uuid.UUID {
+	w.t.Helper()
+	list := items(w.t, w.get("approvals?status=pending", w.reviewer).want(w.t, 200))
+	if len(list) != 1 {
+		w.t.Fatalf("%d calls wait", len(list))
+	}
+	one := list[0].(map[string]any)
+	id, _ := one["id"].(string)
+	w.post("approvals/"+id+"/approve", w.reviewer, fmt.Sprintf(`{"digest":%q}`, one["digest"])).want(w.t, 200)
+	return uuid.MustParse(id)
+}

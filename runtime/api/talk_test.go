@@ -1,0 +1,359 @@
+package api_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/google/uuid"
+
+	"github.com/holdpoint/holdpoint/internal/identity"
+)
+
+// numbers are as a body has them.
+func number(t *testing.T, v any) string {
+	t.Helper()
+	n, ok := v.(json.Number)
+	if !ok {
+		t.Fatalf("%v is no number", v)
+	}
+	return n.String()
+}
+
+func TestConverse(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.talks("billing")
+	server := w.server(w.process)
+	created := w.post("conversations", w.key, `{"message":"hello"}`).want(t, 201)
+	path := "conversations/" + created["id"].(string)
+	if created["agent"] != "billing" || created["principal"] != nil || len(created["tools"].([]any)) != 2 {
+		t.Errorf("created %v", created)
+	}
+	w.settled(server, path, "idle")
+	loop := w.loop(path)
+	for field, want := range map[string]string{"last_seq": "2", "turns": "1", "input_tokens": "10", "output_tokens": "2", "open_calls": "0", "cost": "0"} {
+		if got := number(t, loop[field]); got != want {
+			t.Errorf("%s is %s, want %s", field, got, want)
+		}
+	}
+	if loop["code"] != nil || loop["stopping"] != false || loop["forked_from"] != nil || len(loop["pending"].([]any)) != 0 {
+		t.Errorf("loop %v", loop)
+	}
+	listed := items(t, w.get("conversations", w.key).want(t, 200))[0].(map[string]any)
+	if of := listed["loop"].(map[string]any); of["status"] != "idle" || of["pending"] != nil {
+		t.Errorf("listed %v", listed)
+	}
+
+	said := w.post(path+"/messages", w.key, `{"message":"write, please"}`).want(t, 202)
+	if said["pending"] != false || said["message"].(map[string]any)["text"] != "write, please" {
+		t.Errorf("said %v", said)
+	}
+	w.settled(server, path, "waiting")
+	if said := w.post(path+"/messages", w.key, `{"message":"and then?"}`).want(t, 202); said["pending"] != true {
+		t.Errorf("said %v", said)
+	}
+	loop = w.loop(path)
+	waits := loop["pending"].([]any)[0].(map[string]any)
+	if number(t, loop["open_calls"]) != "1" || waits["text"] != "and then?" {
+		t.Errorf("loop %v", loop)
+	}
+	w.approveOnly()
+	w.settled(server, path, "idle")
+	w.seeMessages(path)
+}
+
+// seeMessages reads all that was said in TestConverse, page by page.
+func (w *world) seeMessages(path string) {
+	t := w.t
+	t.Helper()
+	var all []map[string]any
+	for cursor := ""; ; {
+		page := w.get(path+"/messages?limit=3"+cursor, w.key).want(t, 200)
+		for _, item := range items(t, page) {
+			all = append(all, item.(map[string]any))
+		}
+		next, more := page["next_cursor"].(string)
+		if !more {
+			break
+		}
+		cursor = "&cursor=" + next
+	}
+	var kinds []string
+	for i, e := range all {
+		kind := e["kind"].(string)
+		kinds = append(kinds, kind)
+		if number(t, e["seq"]) != strconv.Itoa(i+1) || e[kind] == nil || len(e) != 4 {
+			t.Errorf("entry %d: %v", i, e)
+		}
+	}
+	const want = "user assistant user assistant call call call tools user assistant"
+	if got := strings.Join(kinds, " "); got != want {
+		t.Fatalf("kinds %s, want %s", got, want)
+	}
+	wish := all[3]["assistant"].(map[string]any)["calls"].([]any)[0].(map[string]any)
+	if all[3]["assistant"].(map[string]any)["text"] != "I will write." || wish["name"] != "files__write" || wish["arguments"] != `{"n":1}` || wish["refused"] != nil {
+		t.Errorf("reply %v", all[3])
+	}
+	var statuses []string
+	for _, e := range all[4:7] {
+		of := e["call"].(map[string]any)
+		if of["id"] != wish["call_id"] || of["tool"] != "files__write" {
+			t.Errorf("call %v", e)
+		}
+		statuses = append(statuses, of["status"].(string))
+	}
+	if got := strings.Join(statuses, " "); got != "parked approved succeeded" {
+		t.Errorf("the call was %s", got)
+	}
+	result := all[7]["tools"].(map[string]any)["results"].([]any)[0].(map[string]any)
+	if result["call_id"] != wish["call_id"] || result["is_error"] != false || !strings.Contains(result["text"].(string), "<ok>") {
+		t.Errorf("result %v", result)
+	}
+	if answer := all[9]["assistant"].(map[string]any); answer["text"] != "You said: and then?" || answer["model"] != "oracle-1" || answer["stop"] != "end" {
+		t.Errorf("answer %v", answer)
+	}
+}
+
+func TestConverseRefusals(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.post("conversations", w.key, `{}`).problem(t, 409, "no_model")
+	w.talks("billing")
+	w.post("conversations", w.key, `{"agent":"other"}`).problem(t, 404, "not_found")
+	w.post("conversations", w.operator, `{"agent":"other"}`).problem(t, 404, "not_found") // may not act as it
+	w.post("conversations", w.operator, `{"agent":"nobody"}`).problem(t, 404, "not_found")
+	w.post("conversations", w.operator, `{}`).problem(t, 422, "invalid_request")
+	w.get("conversations/latest", w.operator).problem(t, 422, "invalid_request")
+	w.get("conversations/latest?agent=billing", w.operator).problem(t, 404, "not_found")
+	w.get("conversations/latest?agent=other", w.operator).problem(t, 404, "not_found")
+
+	path := w.begins(w.key, `{}`)
+	w.post(path+"/cancel", w.key, "").problem(t, 409, "conversation_idle")
+	for _, body := range []string{
+		`{"message":""}`, `{"message":"  "}`, `{"message":"` + nul + `"}`, `{"message":"` + strings.Repeat("x", 256<<10+1) + `"}`, `{}`, `{"message":7}`,
+	} {
+		v := w.post(path+"/messages", w.key, body).problem(t, 422, "invalid_request")
+		if errs, _ := json.Marshal(v["errors"]); !strings.Contains(string(errs), `message`) {
+			t.Errorf("%.30s: %v", body, v)
+		}
+	}
+	w.post(path+"/messages", w.key, "{\"message\":\"\xff\"}").problem(t, 400, "invalid_request")
+	w.post(path+"/messages", w.key, `{"message":"`+strings.Repeat(`\u0061`, 256<<10)+`"}`).want(t, 202)
+	w.post("conversations", w.key, `{"message":"`+nul+`"}`).problem(t, 422, "invalid_request")
+	for _, query := range []string{"after=-1", "after=x", "after=99"} {
+		w.get(path+"/events?"+query, w.key).problem(t, 422, "invalid_request")
+	}
+	for _, id := range []string{"x", "-1", "99"} {
+		header := http.Header{"Authorization": {"Bearer " + w.key}, "Last-Event-Id": {id}}
+		v := w.sendHeaders(t, "/api/v1/"+path+"/events", header).problem(t, 422, "invalid_request")
+		if errs, _ := json.Marshal(v["errors"]); !strings.Contains(string(errs), "header.Last-Event-ID") {
+			t.Errorf("Last-Event-ID %s: %v", id, v)
+		}
+	}
+	w.get(path+"/messages?cursor=x", w.key).problem(t, 422, "invalid_request")
+	w.post(path+"/fork", w.key, `{"seq":0}`).problem(t, 422, "invalid_request")
+	w.post(path+"/fork", w.key, `{"seq":99}`).problem(t, 422, "invalid_request")
+	w.post(path+"/fork", w.key, `{"seq":1,"message":"`+nul+`"}`).problem(t, 422, "invalid_request")
+	w.post(path+"/close", w.key, "").want(t, 200)
+	w.post(path+"/messages", w.key, `{"message":"hello"}`).problem(t, 409, "conversation_ended")
+	w.post(path+"/close", w.key, "").problem(t, 409, "conversation_ended")
+	w.post(path+"/cancel", w.key, "").problem(t, 409, "conversation_ended")
+}
+
+// A conversation that an agent's own client runs has calls, and nothing that Holdpoint could tell of what is said.
+func TestClientsConversation(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	c, err := w.agents.StartConversation(t.Context(), w.billing, uuid.Nil, "2025-11-25", nil)
+	check(t, err)
+	path := "conversations/" + c.ID.String()
+	if loop, there := w.get(path, w.key).want(t, 200)["loop"]; !there || loop != nil {
+		t.Errorf("loop %v", loop)
+	}
+	for _, address := range []string{"GET messages", "POST messages", "GET events", "POST cancel", "POST close", "POST fork"} {
+		method, action, _ := strings.Cut(address, " ")
+		body := ""
+		switch {
+		case action == "fork":
+			body = `{"seq":1}`
+		case address == "POST messages":
+			body = `{"message":"hello"}`
+		}
+		w.send(method, "/api/v1/"+path+"/"+action, w.key, body).problem(t, 409, "client_conversation")
+	}
+}
+
+func TestSayOnce(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.talks("billing")
+	server := w.server(w.process)
+	path := w.begins(w.key, `{}`)
+	say := func(key, message string) answer {
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/api/v1/"+path+"/messages", strings.NewReader(`{"message":"`+message+`"}`))
+		r.Header.Set("Content-Type", "application/json")
+		r.Header.Set("Authorization", "Bearer "+w.key)
+		r.Header.Set("Idempotency-Key", key)
+		recorder := httptest.NewRecorder()
+		w.handler.ServeHTTP(recorder, r)
+		return answer{recorder.Code, recorder.Header(), recorder.Body.String()}
+	}
+	first := say("k1", "write one").want(t, 202)["message"].(map[string]any)["id"]
+	w.settled(server, path, "waiting")
+	pending := say("k2", "two").want(t, 202)
+	for range 2 {
+		if again := say("k1", "write one").want(t, 202); again["message"].(map[string]any)["id"] != first || again["pending"] != false {
+			t.Errorf("repeated: %v", again)
+		}
+		again := say("k2", "two").want(t, 202)
+		if again["message"].(map[string]any)["id"] != pending["message"].(map[string]any)["id"] || again["pending"] != true {
+			t.Errorf("repeated: %v", again)
+		}
+	}
+	say("k1", "three").problem(t, 422, "idempotency_key_reused")
+	say("k2", "three").problem(t, 422, "idempotency_key_reused")
+	say("a b", "x").problem(t, 422, "invalid_request")
+	say("é", "x").problem(t, 422, "invalid_request")
+	say(strings.Repeat("k", 256), "x").problem(t, 422, "invalid_request")
+	if waits := w.loop(path)["pending"].([]any); len(waits) != 1 {
+		t.Errorf("pending %v", waits)
+	}
+	w.post(path+"/close", w.key, "").want(t, 200)
+	if again := say("k1", "write one").want(t, 202); again["message"].(map[string]any)["id"] != first {
+		t.Errorf("repeated: %v", again)
+	}
+	said := 0
+	for _, e := range items(t, w.get(path+"/messages", w.key).want(t, 200)) {
+		if e.(map[string]any)["kind"] == "user" {
+			said++
+		}
+	}
+	if said != 1 {
+		t.Errorf("%d messages, want 1", said)
+	}
+}
+
+func TestForks(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.talks("billing")
+	server := w.server(w.process)
+	path := w.begins(w.key, `{"message":"one"}`)
+	w.settled(server, path, "idle")
+	w.post(path+"/messages", w.key, `{"message":"two"}`).want(t, 202)
+	w.settled(server, path, "idle")
+	w.post(path+"/close", w.key, "").want(t, 200)
+	for _, test := range []struct{ body, want string }{
+		{`{"seq":1}`, "one|You said: one"},
+		{`{"seq":1,"message":"uno"}`, "uno|You said: uno"},
+		{`{"seq":2}`, "one|You said: one"},
+		{`{"seq":2,"message":"due"}`, "one|You said: one|due|You said: due"},
+		{`{"seq":3,"message":"due"}`, "one|You said: one|due|You said: due"},
+		{`{"seq":3}`, "one|You said: one|two|You said: two"},
+	} {
+		fork := w.post(path+"/fork", w.key, test.body).want(t, 201)
+		forked := "conversations/" + fork["id"].(string)
+		if from := fork["loop"].(map[string]any)["forked_from"]; "conversations/"+from.(string) != path {
+			t.Errorf("%s: forked from %v", test.body, from)
+		}
+		w.settled(server, forked, "idle")
+		var said []string
+		for _, item := range items(t, w.get(forked+"/messages", w.key).want(t, 200)) {
+			e := item.(map[string]any)
+			said = append(said, e[e["kind"].(string)].(map[string]any)["text"].(string))
+		}
+		if got := strings.Join(said, "|"); got != test.want {
+			t.Errorf("%s: %s, want %s", test.body, got, test.want)
+		}
+		if latest := w.get("conversations/latest", w.key).want(t, 200); latest["id"] != fork["id"] {
+			t.Errorf("latest is %v", latest["id"])
+		}
+	}
+}
+
+func TestCancelConversation(t *testing.T) {
+	t.Parallel()
+	play := newStage()
+	w := newWorldWith(t, play)
+	w.talks("billing")
+	server := w.server(w.process)
+	path := w.begins(w.key, `{"message":"hello"}`)
+	<-play.asked
+	f := w.follow(server, path+"/events", w.key, "")
+	play.says("Half of")
+	f.until(named("delta"))
+	if got := w.post(path+"/cancel", w.key, "").want(t, 200)["loop"].(map[string]any); got["status"] == "ended" {
+		t.Errorf("loop %v", got)
+	}
+	events := f.until(state("idle"))
+	if last := events[len(events)-1].get(t); last["stopping"] != false {
+		t.Errorf("state %v", last)
+	}
+	text := fmt.Sprint(events)
+	if void, notice := strings.Index(text, " restart "), strings.Index(text, " notice "); void < 0 || notice < 0 || !strings.Contains(text, `"code":"stopped"`) {
+		t.Errorf("events %s", text)
+	}
+	w.post(path+"/messages", w.key, `{"message":"again"}`).want(t, 202)
+	<-play.asked
+	play.ends("Here I am.")
+	events = f.until(state("idle"))
+	if text := fmt.Sprint(events); strings.Contains(text, "Half of") || !strings.Contains(text, "Here I am.") {
+		t.Errorf("events %s", text)
+	}
+}
+
+// To others a conversation does not exist; who sees all may look, and operators may stop it.
+func TestWhoseConversation(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.talks("billing", "other")
+	vera := w.token("vera", identity.Reviewer)
+	_, elsewhere, err := w.people.CreateToken(t.Context(), uuid.Nil, "vera", []identity.Role{identity.Reviewer}, []string{"other"})
+	check(t, err)
+	ofKey, ofVera := w.begins(w.key, `{}`), w.begins(vera, `{"agent":"billing"}`)
+	bodies := map[string]string{"POST messages": `{"message":"hello"}`, "POST fork": `{"seq":1}`}
+	for _, test := range []struct {
+		path   string
+		tokens []string
+	}{
+		{ofKey, []string{w.otherKey()}},
+		{ofVera, []string{w.key, w.otherKey()}},
+		{"conversations/" + uuid.NewString(), []string{w.key, vera, w.operator}},
+	} {
+		for i, token := range test.tokens {
+			for _, address := range []string{"GET ", "GET messages", "GET events", "POST messages", "POST cancel", "POST close", "POST fork"} {
+				method, action, _ := strings.Cut(address, " ")
+				got := w.send(method, strings.TrimSuffix("/api/v1/"+test.path+"/"+action, "/"), token, bodies[address])
+				if got.status != 404 || strings.Contains(got.body, "billing") {
+					t.Errorf("%s of %s by %d: %d: %s", address, test.path, i, got.status, got.body)
+				}
+			}
+		}
+	}
+	for _, token := range []string{w.reviewer, w.operator, elsewhere} { // the last: she may not act as the agent any more
+		w.get(ofVera, token).want(t, 200)
+		w.get(ofVera+"/messages", token).want(t, 200)
+		w.post(ofVera+"/messages", token, `{"message":"hello"}`).problem(t, 403, "read_only")
+		w.post(ofVera+"/fork", token, `{"seq":1}`).problem(t, 403, "read_only")
+	}
+	w.get("conversations/latest?agent=billing", w.reviewer).problem(t, 404, "not_found")
+	if latest := w.get("conversations/latest?agent=billing", vera).want(t, 200); "conversations/"+latest["id"].(string) != ofVera {
+		t.Errorf("latest %v", latest)
+	}
+	w.post(ofVera+"/cancel", w.reviewer, "").problem(t, 403, "read_only")
+	w.post(ofVera+"/close", w.reviewer, "").problem(t, 403, "read_only")
+	w.post(ofVera+"/cancel", w.operator, "").problem(t, 409, "conversation_idle")
+	ended := w.post(ofVera+"/close", w.operator, "").want(t, 200)
+	if ended["loop"].(map[string]any)["code"] != "closed" || ended["ended_at"] == nil || ended["principal"] != "vera" {
+		t.Errorf("ended %v", ended)
+	}
+	notice := items(t, w.get(ofVera+"/messages", vera).want(t, 200))[0].(map[string]any)["notice"].(map[string]any)
+	if notice["by"] != "olga" || notice["code"] != "closed" {
+		t.Errorf("notice %v", notice)
+	}
+}
