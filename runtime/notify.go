@@ -14,6 +14,7 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/call"
 	"github.com/holdpoint/holdpoint/runtime/callback"
 	"github.com/holdpoint/holdpoint/runtime/converse"
+	"github.com/holdpoint/holdpoint/runtime/mcpserver"
 	"github.com/holdpoint/holdpoint/runtime/mcptool"
 	"github.com/holdpoint/holdpoint/runtime/resource"
 	"github.com/holdpoint/holdpoint/runtime/tool"
@@ -148,4 +149,13 @@ func (rt *Runtime) publish(batch *pgx.Batch, condition string, list []call.Happe
 		return err
 	}
 	return rt.Converse.Publish(batch, condition, list)
+}
+
+// ask hands a question of an agent's client to the agent itself.
+func (rt *Runtime) ask(ctx context.Context, q mcpserver.Question) (call.Ticket, error) {
+	ticket, err := rt.Converse.Ask(ctx, converse.Question(q))
+	if errors.Is(err, converse.ErrDepth) {
+		err = mcpserver.ErrDepth
+	}
+	return ticket, err
 }

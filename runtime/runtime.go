@@ -264,7 +264,7 @@ func (rt *Runtime) makeEdges() error {
 	}
 	rt.mcp, err = mcpserver.New(mcpserver.Config{
 		Calls: rt.Calls, Agents: rt.Agents, Resources: rt.Resources, Identity: rt.Identity, Limits: rt.Limits, Tokens: rt.Tokens, Logger: rt.Logger, Now: rt.Now,
-		Version: rt.Version, PublicURL: rt.PublicURL, Broadcast: rt.broadcastDrop, Traces: rt.Traces,
+		Version: rt.Version, PublicURL: rt.PublicURL, Broadcast: rt.broadcastDrop, Traces: rt.Traces, Ask: rt.ask,
 	})
 	if err != nil {
 		return err

@@ -165,10 +165,13 @@ type offer struct {
 	problem  *Problem                  // nil: it was listed
 }
 
-// compose makes the catalogue of what was offered.
-func compose(offers []offer) (*Catalogue, []Problem) {
+// compose makes the catalogue of what was offered, and of what the agent has of its own.
+func compose(offers []offer, own []Entry) (*Catalogue, []Problem) {
 	var problems []Problem
 	var candidates []candidate
+	for _, entry := range own {
+		candidates = append(candidates, candidate{Entry: entry})
+	}
 	for _, o := range offers {
 		if o.problem != nil {
 			problems = append(problems, *o.problem)

@@ -212,12 +212,6 @@ func Names(ctx context.Context, db querier, ids []uuid.UUID) (map[uuid.UUID]stri
 	return names, nil
 }
 
-// BuiltinSkill is what calls are of that ask an agent itself. Nobody registered it, and it is never listed.
-var BuiltinSkill = uuid.MustParse("00000000-0000-7000-8000-000000000001") //nolint:gochecknoglobals // a constant
-
-// BuiltinSkillName is its name.
-const BuiltinSkillName = "holdpoint"
-
 // caller is who acts in a conversation.
 func caller(agentID, principal uuid.UUID) audit.Actor {
 	if principal != uuid.Nil {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/holdpoint/holdpoint/internal/audit"
 	"github.com/holdpoint/holdpoint/internal/postgres"
+	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
 const conversationColumns = `c.id, c.agent_id, c.principal_id, coalesce(c.name, ''), c.problems, c.protocol_version,
@@ -99,6 +100,9 @@ func (s *Service) storeCatalogue(ctx context.Context, tx pgx.Tx, c *Catalogue) e
 		return nil
 	}
 	entries, err := c.stored()
+	if own := c.own(); err == nil && len(own) > 0 {
+		err = tool.StoreDefinitions(ctx, tx, own)
+	}
 	if err == nil {
 		_, err = tx.Exec(ctx, `INSERT INTO catalogues (digest, entries) VALUES ($1, $2::json)
 			ON CONFLICT (digest) DO NOTHING`, c.digest[:], string(entries))

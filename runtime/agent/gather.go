@@ -40,10 +40,10 @@ func scanAssignedSkill(row pgx.CollectableRow) (assignedSkill, error) {
 
 // assignedSkills reads an agent's revision and then its skills, by name: what
 // changes between the two has a later revision than the one returned. ErrNotFound.
-func (s *Service) assignedSkills(ctx context.Context, agentID uuid.UUID) (revision int64, skills []assignedSkill, err error) {
+func (s *Service) assignedSkills(ctx context.Context, agentID uuid.UUID) (self self, skills []assignedSkill, err error) {
 	batch := &pgx.Batch{}
-	batch.Queue(`SELECT revision FROM agents WHERE id = $1 AND deleted_at IS NULL`, agentID).
-		QueryRow(func(row pgx.Row) error { return row.Scan(&revision) })
+	batch.Queue(`SELECT revision, model IS NOT NULL FROM agents WHERE id = $1 AND deleted_at IS NULL`, agentID).
+		QueryRow(func(row pgx.Row) error { return row.Scan(&self.revision, &self.speaks) })
 	batch.Queue(`SELECT `+skillColumns+`, x.tools, x.prefix FROM assignments x JOIN skills s ON s.id = x.skill_id
 		WHERE x.agent_id = $1 AND s.deleted_at IS NULL ORDER BY s.name COLLATE "C"`, agentID).
 		Query(func(rows pgx.Rows) (err error) {
@@ -55,9 +55,24 @@ func (s *Service) assignedSkills(ctx context.Context, agentID uuid.UUID) (revisi
 		err = ErrNotFound
 	}
 	if err != nil {
-		return 0, nil, fmt.Errorf("read skills of agent %s: %w", agentID, err)
+		return self, nil, fmt.Errorf("read skills of agent %s: %w", agentID, err)
 	}
-	return revision, skills, nil
+	return self, skills, nil
+}
+
+// self is what matters of the agent itself to its catalogues.
+type self struct {
+	revision int64
+	speaks   bool // it has a model, and can be asked
+}
+
+// own are the tools that the agent has of its own.
+func (s self) own() ([]Entry, error) {
+	if !s.speaks {
+		return nil, nil
+	}
+	entry, err := askEntry()
+	return []Entry{entry}, err
 }
 
 // maxSideBySide bounds the skills that are listed at once for one conversation.
@@ -66,7 +81,11 @@ const maxSideBySide = 32
 // gather asks the servers of all skills that an agent has, side by side, and returns
 // the agent's revision, the catalogue and what is missing from it.
 func (s *Service) gather(ctx context.Context, agentID, principal uuid.UUID) (int64, *Catalogue, []Problem, error) {
-	revision, skills, err := s.assignedSkills(ctx, agentID)
+	self, skills, err := s.assignedSkills(ctx, agentID)
+	if err != nil {
+		return 0, nil, nil, err
+	}
+	own, err := self.own()
 	if err != nil {
 		return 0, nil, nil, err
 	}
@@ -93,8 +112,8 @@ func (s *Service) gather(ctx context.Context, agentID, principal uuid.UUID) (int
 	if err := ctx.Err(); err != nil {
 		return 0, nil, nil, fmt.Errorf("list skills of agent %s: %w", agentID, err)
 	}
-	catalogue, problems := compose(offers)
-	return revision, catalogue, problems, nil
+	catalogue, problems := compose(offers, own)
+	return self.revision, catalogue, problems, nil
 }
 
 // offer lists one skill's tools.

@@ -16,7 +16,11 @@ const ProblemNotListed = "not_listed"
 // Preview is what a new conversation of an agent would be offered, by what is known of its skills: no server
 // is asked. ErrNotFound.
 func (s *Service) Preview(ctx context.Context, agentID uuid.UUID) (*Catalogue, []Problem, error) {
-	_, skills, err := s.assignedSkills(ctx, agentID)
+	self, skills, err := s.assignedSkills(ctx, agentID)
+	if err != nil {
+		return nil, nil, err
+	}
+	own, err := self.own()
 	if err != nil {
 		return nil, nil, err
 	}
@@ -26,7 +30,7 @@ func (s *Service) Preview(ctx context.Context, agentID uuid.UUID) (*Catalogue, [
 			return nil, nil, fmt.Errorf("preview catalogue of agent %s: %w", agentID, err)
 		}
 	}
-	catalogue, problems := compose(offers)
+	catalogue, problems := compose(offers, own)
 	return catalogue, problems, nil
 }
 

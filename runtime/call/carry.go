@@ -30,6 +30,13 @@ func (s *Service) Carry(ctx context.Context, sub Submission, begin func(ctx cont
 	if err := s.freeze(ctx, c, sub.Entry.Tool); err != nil {
 		return Ticket{}, fmt.Errorf("submit %s: %w", sub.Entry.Name, err)
 	}
+	schemas, err := s.schemas.get(sub.Entry.Tool)
+	if err != nil {
+		return Ticket{}, fmt.Errorf("judge %s: %w", sub.Entry.Name, err)
+	}
+	if problems := schemas.ValidateInput(c.Arguments); len(problems) > 0 {
+		return s.refuse(ctx, c, &sub, Invalid, CodeInvalidArguments, listProblems(problems))
+	}
 	c.Status = Executing
 	item := &intakeItem{call: c, begin: begin, event: submitted(c, &sub, "call.allowed", nil)}
 	if sub.IdempotencyKey != "" {

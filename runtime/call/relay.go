@@ -91,7 +91,7 @@ func (s *Service) meet(c *Call, skill *agent.Skill) (caller tool.Caller, done fu
 	r := &relay{s: s, c: c, limit: skill.ApprovalTimeout, cancel: make(chan struct{})}
 	s.relays.add(r)
 	caller = tool.Caller{
-		Capabilities: c.caller.Capabilities, LogLevel: c.caller.LogLevel, Cancel: r.cancel,
+		Capabilities: c.caller.Capabilities, LogLevel: c.caller.LogLevel, Depth: c.caller.Depth, Cancel: r.cancel,
 		Task: func() { r.tell(EventTask, nil) },
 	}
 	if c.caller.Capabilities != nil {

@@ -13,26 +13,10 @@ import (
 	"github.com/holdpoint/holdpoint/internal/audit"
 	"github.com/holdpoint/holdpoint/runtime/agent"
 	"github.com/holdpoint/holdpoint/runtime/call"
-	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
 // An agent as a tool: ask is a call that a conversation carries (see [call.Service.Carry]). So it is recorded, can be asked for
 // again, is a task for clients that know these, and is lost with no process.
-
-// AskTool is the name of the tool by which an agent is asked.
-const AskTool = "ask"
-
-// AskDefinition is the tool, as an agent's endpoint lists it.
-const AskDefinition = `{"name":"` + AskTool + `","title":"Ask this agent",` +
-	`"description":"Says something to this agent and returns its answer. The agent has tools and instructions of its own; ` +
-	`what it does with them may need the approval of a person, so an answer may take long. Within one session the agent remembers what was said.",` +
-	`"inputSchema":{"type":"object","properties":{` +
-	`"message":{"type":"string","minLength":1,"description":"What to say."},` +
-	`"attachments":{"type":"array","maxItems":20,"description":"Files for the agent to read: uploaded before, by id.",` +
-	`"items":{"type":"object","properties":{"file_id":{"type":"string"},"filename":{"type":"string"},"content_type":{"type":"string"}},"required":["file_id"]}},` +
-	`"idempotency_key":{"type":"string","minLength":1,"maxLength":255,"description":"The same message with the same key is said once."}},` +
-	`"required":["message"],"additionalProperties":false},` +
-	`"annotations":{"readOnlyHint":false,"destructiveHint":false,"openWorldHint":true}}`
 
 // Question is what somebody asks an agent.
 type Question struct {
@@ -41,7 +25,8 @@ type Question struct {
 	Conversation uuid.UUID // in which the client asks, which is its own
 	// Handle names the context that questions share. Empty: this one has a context of its own.
 	Handle         string
-	Arguments      json.RawMessage // from [call.CleanArguments], without an idempotency key
+	Entry          *agent.Entry    // of the tool ask, from the client's catalogue
+	Arguments      json.RawMessage // from [call.CleanArguments]
 	IdempotencyKey string
 	Depth          int // how many agents have asked each other before this question
 	Caller         call.Caller
@@ -59,21 +44,10 @@ func (s *Service) Ask(ctx context.Context, q Question) (call.Ticket, error) {
 	var arguments struct {
 		Message string `json:"message"`
 	}
-	if err := json.Unmarshal(q.Arguments, &arguments); err != nil {
-		return call.Ticket{}, &InvalidError{"message", "a string"}
-	}
+	_ = json.Unmarshal(q.Arguments, &arguments) // what is wrong with them is told by their schema
 	m, err := newMessage(arguments.Message, q.Principal)
 	if err != nil {
-		return call.Ticket{}, err
-	}
-	definition, err := tool.ParseDefinition(json.RawMessage(AskDefinition))
-	if err != nil {
-		return call.Ticket{}, err
-	}
-	sub := call.Submission{
-		Agent: q.Agent, PrincipalID: q.Principal, ConversationID: q.Conversation, IdempotencyKey: q.IdempotencyKey,
-		Arguments: q.Arguments, Caller: q.Caller,
-		Entry: &agent.Entry{Name: AskTool, SkillID: agent.BuiltinSkill, Skill: agent.BuiltinSkillName, Tool: definition},
+		return s.Calls.Carry(ctx, q.submission(), func(context.Context, pgx.Tx, *call.Call) error { return err })
 	}
 	switch {
 	case q.Handle != "":
@@ -83,7 +57,7 @@ func (s *Service) Ask(ctx context.Context, q Question) (call.Ticket, error) {
 		q.Handle = "question:" + m.ID.String()
 	}
 	for attempt := 1; ; attempt++ {
-		ticket, err := s.askIn(ctx, &q, sub, *m)
+		ticket, err := s.askIn(ctx, &q, *m)
 		if (errors.Is(err, errHandleTaken) || errors.Is(err, ErrEnded)) && attempt < askAttempts {
 			continue
 		}
@@ -93,12 +67,19 @@ func (s *Service) Ask(ctx context.Context, q Question) (call.Ticket, error) {
 
 const askAttempts = 5
 
-func (s *Service) askIn(ctx context.Context, q *Question, sub call.Submission, m Message) (call.Ticket, error) {
+func (q *Question) submission() call.Submission {
+	return call.Submission{
+		Agent: q.Agent, PrincipalID: q.Principal, ConversationID: q.Conversation, Entry: q.Entry,
+		Arguments: q.Arguments, IdempotencyKey: q.IdempotencyKey, Caller: q.Caller,
+	}
+}
+
+func (s *Service) askIn(ctx context.Context, q *Question, m Message) (call.Ticket, error) {
 	id, err := s.handled(ctx, q)
 	if err != nil {
 		return call.Ticket{}, err
 	}
-	return s.Calls.Carry(ctx, sub, func(ctx context.Context, tx pgx.Tx, c *call.Call) error {
+	return s.Calls.Carry(ctx, q.submission(), func(ctx context.Context, tx pgx.Tx, c *call.Call) error {
 		m.Asked = c.ID
 		m.Files = nil
 		for _, f := range c.Files {

@@ -97,7 +97,7 @@ func (t *turn) submitAll(ctx context.Context, reply *Reply) (map[uuid.UUID]strin
 // submit hands one call in. It returns why there is none, when it cannot be one.
 func (t *turn) submit(ctx context.Context, id uuid.UUID, wish *model.ToolCall) (string, error) {
 	const gone = "The agent may not use this tool any more. The call was not made."
-	entry, offered := t.talk.Catalogue.Lookup(wish.Name)
+	entry, offered := t.offered(wish.Name)
 	if !offered {
 		return gone, nil
 	}

@@ -119,8 +119,8 @@ func tools(c *agent.Catalogue) []model.Tool {
 	list := make([]model.Tool, 0, len(c.Entries)+1)
 	for i := range c.Entries {
 		e := &c.Entries[i]
-		if e.Name == readTool {
-			continue // ours is the one that is called
+		if e.Name == readTool || e.SkillID == agent.BuiltinSkill {
+			continue // of that name ours is the one that is called; and nobody asks itself
 		}
 		list = append(list, model.Tool{Name: e.Name, Description: e.Tool.Description, Schema: e.Tool.InputSchema})
 	}
@@ -128,6 +128,12 @@ func tools(c *agent.Catalogue) []model.Tool {
 		list = append(list, readDefinition())
 	}
 	return list
+}
+
+// offered finds a tool that the model was given.
+func (t *turn) offered(name string) (*agent.Entry, bool) {
+	entry, there := t.talk.Catalogue.Lookup(name)
+	return entry, there && entry.SkillID != agent.BuiltinSkill
 }
 
 // exhausted says which limit a conversation has reached; an empty code: none.
@@ -205,7 +211,7 @@ func (t *turn) refused(wish *model.ToolCall, before int) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if _, offered := t.talk.Catalogue.Lookup(wish.Name); !offered && wish.Name != readTool {
+	if _, offered := t.offered(wish.Name); !offered && wish.Name != readTool {
 		return "There is no tool named " + plain.Quoted(wish.Name, maxShown) + ". The call was not made. Use the tools that you were given, by their exact names.", nil
 	}
 	return "", nil

@@ -150,11 +150,11 @@ func TestFork(t *testing.T) {
 	by := audit.Agent(w.agent.ID)
 	for _, seq := range []int64{0, 4, 8} { // none, results, beyond the end
 		var invalid *converse.InvalidError
-		if _, err := w.converse.Fork(t.Context(), w.viewer(), by, id, seq); !errors.As(err, &invalid) || invalid.Field != "seq" {
+		if _, err := w.converse.Fork(t.Context(), w.viewer(), by, id, seq, ""); !errors.As(err, &invalid) || invalid.Field != "seq" {
 			t.Errorf("fork at %d: %v", seq, err)
 		}
 	}
-	again, err := w.converse.Fork(t.Context(), w.viewer(), by, id, 6)
+	again, err := w.converse.Fork(t.Context(), w.viewer(), by, id, 6, "")
 	check(t, err)
 	if again.ForkedFrom != id {
 		t.Errorf("forked from %s", again.ForkedFrom)
@@ -162,7 +162,7 @@ func TestFork(t *testing.T) {
 	w.until(again.ID, converse.Idle)
 	const upToOne = "user: First.\nassistant: Writing. [open__look]\n"
 	w.is(again.ID, upToOne+"told: done {}\nassistant: One.\nuser: Second.\nassistant: Another two.\n")
-	quiet, err := w.converse.Fork(t.Context(), w.viewer(), by, id, 5)
+	quiet, err := w.converse.Fork(t.Context(), w.viewer(), by, id, 5, "")
 	check(t, err)
 	w.until(quiet.ID, converse.Idle)
 	w.is(quiet.ID, upToOne+"told: done {}\nassistant: One.\n")
@@ -250,7 +250,7 @@ func TestWhoMaySpeak(t *testing.T) {
 	} {
 		ctx, by := t.Context(), audit.Person(somebody)
 		_, said := w.converse.Say(ctx, test.viewer, id, "Hi.")
-		_, forked := w.converse.Fork(ctx, test.viewer, by, id, 1)
+		_, forked := w.converse.Fork(ctx, test.viewer, by, id, 1, "")
 		stopped, ended := w.converse.Stop(ctx, test.viewer, by, id), w.converse.End(ctx, test.viewer, by, id)
 		for i, err := range []error{said, forked, stopped, ended} {
 			if !errors.Is(err, test.want) {

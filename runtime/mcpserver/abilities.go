@@ -88,7 +88,7 @@ func (can abilities) ask() bool { return can.elicit || can.sample || can.roots }
 
 // meets is what of the client goes with a call, for its server to meet.
 func (x *exchange) meets(c *agent.Conversation, askable json.RawMessage) call.Caller {
-	return call.Caller{Capabilities: askable, LogLevel: x.logLevel(c), Progress: x.stream && x.msg.meta.progressToken != nil}
+	return call.Caller{Capabilities: askable, LogLevel: x.logLevel(c), Progress: x.stream && x.msg.meta.progressToken != nil, Depth: x.msg.meta.depth}
 }
 
 // logLevel is what log messages the client wants of the server that works on its request.

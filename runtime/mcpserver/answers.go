@@ -30,6 +30,7 @@ const (
 	codeKeyReused     = "idempotency_key_reused"
 	codeCallNotFound  = "call_not_found"
 	codeToolNotFound  = "tool_not_found"
+	codeDepth         = "too_deep"
 )
 
 const instructions = `Some tools here need the approval of a person, who may take minutes. ` +

@@ -46,6 +46,10 @@ func (x *exchange) callTool() {
 		x.goOn(conversation, arguments)
 		return
 	}
+	if entry.SkillID == agent.BuiltinSkill {
+		x.askAgent(conversation, entry, arguments)
+		return
+	}
 	x.submit(conversation, entry, arguments)
 }
 
@@ -310,7 +314,7 @@ func (x *exchange) tellOutcome(c *call.Call, w waiting, typed bool) outcome {
 		meta = callMeta(c.ID, c.Status, c.Code, c, w.attached)
 	}
 	if (c.Status == call.Succeeded || c.Failure == tool.ToolError) && len(c.Result) > 0 {
-		pieces, err := dress(told(c), meta, typed)
+		pieces, err := dress(told(c), answering(c, meta), typed)
 		if err == nil {
 			return outcome{status: http.StatusOK, pieces: pieces}
 		}

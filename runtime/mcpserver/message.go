@@ -2,9 +2,11 @@ package mcpserver
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"strings"
 	"sync"
 
@@ -14,6 +16,7 @@ import (
 
 	"github.com/holdpoint/holdpoint/internal/plain"
 	"github.com/holdpoint/holdpoint/internal/telemetry"
+	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
 // The members of a request's _meta that are ours.
@@ -76,6 +79,7 @@ type meta struct {
 	idempotencyKey string
 	conversation   string
 	trace          telemetry.Handed
+	depth          int // how many agents have asked each other
 }
 
 // parser reads a message in one strict pass: duplicate names, invalid UTF-8,
@@ -267,6 +271,12 @@ func (p *parser) metaMember(name []byte) (err error) {
 		return p.lenient(&m.trace.Traceparent)
 	case telemetry.Tracestate:
 		return p.lenient(&m.trace.Tracestate)
+	case tool.MetaDepth:
+		raw, err := p.value()
+		if err == nil && (json.Unmarshal(raw, &m.depth) != nil || m.depth < 0) {
+			m.depth = math.MaxInt32 // what it means is not known: too many
+		}
+		return err
 	default:
 		return p.decoder.SkipValue()
 	}

@@ -88,8 +88,10 @@ type Config struct {
 	Resources Resources
 	Identity  Identity
 	Limits    Limits
-	Logger    *slog.Logger
-	Now       func() time.Time
+	// Ask takes in what clients ask agents themselves that have a model. Errors: ErrDepth, call.ErrKeyReused, *file.AttachmentError.
+	Ask    func(ctx context.Context, q Question) (call.Ticket, error)
+	Logger *slog.Logger
+	Now    func() time.Time
 
 	// Version of Holdpoint, as clients are told.
 	Version string

@@ -53,6 +53,7 @@ type waiting struct {
 	keyed    bool // with an idempotency key
 	alone    bool // there is nobody who may decide about it
 	task     bool // its client can take a task
+	ask      bool // an agent is asked, whose answer may take only so long
 }
 
 // parked reports whether nothing is to be expected soon.
@@ -65,7 +66,10 @@ func (x *exchange) await(conversation uuid.UUID, attends waiting) (call.Call, er
 	ctx, cancel := context.WithCancelCause(x.r.Context())
 	now := x.Now()
 	w := &wait{x: x, attends: attends, began: now, ends: now.Add(x.waitBudget()), late: errBudget, cancel: cancel}
-	if limit := x.agent.ReplyTimeout; limit > 0 && (x.codes() || limit <= x.waitBudget()) {
+	switch limit := x.agent.ReplyTimeout; {
+	case attends.ask:
+		w.ends, w.late = now.Add(orDefault(limit, DefaultAskTimeout)), errReply
+	case limit > 0 && (x.codes() || limit <= x.waitBudget()):
 		w.ends, w.late = now.Add(limit), errReply
 	}
 	if conversation != uuid.Nil {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -132,6 +133,9 @@ func (n negotiated) metaOf(r *request) []byte {
 		if member[1] != "" {
 			meta = appendMember(meta, member[0], quoted(nil, member[1]))
 		}
+	}
+	if e != nil && e.caller.Depth > 0 && !aboutTask {
+		meta = appendMember(meta, tool.MetaDepth, strconv.AppendInt(nil, int64(e.caller.Depth), 10))
 	}
 	if len(meta) == 1 {
 		return nil

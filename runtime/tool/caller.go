@@ -30,10 +30,16 @@ type Caller struct {
 	// Task is called once, when the server answered a call with a task, which is then followed. It
 	// does not block. Nil: nobody wants to know.
 	Task func()
+	// Depth is how many agents have asked each other so that the request is made; the server is told, in case it is one
+	// that can be asked too. Zero: none has.
+	Depth int
 	// Cancel is closed when the caller wants the request cancelled. It matters only to a
 	// server that answered with a task, which is then asked to cancel it. Nil: never.
 	Cancel <-chan struct{}
 }
+
+// MetaDepth is the member of a request's _meta that has [Caller]'s Depth.
+const MetaDepth = "dev.holdpoint/depth"
 
 // Question is what a server asks of a caller: elicitation/create, sampling/createMessage or
 // roots/list.

@@ -153,6 +153,12 @@ func storeDefinitions(ctx context.Context, tx pgx.Tx, known map[string]PinStatus
 	if len(news) == 0 {
 		return nil
 	}
+	return StoreDefinitions(ctx, tx, news)
+}
+
+// StoreDefinitions stores those that are not stored yet, so that their pins find them. Those that a skill's server lists are stored
+// by themselves.
+func StoreDefinitions(ctx context.Context, tx pgx.Tx, news []Definition) error {
 	slices.SortFunc(news, func(a, b Definition) int { return slices.Compare(a.pin[:], b.pin[:]) })
 	pins, texts := make([][]byte, len(news)), make([]string, len(news))
 	for i := range news {

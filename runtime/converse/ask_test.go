@@ -1,0 +1,212 @@
+package converse_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/holdpoint/holdpoint/internal/audit"
+	"github.com/holdpoint/holdpoint/runtime/agent"
+	"github.com/holdpoint/holdpoint/runtime/call"
+	"github.com/holdpoint/holdpoint/runtime/converse"
+	"github.com/holdpoint/holdpoint/runtime/model"
+)
+
+// question is one that a client asks in a session of its own.
+func (w *world) question(handle, message, key string) converse.Question {
+	w.t.Helper()
+	c, err := w.agents.StartConversation(w.t.Context(), w.agent, uuid.Nil, "2025-11-25", nil)
+	check(w.t, err)
+	entry, there := c.Catalogue.Lookup(agent.AskTool)
+	if !there {
+		w.t.Fatal("an agent with a model cannot be asked")
+	}
+	raw, err := json.Marshal(map[string]string{"message": message})
+	check(w.t, err)
+	return converse.Question{Agent: w.agent, Conversation: c.ID, Handle: handle, Entry: entry, Arguments: raw, IdempotencyKey: key}
+}
+
+func (w *world) ask(q converse.Question) call.Ticket {
+	w.t.Helper()
+	ticket, err := w.converse.Ask(w.t.Context(), q)
+	check(w.t, err)
+	return ticket
+}
+
+// answer waits for the end of a question.
+func (w *world) answer(ticket call.Ticket) (text string, c call.Call) {
+	w.t.Helper()
+	ctx, cancel := context.WithTimeout(w.t.Context(), time.Minute)
+	defer cancel()
+	c, err := w.calls.Wait(ctx, ticket.ID, call.Listener{})
+	if err != nil {
+		list, _, _ := w.agents.Conversations(w.t.Context(), agent.ConversationFilter{AgentID: w.agent.ID}, 10)
+		for _, found := range list {
+			if now, err := w.converse.Get(w.t.Context(), w.viewer(), found.ID); err == nil {
+				w.t.Logf("%+v\n%s", now, w.transcript(found.ID))
+			}
+		}
+		w.t.Fatal(err)
+	}
+	var result struct {
+		Content []struct {
+			Text string `json:"text"`
+		} `json:"content"`
+		IsError bool `json:"isError"`
+	}
+	check(w.t, json.Unmarshal(c.Result, &result))
+	if result.IsError != (c.Status == call.Failed) {
+		w.t.Errorf("result %s of a call that %s", c.Result, c.Status)
+	}
+	return result.Content[0].Text, c
+}
+
+// echo answers with what was said so far.
+func echo(_ context.Context, r *model.Request, _ func(string)) (*model.Response, error) {
+	var said []string
+	for _, m := range r.Messages {
+		if m.Role == model.User {
+			said = append(said, texts(m.Parts))
+		}
+	}
+	return says("You said: " + strings.Join(said, "; ")), nil
+}
+
+func TestAskSharesContext(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.mind.think = echo
+	for _, test := range []struct{ handle, message, want string }{
+		{"session:1", "One", "You said: One"},
+		{"session:1", "Two", "You said: One; Two"},
+		{"session:2", "Three", "You said: Three"},
+		{"", "Four", "You said: Four"},
+		{"", "Five", "You said: Five"},
+	} {
+		if got, c := w.answer(w.ask(w.question(test.handle, test.message, ""))); got != test.want || c.Status != call.Succeeded {
+			t.Errorf("%s in %q: %q (%s), want %q", test.message, test.handle, got, c.Status, test.want)
+		}
+	}
+}
+
+func TestQuestionsOfOneContextAreAnsweredInOrder(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.mind.think = echo
+	var tickets []call.Ticket
+	for _, message := range []string{"One", "Two", "Three"} {
+		tickets = append(tickets, w.ask(w.question("session:1", message, "")))
+	}
+	for i, want := range []string{"One", "One; Two", "One; Two; Three"} {
+		if got, _ := w.answer(tickets[i]); got != "You said: "+want {
+			t.Errorf("answer %d: %q", i+1, got)
+		}
+	}
+}
+
+func TestAskTwiceWithAKey(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.mind.think = echo
+	for _, handle := range []string{"session:1", ""} {
+		before := w.mind.asked()
+		first := w.ask(w.question(handle, "Once", "key"+handle))
+		again := w.ask(w.question(handle, "Once", "key"+handle))
+		if first.ID != again.ID || !again.Attached {
+			t.Errorf("with handle %q: %+v, then %+v", handle, first, again)
+		}
+		w.answer(again)
+		if n := w.mind.asked() - before; n != 1 {
+			t.Errorf("the model was asked %d times", n)
+		}
+		if _, err := w.converse.Ask(t.Context(), w.question(handle, "Other", "key"+handle)); !errors.Is(err, call.ErrKeyReused) {
+			t.Errorf("another message with the key: %v", err)
+		}
+	}
+}
+
+// The gate holds for what is asked, and the answer waits for people in no process at all.
+func TestAskWaitsForPeople(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.mind.think = script(wants("Writing.", "files__write", `{"n": 1}`), says("Written."))
+	ticket := w.ask(w.question("session:1", "Write.", ""))
+	waiting := w.parked(1)
+	other := w.start()
+	w.stop()
+	w.process = other
+	t.Cleanup(other.stop)
+	w.decide(waiting[0], true, "")
+	if got, _ := w.answer(ticket); got != "Written." {
+		t.Errorf("answered %q", got)
+	}
+}
+
+func TestAskFails(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.mind.think = func(context.Context, *model.Request, func(string)) (*model.Response, error) {
+		return nil, &model.Error{Status: 401, Message: "wrong key"}
+	}
+	got, c := w.answer(w.ask(w.question("", "Hello", "")))
+	if c.Status != call.Failed || !strings.Contains(got, "The model could not be asked") {
+		t.Errorf("%s: %q", c.Status, got)
+	}
+	q := w.question("", "x", "")
+	for _, arguments := range []string{`{}`, `{"message":""}`, `{"message":7}`, `{"message":"x","more":1}`} {
+		q.Arguments = json.RawMessage(arguments)
+		if ticket := w.ask(q); ticket.Status != call.Invalid {
+			t.Errorf("%s is %s", arguments, ticket.Status)
+		}
+	}
+	q = w.question("", "x", "")
+	q.Depth = converse.DefaultMaxDepth
+	if _, err := w.converse.Ask(t.Context(), q); !errors.Is(err, converse.ErrDepth) {
+		t.Errorf("too deep: %v", err)
+	}
+}
+
+func TestQuestionsAreCancelled(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.mind.think = script(wants("Writing.", "files__write", `{"n": 1}`), says("Hello."))
+	first := w.ask(w.question("session:1", "Write.", ""))
+	w.parked(1)
+	second := w.ask(w.question("session:1", "Never mind.", ""))
+	third := w.ask(w.question("session:1", "Hello?", ""))
+	viewer := call.Viewer{AgentID: w.agent.ID}
+	check(t, w.calls.RequestCancel(t.Context(), viewer, second.ID))
+	if got, _ := w.answer(second); !strings.Contains(got, "cancelled before") {
+		t.Errorf("the second: %q", got)
+	}
+	check(t, w.calls.RequestCancel(t.Context(), viewer, first.ID))
+	if got, _ := w.answer(first); !strings.Contains(got, "stopped") {
+		t.Errorf("the first: %q", got)
+	}
+	if got, _ := w.answer(third); got != "Hello." {
+		t.Errorf("the third: %q", got)
+	}
+}
+
+func TestEndingAnswersWhoeverWaits(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.mind.think = script(wants("Writing.", "files__write", `{"n": 1}`))
+	first, second := w.ask(w.question("session:1", "Write.", "")), w.ask(w.question("session:1", "More.", ""))
+	id := w.parked(1)[0].Call.ConversationID
+	check(t, w.converse.End(t.Context(), w.viewer(), audit.Agent(w.agent.ID), id))
+	for _, ticket := range []call.Ticket{first, second} {
+		if got, c := w.answer(ticket); c.Status != call.Failed || !strings.Contains(got, "closed") {
+			t.Errorf("%s: %q", c.Status, got)
+		}
+	}
+	w.mind.think = echo
+	if got, _ := w.answer(w.ask(w.question("session:1", "Anew", ""))); got != "You said: Anew" {
+		t.Errorf("answered %q", got)
+	}
+}
