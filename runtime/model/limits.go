@@ -1,0 +1,26 @@
+package model
+
+import "time"
+
+// Limits bound what a provider takes from its server. Zero fields have the defaults named.
+type Limits struct {
+	AnswerBytes int64 // of one answer on the wire. Default 16 MiB
+	Calls       int   // tool calls in one answer. Default 128
+	// FirstByte is how long nothing may come at first: a model that reasons, or is loaded, is silent until then. Default 10 min.
+	FirstByte time.Duration
+	// Stall is how long nothing may come later. Default 2 min.
+	Stall time.Duration
+}
+
+// WithDefaults fills in the zero fields.
+func (l Limits) WithDefaults() Limits {
+	if l.AnswerBytes <= 0 {
+		l.AnswerBytes = 16 << 20
+	}
+	if l.Calls <= 0 {
+		l.Calls = 128
+	}
+	l.FirstByte = orDefault(l.FirstByte, 10*time.Minute)
+	l.Stall = orDefault(l.Stall, 2*time.Minute)
+	return l
+}

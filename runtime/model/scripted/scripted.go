@@ -1,0 +1,92 @@
+// Package scripted owns models that are scripts: functions of this program, for its demonstration and for tests. They cost nothing
+// and say the same again.
+package scripted
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"strings"
+
+	"github.com/holdpoint/holdpoint/runtime/model"
+)
+
+// Script answers a request. It is called from many goroutines, and keeps what it was given no longer than it runs. An error that is no
+// *model.Error becomes one that cannot be mended by asking again.
+type Script func(*model.Request) (*model.Response, error)
+
+// Provider asks scripts, by the request's model. It does not change after it was made.
+type Provider map[string]Script
+
+// Generate implements [model.Provider]. An answer's text is told in a few pieces; calls without an id get one, and an answer
+// without a stop reason has that which its calls say.
+func (p Provider) Generate(ctx context.Context, request *model.Request, sink func(model.Delta)) (*model.Response, error) {
+	script := p[request.Model]
+	if script == nil {
+		return nil, &model.Error{Message: "there is no script " + strconv.Quote(request.Model)}
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, &model.Error{Message: "the request was given up", Err: err}
+	}
+	said, err := script(request)
+	if err != nil {
+		if failed, ok := errors.AsType[*model.Error](err); ok {
+			return nil, failed
+		}
+		return nil, &model.Error{Message: "the script failed: " + err.Error(), Err: err}
+	}
+	if said == nil {
+		return nil, &model.Error{Message: "the script has no answer"}
+	}
+	response := whole(request, said)
+	for _, part := range response.Parts {
+		if part.Text != nil && sink != nil {
+			for _, piece := range pieces(part.Text.Text) {
+				sink(model.Delta{Text: piece})
+			}
+		}
+	}
+	return response, nil
+}
+
+// whole is the answer with what its script left out. The script's own is left as it is.
+func whole(request *model.Request, said *model.Response) *model.Response {
+	response, calls := *said, 0
+	response.Parts = make([]model.Part, len(said.Parts))
+	for i, part := range said.Parts {
+		if part.Call != nil {
+			calls++
+			named := *part.Call
+			if named.ID == "" {
+				named.ID = "call_" + strconv.Itoa(len(request.Messages)) + "_" + strconv.Itoa(calls)
+			}
+			part.Call = &named
+		}
+		response.Parts[i] = part
+	}
+	if response.Model == "" {
+		response.Model = request.Model
+	}
+	switch {
+	case response.Stop != "":
+	case calls > 0:
+		response.Stop = model.StopToolCalls
+	default:
+		response.Stop = model.StopEnd
+	}
+	return &response
+}
+
+// pieces cuts a text between words.
+func pieces(text string) []string {
+	words := strings.SplitAfter(text, " ")
+	const most = 4
+	size := (len(words) + most - 1) / most
+	var list []string
+	for start := 0; start < len(words); start += size {
+		if piece := strings.Join(words[start:min(start+size, len(words))], ""); piece != "" {
+			list = append(list, piece)
+		}
+	}
+	return list
+}
