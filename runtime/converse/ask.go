@@ -52,9 +52,9 @@ func (s *Service) Ask(ctx context.Context, q Question) (call.Ticket, error) {
 	switch {
 	case q.Handle != "":
 	case q.IdempotencyKey != "": // a repeat finds the context of the first
-		q.Handle = "key:" + q.IdempotencyKey
+		q.Handle = onceHandle + "key:" + q.IdempotencyKey
 	default:
-		q.Handle = "question:" + m.ID.String()
+		q.Handle = onceHandle + m.ID.String()
 	}
 	for attempt := 1; ; attempt++ {
 		ticket, err := s.askIn(ctx, &q, *m)
@@ -66,6 +66,11 @@ func (s *Service) Ask(ctx context.Context, q Question) (call.Ticket, error) {
 }
 
 const askAttempts = 5
+
+// onceHandle begins the handles of contexts that no other question shares. They end with the answer.
+const onceHandle = "once:"
+
+func (l *loop) once() bool { return strings.HasPrefix(l.handle, onceHandle) }
 
 func (q *Question) submission() call.Submission {
 	return call.Submission{
@@ -79,7 +84,7 @@ func (s *Service) askIn(ctx context.Context, q *Question, m Message) (call.Ticke
 	if err != nil {
 		return call.Ticket{}, err
 	}
-	return s.Calls.Carry(ctx, q.submission(), func(ctx context.Context, tx pgx.Tx, c *call.Call) error {
+	ticket, err := s.Calls.Carry(ctx, q.submission(), func(ctx context.Context, tx pgx.Tx, c *call.Call) error {
 		m.Asked = c.ID
 		m.Files = nil
 		for _, f := range c.Files {
@@ -91,6 +96,29 @@ func (s *Service) askIn(ctx context.Context, q *Question, m Message) (call.Ticke
 		}
 		return s.changeTx(ctx, tx, id, func(tx pgx.Tx, l *loop) error { return s.take(ctx, tx, l, &m) })
 	})
+	if err != nil || ticket.Attached || ticket.Status.Final() {
+		s.discard(ctx, id)
+	}
+	return ticket, err
+}
+
+// discard ends a context that was begun for one question that was not asked in it after all.
+func (s *Service) discard(ctx context.Context, id uuid.UUID) {
+	unused := false
+	var left *loop
+	err := s.change(ctx, id, func(_ pgx.Tx, l *loop) error {
+		if unused = l.once() && l.Status == Idle && l.Seq == 0; unused {
+			l.Code = CodeClosed
+			l.move(Ended)
+		}
+		left = l
+		return nil
+	})
+	if err != nil {
+		s.Logger.Warn("a conversation that is of no use stays open", "conversation", id, "error", err)
+	} else if unused {
+		s.closed(ctx, left)
+	}
 }
 
 // handled finds the conversation of a handle, or begins it.

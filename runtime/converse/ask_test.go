@@ -130,6 +130,30 @@ func TestAskTwiceWithAKey(t *testing.T) {
 	}
 }
 
+// Contexts of one question are not left open.
+func TestQuestionsLeaveNothingOpen(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.mind.think = echo
+	for _, key := range []string{"", "a", "a"} {
+		w.answer(w.ask(w.question("", "Once", key)))
+	}
+	_, err := w.converse.Ask(t.Context(), w.question("", "Twice", "a"))
+	if !errors.Is(err, call.ErrKeyReused) {
+		t.Error(err)
+	}
+	q := w.question("", "x", "")
+	q.Arguments = json.RawMessage(`{"message":"x","more":1}`)
+	w.ask(q)
+	list, _, err := w.agents.Conversations(t.Context(), agent.ConversationFilter{AgentID: w.agent.ID}, 100)
+	check(t, err)
+	for _, c := range list {
+		if _, err := w.converse.Get(t.Context(), w.viewer(), c.ID); err == nil {
+			w.until(c.ID, converse.Ended)
+		}
+	}
+}
+
 // The gate holds for what is asked, and the answer waits for people in no process at all.
 func TestAskWaitsForPeople(t *testing.T) {
 	t.Parallel()

@@ -28,7 +28,7 @@ func (t *turn) makeCalls(ctx context.Context) error {
 		return err
 	}
 	failpoint.Hit(failpoint.TurnAfterCalls)
-	return t.change(ctx, func(tx pgx.Tx, l *loop) error {
+	err = t.change(ctx, func(tx pgx.Tx, l *loop) error {
 		for id, why := range refused {
 			tag, err := tx.Exec(ctx, `UPDATE loop_calls SET ended = true, refused = $2 WHERE call_id = $1 AND NOT ended`, id, why)
 			if err != nil {
@@ -44,6 +44,10 @@ func (t *turn) makeCalls(ctx context.Context) error {
 		}
 		return nil
 	})
+	if errors.Is(err, errOver) || err == nil && t.loop.Stopping { // somebody stopped it while its calls were being made
+		return errors.Join(err, t.s.cancelCalls(context.WithoutCancel(ctx), t.id))
+	}
+	return err
 }
 
 // readReply is the reply whose calls the model was not told of yet.
@@ -71,6 +75,10 @@ func (t *turn) submitAll(ctx context.Context, reply *Reply) (map[uuid.UUID]strin
 	if err != nil {
 		return nil, err
 	}
+	now, err := t.s.Get(ctx, Viewer{}, t.id)
+	if err != nil || now.Status == Ended {
+		return nil, errors.Join(err, errOver)
+	}
 	refused := map[uuid.UUID]string{}
 	n := 0
 	for i := range reply.Parts {
@@ -83,9 +91,11 @@ func (t *turn) submitAll(ctx context.Context, reply *Reply) (map[uuid.UUID]strin
 		if _, before := known[made.ID]; before || made.ID == uuid.Nil {
 			continue
 		}
-		why, err := t.submit(ctx, made.ID, wish)
-		if err != nil {
-			return nil, err
+		why := "It was stopped before this call was made. The call was not made."
+		if !now.Stopping {
+			if why, err = t.submit(ctx, made.ID, wish); err != nil {
+				return nil, err
+			}
 		}
 		if why != "" {
 			refused[made.ID] = why

@@ -63,39 +63,56 @@ func signal(ch chan struct{}) {
 // turns are those that this process runs.
 type turns struct {
 	mu   sync.Mutex
-	open map[uuid.UUID]context.CancelFunc // breaks off the request to the model
+	open map[uuid.UUID]*running
 }
 
-func newTurns() *turns { return &turns{open: map[uuid.UUID]context.CancelFunc{}} }
+// running is one of them.
+type running struct {
+	cancel context.CancelFunc // breaks off the request to the model
+	over   chan struct{}
+}
 
-// add reports false when one of the conversation runs here already.
-func (t *turns) add(id uuid.UUID, cancel context.CancelFunc) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if _, there := t.open[id]; there {
-		return false
+func newTurns() *turns { return &turns{open: map[uuid.UUID]*running{}} }
+
+// enter waits until no other turn of the conversation runs here: one that still does is of an earlier step, has nothing more to
+// say, and is broken off. It reports false when ctx ends first.
+func (t *turns) enter(ctx context.Context, id uuid.UUID, cancel context.CancelFunc) bool {
+	for {
+		t.mu.Lock()
+		earlier := t.open[id]
+		if earlier == nil {
+			t.open[id] = &running{cancel, make(chan struct{})}
+		}
+		t.mu.Unlock()
+		if earlier == nil {
+			return true
+		}
+		earlier.cancel()
+		select {
+		case <-earlier.over:
+		case <-ctx.Done():
+			return false
+		}
 	}
-	t.open[id] = cancel
-	return true
 }
 
-func (t *turns) remove(id uuid.UUID) {
+func (t *turns) leave(id uuid.UUID) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	close(t.open[id].over)
 	delete(t.open, id)
 }
 
 func (t *turns) has(id uuid.UUID) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	_, there := t.open[id]
-	return there
+	return t.open[id] != nil
 }
 
 func (t *turns) cancel(id uuid.UUID) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if cancel, there := t.open[id]; there {
-		cancel()
+	if r := t.open[id]; r != nil {
+		r.cancel()
 	}
 }

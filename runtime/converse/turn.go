@@ -64,12 +64,15 @@ var errOver = errors.New("the turn is over")
 func (s *Service) work(args turnArgs) {
 	ctx, cancel := context.WithTimeout(s.asking, turnLimit)
 	defer cancel()
-	if !s.turns.add(args.Conversation, cancel) {
-		return // an earlier step of it is ending just now; it is looked for later
+	if !s.turns.enter(ctx, args.Conversation, cancel) {
+		return // this process is stopping; the next one finds that the job is over
 	}
-	defer s.turns.remove(args.Conversation)
+	defer s.turns.leave(args.Conversation)
 	t := &turn{s: s, id: args.Conversation, step: args.Step}
 	err := t.run(ctx)
+	if t.loop != nil && t.loop.Status == Ended {
+		s.closed(context.WithoutCancel(ctx), t.loop)
+	}
 	if err == nil || errors.Is(err, errOver) {
 		return
 	}
@@ -160,7 +163,6 @@ func (t *turn) tell(ctx context.Context) error {
 		}
 	}
 	over := false
-	ended := ""
 	err := t.change(ctx, func(tx pgx.Tx, l *loop) error {
 		if results != nil {
 			l.add(Entry{Kind: KindTools, Tools: results})
@@ -177,14 +179,11 @@ func (t *turn) tell(ctx context.Context) error {
 		if err != nil || code == "" {
 			return err
 		}
-		over, ended = true, code
+		over = true
 		return t.s.end(ctx, tx, l, code, text, uuid.Nil)
 	})
 	if err != nil {
 		return err
-	}
-	if ended != "" {
-		t.s.closed(ctx, t.loop)
 	}
 	if over {
 		return errOver
@@ -237,6 +236,10 @@ func (s *Service) finishRun(ctx context.Context, tx pgx.Tx, l *loop, e ending) e
 		return err
 	}
 	l.move(Idle)
+	if l.once() { // nobody can come back to it
+		l.Code = CodeClosed
+		l.move(Ended)
+	}
 	for i := range next {
 		l.add(Entry{Kind: KindUser, User: &next[i]})
 		l.asked = next[i].Asked
