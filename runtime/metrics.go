@@ -16,7 +16,7 @@ import (
 func (rt *Runtime) registry() *prometheus.Registry {
 	r := prometheus.NewRegistry()
 	r.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), newGauges(rt))
-	for _, owner := range []interface{ Collectors() []prometheus.Collector }{rt.Calls, rt.source, rt.asked, rt.Traces, rt.jobs} {
+	for _, owner := range []interface{ Collectors() []prometheus.Collector }{rt.Calls, rt.Converse, rt.source, rt.asked, rt.Traces, rt.jobs} {
 		r.MustRegister(owner.Collectors()...)
 	}
 	return r
@@ -28,6 +28,7 @@ type gauges struct {
 	conns, waits    *prometheus.Desc
 	pending, oldest *prometheus.Desc
 	queued, late    *prometheus.Desc
+	talking         *prometheus.Desc
 }
 
 func newGauges(rt *Runtime) gauges {
@@ -40,6 +41,7 @@ func newGauges(rt *Runtime) gauges {
 		waits:   describe("holdpoint_database_acquire_wait_seconds_total", "Time spent waiting for a connection."),
 		pending: describe("holdpoint_approvals_pending", "Parked calls that wait for a decision, in all processes."),
 		oldest:  describe("holdpoint_approvals_oldest_seconds", "How long the oldest of them has waited; 0: none waits."),
+		talking: describe("holdpoint_conversations_at_work", "Conversations of the built-in loop that are at work, in all processes, by status: due, queued, running, waiting (for calls).", "status"),
 		queued:  describe("holdpoint_jobs", "Jobs in the queue, of all processes, by queue and state: available, running, retryable, scheduled (for later: expiries, mostly).", "queue", "state"),
 		late:    describe("holdpoint_jobs_oldest_seconds", "How long the oldest job that could begin has waited for a worker; 0: none does.", "queue"),
 	}
@@ -47,7 +49,7 @@ func newGauges(rt *Runtime) gauges {
 
 // Describe implements [prometheus.Collector].
 func (g gauges) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{g.conns, g.waits, g.pending, g.oldest, g.queued, g.late} {
+	for _, d := range []*prometheus.Desc{g.conns, g.waits, g.pending, g.oldest, g.queued, g.late, g.talking} {
 		ch <- d
 	}
 }
@@ -68,6 +70,13 @@ func (g gauges) Collect(ch chan<- prometheus.Metric) {
 	} else {
 		set(g.pending, float64(pulse.Pending))
 		set(g.oldest, pulse.Waited().Seconds())
+	}
+	if working, err := g.rt.Converse.AtWork(ctx); err != nil {
+		ch <- prometheus.NewInvalidMetric(g.talking, err)
+	} else {
+		for status, n := range working {
+			set(g.talking, float64(n), string(status))
+		}
 	}
 	if err := g.collectJobs(ctx, set); err != nil {
 		ch <- prometheus.NewInvalidMetric(g.queued, err)

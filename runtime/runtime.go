@@ -203,7 +203,7 @@ func (rt *Runtime) makeCalls() error {
 	}
 	rt.Converse, err = converse.New(converse.Config{
 		Pool: rt.DB.Pool(), Agents: rt.Agents, Calls: rt.Calls, Files: rt.Files, Logger: rt.Logger, Now: rt.Now, Instance: rt.Instance,
-		Provider: rt.provider,
+		Provider: rt.provider, Traces: rt.Traces,
 	})
 	if err != nil {
 		return err

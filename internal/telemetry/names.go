@@ -21,15 +21,15 @@ const (
 // Of requests to models and what they answer.
 const (
 	RequestModel      attribute.Key = "gen_ai.request.model"
-	RequestMaxTokens  attribute.Key = "gen_ai.request.max_tokens"
+	RequestMaxTokens  attribute.Key = "gen_ai.request.max_tokens" //nolint:gosec // a number of tokens
 	RequestStream     attribute.Key = "gen_ai.request.stream"
 	ResponseModel     attribute.Key = "gen_ai.response.model"
 	ResponseID        attribute.Key = "gen_ai.response.id"
 	FinishReasons     attribute.Key = "gen_ai.response.finish_reasons"
 	TimeToFirstChunk  attribute.Key = "gen_ai.response.time_to_first_chunk"
-	InputTokens       attribute.Key = "gen_ai.usage.input_tokens"
-	CachedInputTokens attribute.Key = "gen_ai.usage.cache_read.input_tokens"
-	OutputTokens      attribute.Key = "gen_ai.usage.output_tokens"
+	InputTokens       attribute.Key = "gen_ai.usage.input_tokens"            //nolint:gosec // a number of tokens
+	CachedInputTokens attribute.Key = "gen_ai.usage.cache_read.input_tokens" //nolint:gosec // a number of tokens
+	OutputTokens      attribute.Key = "gen_ai.usage.output_tokens"           //nolint:gosec // a number of tokens
 )
 
 // The values of [OperationName].

@@ -83,12 +83,17 @@ func New(ctx context.Context, cfg Config) (*Tracer, error) {
 
 type untracedKey struct{}
 
+// Untraced is a context in which nothing begins a trace: it was decided before that what is done there is part of none.
+func Untraced(ctx context.Context) context.Context {
+	return context.WithValue(ctx, untracedKey{}, true)
+}
+
 // Serve is Start for what comes from outside: ctx holds the trace that was handed in, if handed says so. Else it is the
 // sampler that decides whether a trace begins, and where it says no, nothing of what follows begins one.
 func (t *Tracer) Serve(ctx context.Context, handed bool, name string, options ...trace.SpanStartOption) (context.Context, trace.Span) {
 	inside, span := t.Start(ctx, name, options...)
 	if !handed && !span.IsRecording() {
-		return context.WithValue(ctx, untracedKey{}, true), span
+		return Untraced(ctx), span
 	}
 	return inside, span
 }

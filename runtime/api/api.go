@@ -100,7 +100,7 @@ func New(c Config) (*API, error) {
 		a.byID[r.ID] = r
 	}
 	a.huma = humago.New(a.mux, humaConfig())
-	a.huma.UseMiddleware(checkMediaType, a.authorize)
+	a.huma.UseMiddleware(checkMediaType, a.authorize, traced)
 	if err := a.registerAll(); err != nil {
 		return nil, fmt.Errorf("make api: %w", err)
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/holdpoint/holdpoint/internal/audit"
 	"github.com/holdpoint/holdpoint/internal/identity"
+	"github.com/holdpoint/holdpoint/internal/telemetry"
 	"github.com/holdpoint/holdpoint/runtime/agent"
 	"github.com/holdpoint/holdpoint/runtime/call"
 )
@@ -78,6 +79,15 @@ func (a *API) authorize(ctx huma.Context, next func(huma.Context)) {
 		return
 	}
 	next(huma.WithValue(ctx, callerKey{}, who))
+}
+
+// traced puts a request into the trace that its client handed in (W3C Trace Context).
+func traced(ctx huma.Context, next func(huma.Context)) {
+	r, _ := humago.Unwrap(ctx)
+	if inside, handed := telemetry.FromHeader(r.Header).Remote(ctx.Context()); handed {
+		ctx = huma.WithContext(ctx, inside)
+	}
+	next(ctx)
 }
 
 func unauthenticated(why string) *Problem {

@@ -12,6 +12,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/holdpoint/holdpoint/internal/identity"
+	"github.com/holdpoint/holdpoint/internal/telemetry"
 )
 
 // numbers are as a body has them.
@@ -65,6 +66,32 @@ func TestConverse(t *testing.T) {
 	w.approveOnly()
 	w.settled(server, path, "idle")
 	w.seeMessages(path)
+}
+
+// What a message leads to is part of the trace that its client handed in.
+func TestTraceOfAMessage(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.talks("billing")
+	server := w.server(w.process)
+	path := "conversations/" + w.post("conversations", w.key, `{}`).want(t, 201)["id"].(string)
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/api/v1/"+path+"/messages", strings.NewReader(`{"message":"write, please"}`))
+	r.Header.Set("Authorization", "Bearer "+w.key)
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("traceparent", "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01")
+	recorder := httptest.NewRecorder()
+	w.handler.ServeHTTP(recorder, r)
+	if recorder.Code != http.StatusAccepted {
+		t.Fatalf("%d %s", recorder.Code, recorder.Body)
+	}
+	w.settled(server, path, "waiting")
+	var stored []byte
+	if err := w.db.Pool().QueryRow(t.Context(), `SELECT trace FROM calls WHERE status = 'parked'`).Scan(&stored); err != nil {
+		t.Fatal(err)
+	}
+	if got := telemetry.ReadPending(stored).TraceID(); got != "4bf92f3577b34da6a3ce929d0e0e4736" {
+		t.Errorf("the call is of trace %q", got)
+	}
 }
 
 // seeMessages reads all that was said in TestConverse, page by page.

@@ -24,6 +24,7 @@ import (
 	"github.com/holdpoint/holdpoint/internal/postgrestest"
 	"github.com/holdpoint/holdpoint/internal/registry"
 	"github.com/holdpoint/holdpoint/internal/secret"
+	"github.com/holdpoint/holdpoint/internal/telemetry"
 	"github.com/holdpoint/holdpoint/runtime/agent"
 	"github.com/holdpoint/holdpoint/runtime/call"
 	"github.com/holdpoint/holdpoint/runtime/converse"
@@ -36,6 +37,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // server is a skill server at the seam.
 type server struct {
 	mu    sync.Mutex
+	below []string // the trace context of each
 	sent  []string // what was called with what, in order
 	reply func(r tool.CallRequest) (tool.Result, error)
 }
@@ -55,8 +57,9 @@ func (f *server) List(context.Context, tool.Server) (tool.Listing, error) {
 	return l, nil
 }
 
-func (f *server) Call(_ context.Context, _ tool.Server, r tool.CallRequest) (tool.Result, error) {
+func (f *server) Call(ctx context.Context, _ tool.Server, r tool.CallRequest) (tool.Result, error) {
 	f.mu.Lock()
+	f.below = append(f.below, telemetry.ToHand(ctx).Traceparent)
 	f.sent = append(f.sent, r.Tool+" "+string(r.Arguments))
 	reply := f.reply
 	f.mu.Unlock()
@@ -229,13 +232,16 @@ type world struct {
 	mind     *mind
 	agent    *agent.Agent
 	reviewer uuid.UUID
+	traces   *telemetry.Tracer
 	box      *secret.Box
 	spec     agent.AgentSpec
 }
 
-func newWorld(t testing.TB) *world {
+func newWorld(t testing.TB) *world { return newTracedWorld(t, telemetry.Off()) }
+
+func newTracedWorld(t testing.TB, traces *telemetry.Tracer) *world {
 	t.Helper()
-	w := &world{t: t, db: postgrestest.New(t), server: &server{}, mind: &mind{}, reviewer: uuid.New()}
+	w := &world{t: t, db: postgrestest.New(t), server: &server{}, mind: &mind{}, reviewer: uuid.New(), traces: traces}
 	var err error
 	w.box, err = secret.Open(secret.Config{File: filepath.Join(t.TempDir(), "key.json")})
 	check(t, err)
@@ -289,16 +295,19 @@ func (w *world) start() *process {
 	check(w.t, err)
 	instance := uuid.New()
 	p.calls, err = call.New(call.Config{
-		Pool: pool, Agents: p.agents, Discovery: discovery, Logger: log, Now: time.Now, Instance: instance,
+		Pool: pool, Agents: p.agents, Discovery: discovery, Logger: log, Now: time.Now, Instance: instance, Traces: w.traces,
 		Publish: func(b *pgx.Batch, condition string, list []call.Happening) error {
 			return p.converse.Publish(b, condition, list)
 		},
 		CancelCarried: func(ctx context.Context, c *call.Call) error { return p.converse.CancelAsked(ctx, c) },
 	})
 	check(w.t, err)
+	observer := model.NewObserver(w.traces, time.Now)
 	p.converse, err = converse.New(converse.Config{
 		Pool: pool, Agents: p.agents, Calls: p.calls, Logger: slog.New(slog.NewTextHandler(w.t.Output(), nil)), Now: time.Now, Instance: instance,
-		Provider: func(agent.ModelSpec) (model.Provider, error) { return w.mind, nil }, ResultBytes: 1000,
+		Provider: func(spec agent.ModelSpec) (model.Provider, error) {
+			return observer.Observe(w.mind, spec.Provider, ""), nil
+		}, ResultBytes: 1000, Traces: w.traces,
 	})
 	check(w.t, err)
 	workers := river.NewWorkers()

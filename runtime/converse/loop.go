@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -14,7 +15,7 @@ import (
 )
 
 const loopColumns = `conversation_id, agent_id, principal_id, coalesce(handle, ''), status, coalesce(code, ''), stopping, step, job_id,
-	attempts, seq, reply, submitted, open_calls, asked, turns, input_tokens, output_tokens, cost, depth, forked_from, claimed_by, created_at`
+	attempts, seq, reply, submitted, open_calls, asked, turns, input_tokens, output_tokens, cost, depth, forked_from, claimed_by, created_at, run_from, trace`
 
 // loop is a conversation as it is stored.
 type loop struct {
@@ -27,7 +28,10 @@ type loop struct {
 	submitted bool  // all calls of it were made
 	asked     uuid.UUID
 	claimedBy uuid.UUID
+	runFrom   time.Time // when the message was taken up that it works on; zero: none was
+	spans     *spans    // nil: the work is part of no trace
 
+	over     []over
 	fresh    []Entry // to be written
 	finished []asked // carried calls to be completed
 	events   []audit.Event
@@ -43,11 +47,22 @@ type asked struct {
 func scanLoop(row pgx.CollectableRow) (*loop, error) {
 	l := &loop{}
 	var principal, question, forked, claimant *uuid.UUID
+	var runFrom *time.Time
 	err := row.Scan(&l.ID, &l.AgentID, &principal, &l.handle, &l.Status, &l.Code, &l.Stopping, &l.step, &l.jobID,
 		&l.attempts, &l.Seq, &l.reply, &l.submitted, &l.OpenCalls, &question, &l.Turns, &l.InputTokens, &l.OutputTokens,
-		&l.Cost, &l.Depth, &forked, &claimant, &l.CreatedAt)
+		&l.Cost, &l.Depth, &forked, &claimant, &l.CreatedAt, &runFrom, &l.spans)
+	if runFrom != nil {
+		l.runFrom = *runFrom
+	}
 	l.PrincipalID, l.asked, l.ForkedFrom, l.claimedBy = deref(principal), deref(question), deref(forked), deref(claimant)
 	return l, err
+}
+
+func nullTime(t time.Time) *time.Time {
+	if t.IsZero() {
+		return nil
+	}
+	return &t
 }
 
 func deref(id *uuid.UUID) uuid.UUID {
@@ -77,7 +92,14 @@ func (l *loop) move(to Status) {
 // change locks a conversation, lets f change it, and writes what it made of it. An error of f is returned as it is, and
 // nothing is written.
 func (s *Service) change(ctx context.Context, id uuid.UUID, f func(tx pgx.Tx, l *loop) error) error {
-	return postgres.InTx(ctx, s.Pool, func(tx pgx.Tx) error { return s.changeTx(ctx, tx, id, f) })
+	var l *loop
+	err := postgres.InTx(ctx, s.Pool, func(tx pgx.Tx) error {
+		return s.changeTx(ctx, tx, id, func(tx pgx.Tx, now *loop) error { l = now; return f(tx, now) })
+	})
+	if err == nil {
+		s.told(ctx, l)
+	}
+	return err
 }
 
 func (s *Service) changeTx(ctx context.Context, tx pgx.Tx, id uuid.UUID, f func(tx pgx.Tx, l *loop) error) error {
@@ -103,9 +125,10 @@ func (s *Service) write(ctx context.Context, tx pgx.Tx, l *loop) error {
 	batch := &pgx.Batch{}
 	batch.Queue(`UPDATE loops SET status = $2, code = nullif($3, ''), stopping = $4,  attempts = $5, seq = $6, reply = $7, submitted = $8,
 			open_calls = $9, asked = $10, turns = $11, input_tokens = $12, output_tokens = $13, cost = $14, claimed_by = $15,
+			run_from = $16, trace = $17,
 			moved_at = CASE WHEN status <> $2 THEN holdpoint_now() ELSE moved_at END
 		WHERE conversation_id = $1`, l.ID, string(l.Status), l.Code, l.Stopping, l.attempts, l.Seq, l.reply, l.submitted, l.OpenCalls,
-		postgres.OrNull(l.asked), l.Turns, l.InputTokens, l.OutputTokens, l.Cost, postgres.OrNull(l.claimedBy))
+		postgres.OrNull(l.asked), l.Turns, l.InputTokens, l.OutputTokens, l.Cost, postgres.OrNull(l.claimedBy), nullTime(l.runFrom), l.spans)
 	for _, e := range l.fresh {
 		data, err := json.Marshal(e.data())
 		if err != nil {

@@ -16,6 +16,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/riverqueue/river"
 
+	"github.com/holdpoint/holdpoint/internal/telemetry"
 	"github.com/holdpoint/holdpoint/runtime/agent"
 	"github.com/holdpoint/holdpoint/runtime/call"
 	"github.com/holdpoint/holdpoint/runtime/file"
@@ -50,6 +51,8 @@ type Config struct {
 	Provider func(agent.ModelSpec) (model.Provider, error)
 	// Files are what agents attach to what they ask. Nil: nothing is.
 	Files *file.Service
+	// Traces makes the spans. Nil: none are recorded.
+	Traces *telemetry.Tracer
 	// MaxDepth is how many agents may ask each other in a row. Zero: [DefaultMaxDepth].
 	MaxDepth int
 	// ResultBytes is how much of one call's result the model is shown at a time. Zero: [DefaultResultBytes].
@@ -59,6 +62,7 @@ type Config struct {
 // Service runs conversations. Start it before use.
 type Service struct {
 	Config
+	metrics  metrics
 	river    *river.Client[pgx.Tx]
 	hub      *hub
 	turns    *turns
@@ -78,13 +82,16 @@ func New(cfg Config) (*Service, error) {
 		cfg.Instance == uuid.Nil || cfg.Provider == nil {
 		return nil, errors.New("make converse service: Pool, Agents, Calls, Logger, Now, Instance and Provider are required")
 	}
+	if cfg.Traces == nil {
+		cfg.Traces = telemetry.Off()
+	}
 	if cfg.MaxDepth == 0 {
 		cfg.MaxDepth = DefaultMaxDepth
 	}
 	if cfg.ResultBytes == 0 {
 		cfg.ResultBytes = DefaultResultBytes
 	}
-	s := &Service{Config: cfg, hub: newHub(), turns: newTurns(), looping: newLooping(cfg), wake: make(chan struct{}, 1)}
+	s := &Service{Config: cfg, metrics: newMetrics(), hub: newHub(), turns: newTurns(), looping: newLooping(cfg), wake: make(chan struct{}, 1)}
 	s.asking, s.stopAsks = context.WithCancel(context.Background())
 	return s, nil
 }

@@ -60,6 +60,7 @@ func (s *Service) Begin(ctx context.Context, o Opening) (Conversation, error) {
 	}
 	return s.open(ctx, o.Agent, o.Principal, beginning{}, func(l *loop) {
 		if first != nil {
+			s.runBegins(l, s.reserve(ctx))
 			l.add(Entry{Kind: KindUser, User: first})
 			l.move(Due)
 		}
@@ -178,11 +179,13 @@ func (s *Service) take(ctx context.Context, tx pgx.Tx, l *loop, m *Message) erro
 	case Ended:
 		return ErrEnded
 	case Idle:
+		s.runBegins(l, s.reserve(ctx))
 		l.add(Entry{Kind: KindUser, User: m})
 		l.asked = m.Asked
 		l.move(Due)
 		return nil
 	}
+	m.Trace = s.reserve(ctx)
 	data, err := json.Marshal(m)
 	if err != nil {
 		return fmt.Errorf("encode message: %w", err)
@@ -270,6 +273,7 @@ func (s *Service) end(ctx context.Context, tx pgx.Tx, l *loop, code, text string
 			l.finished = append(l.finished, asked{m.Asked, text, true})
 		}
 	}
+	s.runEnds(l, code)
 	l.Code, l.Stopping = code, false
 	l.move(Ended)
 	return nil
@@ -338,6 +342,7 @@ func (s *Service) Fork(ctx context.Context, viewer Viewer, by audit.Actor, id uu
 			l.add(e)
 		}
 		if kept[len(kept)-1].Kind == KindUser || kept[len(kept)-1].Kind == KindTools {
+			s.runBegins(l, s.reserve(ctx))
 			l.move(Due)
 		}
 		l.events = append(l.events, audit.Event{

@@ -97,6 +97,7 @@ func (t *turn) run(ctx context.Context) (err error) {
 		return err
 	}
 	failpoint.Hit(failpoint.TurnAfterClaim)
+	ctx = t.traced(ctx)
 	if t.agent, err = t.s.Agents.AgentByID(ctx, t.loop.AgentID); err != nil {
 		return t.orphaned(ctx, err)
 	}
@@ -125,6 +126,7 @@ func (t *turn) claim(ctx context.Context) error {
 			return errOver
 		}
 		l.Status, l.claimedBy = Running, t.s.Instance
+		t.s.turnBegins(ctx, l)
 		l.attempts++
 		t.loop = l
 		return nil
@@ -204,6 +206,7 @@ func (s *Service) interject(ctx context.Context, tx pgx.Tx, l *loop) error {
 		(SELECT id FROM loop_inbox WHERE conversation_id = $1 AND asked IS NOT NULL ORDER BY id LIMIT 1),
 		'ffffffff-ffff-ffff-ffff-ffffffffffff') RETURNING id, data`, l.ID)
 	for i := range said {
+		said[i].Trace = nil // it joins the run under way
 		l.add(Entry{Kind: KindUser, User: &said[i]})
 	}
 	return err
@@ -218,6 +221,7 @@ type ending struct {
 
 // finishRun ends a run of turns: whoever asked gets the answer, or why there is none, and what was said meanwhile begins the next.
 func (s *Service) finishRun(ctx context.Context, tx pgx.Tx, l *loop, e ending) error {
+	s.runEnds(l, e.code)
 	if e.code != "" {
 		l.notice(e.code, e.notice, uuid.Nil)
 	}
@@ -241,6 +245,8 @@ func (s *Service) finishRun(ctx context.Context, tx pgx.Tx, l *loop, e ending) e
 		l.move(Ended)
 	}
 	for i := range next {
+		s.runBegins(l, next[i].Trace)
+		next[i].Trace = nil
 		l.add(Entry{Kind: KindUser, User: &next[i]})
 		l.asked = next[i].Asked
 		l.move(Due)
@@ -296,6 +302,9 @@ func (t *turn) ask(ctx context.Context) error {
 		}
 		return t.accept(ctx, tx, l, reply, calls)
 	})
+	if err == nil {
+		t.s.countReply(reply, spec)
+	}
 	if err == nil && t.loop.Status != Running {
 		err = errOver
 	}
@@ -350,6 +359,7 @@ func (t *turn) failed(ctx context.Context, err error) error {
 		return err
 	}
 	t.s.Logger.Warn("the model gave no answer", "conversation", t.id, "agent", t.agent.Name, "error", failure, "cause", failure.Err)
+	t.s.metrics.turns.WithLabelValues("failed").Inc()
 	code, text := CodeModelFailed, "The model could not be asked: "+plain.Quoted(failure.Error(), maxCause)+" The conversation goes on with the next message."
 	if failure.TooLong {
 		code, text = CodeTooLong, "The conversation is longer than the model can take. Begin another one, or fork this one at an earlier message."

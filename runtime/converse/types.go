@@ -95,6 +95,8 @@ type Message struct {
 	Asked uuid.UUID `json:"asked,omitzero"`
 	// Key is by which a repeat of it is known in this conversation; empty: none is.
 	Key string `json:"key,omitempty"`
+	// Trace is the span of the work on it, reserved when it was said; nil: it is part of no trace, or the work has begun.
+	Trace []byte `json:"trace,omitempty"`
 	// Pending: it waits for the turn under way. Only from [Service.Say] and [Service.SayOnce].
 	Pending bool `json:"-"`
 }

@@ -124,10 +124,11 @@ func measured(t *testing.T, collectors []prometheus.Collector) map[string]float6
 	values := map[string]float64{}
 	for _, family := range families {
 		for _, m := range family.GetMetric() {
-			key := family.GetName()
+			words := []string{family.GetName()}
 			for _, l := range m.GetLabel() {
-				key += " " + l.GetValue()
+				words = append(words, l.GetValue())
 			}
+			key := strings.Join(words, " ")
 			values[key] = m.GetCounter().GetValue() + float64(m.GetHistogram().GetSampleCount())
 			if strings.Contains(key, "token_usage") {
 				values[key] = m.GetHistogram().GetSampleSum()

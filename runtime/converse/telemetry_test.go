@@ -1,0 +1,275 @@
+package converse_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
+
+	"github.com/holdpoint/holdpoint/internal/telemetry"
+	"github.com/holdpoint/holdpoint/runtime/converse"
+	"github.com/holdpoint/holdpoint/runtime/model"
+)
+
+const clientParent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+
+func handedIn(t *testing.T) context.Context {
+	t.Helper()
+	ctx, ok := telemetry.Handed{Traceparent: clientParent}.Remote(t.Context())
+	if !ok {
+		t.Fatal("the trace context is not valid")
+	}
+	return ctx
+}
+
+func tracer(t *testing.T, exporter *tracetest.InMemoryExporter) *telemetry.Tracer {
+	t.Helper()
+	traces, err := telemetry.New(t.Context(), telemetry.Config{Exporter: exporter, Version: "test", Logger: slog.New(slog.DiscardHandler)})
+	check(t, err)
+	t.Cleanup(func() { check(t, traces.Shutdown(context.WithoutCancel(t.Context()))) })
+	return traces
+}
+
+// tree draws the spans of a trace, as a line each, once a span of a name is there: some are written after whoever waits was told.
+func tree(t *testing.T, traces []*telemetry.Tracer, exporters []*tracetest.InMemoryExporter, root string, last string, n int) string {
+	t.Helper()
+	var all []tracetest.SpanStub
+	eventually(t, fmt.Sprintf("%d spans %q", n, last), func() bool {
+		all = nil
+		for i := range traces {
+			check(t, traces[i].Flush(t.Context()))
+			all = append(all, exporters[i].GetSpans()...)
+		}
+		found := 0
+		for _, s := range all {
+			if s.Name == last {
+				found++
+			}
+		}
+		return found == n
+	})
+	slices.SortStableFunc(all, func(a, b tracetest.SpanStub) int {
+		if c := a.StartTime.Compare(b.StartTime); c != 0 {
+			return c
+		}
+		return strings.Compare(a.Name, b.Name)
+	})
+	var b strings.Builder
+	drawn := 0
+	var draw func(parent, indent string)
+	draw = func(parent, indent string) {
+		for _, s := range all {
+			if s.Parent.SpanID().String() != parent {
+				continue
+			}
+			if s.SpanContext.TraceID().String() != clientParent[3:35] {
+				t.Errorf("%s is of trace %s", s.Name, s.SpanContext.TraceID())
+			}
+			drawn++
+			fmt.Fprintf(&b, "%s%s\n", indent, s.Name)
+			draw(s.SpanContext.SpanID().String(), indent+"  ")
+			for _, a := range s.Attributes {
+				if strings.Contains(a.Value.String(), "hunter2") {
+					t.Errorf("%s of %s holds what was said: %q", a.Key, s.Name, a.Value.String())
+				}
+			}
+		}
+	}
+	draw(root, "")
+	if drawn != len(all) {
+		t.Errorf("%d of %d spans hang in the air", len(all)-drawn, len(all))
+	}
+	return b.String()
+}
+
+const clientSpan = "00f067aa0ba902b7"
+
+// One message is one trace: over a call that waits for a person, and another process.
+func TestSpansOfAConversation(t *testing.T) {
+	t.Parallel()
+	first, second := tracetest.NewInMemoryExporter(), tracetest.NewInMemoryExporter()
+	here, there := tracer(t, first), tracer(t, second)
+	w := newTracedWorld(t, here)
+	w.mind.think = script(
+		wants("I write hunter2.", "open__look", `{"q":"hunter2"}`, "files__write", `{"n":1}`),
+		says("Done, hunter2."),
+	)
+	c, err := w.converse.Begin(handedIn(t), converse.Opening{Agent: w.agent, Message: "Write hunter2."})
+	check(t, err)
+	parked := w.parked(1)
+	w.until(c.ID, converse.Waiting)
+	w.stop()
+	w.traces = there
+	w.process = w.start()
+	t.Cleanup(w.stop)
+	w.decide(parked[0], true, "hunter2 is fine")
+	w.until(c.ID, converse.Idle)
+	got := tree(t, []*telemetry.Tracer{here, there}, []*tracetest.InMemoryExporter{first, second}, clientSpan, "invoke_agent billing", 1)
+	want := `invoke_agent billing
+  turn
+    chat mind-1
+    execute_tool look
+    execute_tool write
+      wait decision
+  turn
+    chat mind-1
+`
+	if got != want {
+		t.Errorf("spans\n%swant\n%s", got, want)
+	}
+	for _, s := range second.GetSpans() {
+		if s.Name == "invoke_agent billing" {
+			var about []string
+			for _, a := range s.Attributes {
+				about = append(about, string(a.Key)+"="+a.Value.String())
+			}
+			want := []string{
+				"gen_ai.conversation.id=" + c.ID.String(), "gen_ai.agent.id=" + w.agent.ID.String(), "gen_ai.agent.name=billing",
+				"gen_ai.operation.name=invoke_agent", "gen_ai.provider.name=openai", "gen_ai.request.model=mind-1",
+			}
+			if !slices.Equal(about, want) {
+				t.Errorf("it says %v, want %v", about, want)
+			}
+		}
+	}
+	for i, below := range w.server.below {
+		if !strings.HasPrefix(below, clientParent[:36]) {
+			t.Errorf("call %d was sent below %q", i, below)
+		}
+	}
+	if entries, err := w.converse.Entries(t.Context(), w.viewer(), c.ID, 0, 10); err != nil || entries[0].User.Trace != nil {
+		t.Errorf("the message is stored with a trace: %v", err)
+	}
+}
+
+// A message that waits its turn has a trace of its own, and so has one that joins what is under way.
+func TestSpansOfMessagesThatWait(t *testing.T) {
+	t.Parallel()
+	exporter := tracetest.NewInMemoryExporter()
+	traces := tracer(t, exporter)
+	w := newTracedWorld(t, traces)
+	w.mind.think = script(wants("Writing.", "files__write", `{"n":1}`), says("No."), says("Yes."))
+	c, err := w.converse.Begin(t.Context(), converse.Opening{Agent: w.agent, Message: "One."})
+	check(t, err)
+	parked := w.parked(1)
+	w.until(c.ID, converse.Waiting)
+	_, err = w.converse.Say(handedIn(t), w.viewer(), c.ID, "Two, on the way.")
+	check(t, err)
+	w.decide(parked[0], false, "no")
+	w.until(c.ID, converse.Idle)
+	_, err = w.converse.Say(handedIn(t), w.viewer(), c.ID, "Three.")
+	check(t, err)
+	w.until(c.ID, converse.Idle)
+	var runs int
+	eventually(t, "two runs", func() bool {
+		check(t, traces.Flush(t.Context()))
+		runs = 0
+		for _, s := range exporter.GetSpans() {
+			if s.Name == "invoke_agent billing" {
+				runs++
+				if handed := s.SpanContext.TraceID().String() == clientParent[3:35]; handed != (s.Parent.SpanID().String() == clientSpan) || handed == (runs == 1) {
+					t.Errorf("run %d is of trace %s, below %s", runs, s.SpanContext.TraceID(), s.Parent.SpanID())
+				}
+			}
+		}
+		return runs == 2
+	})
+	each := (10.0*1 + 5*2) / 1e6 // added up, as it is counted
+	families := gather(t, w.converse.Collectors())
+	want := map[string]float64{
+		"holdpoint_conversation_run_duration_seconds answered": 2, "holdpoint_turns_total calls": 1, "holdpoint_turns_total text": 2,
+		"holdpoint_model_cost_total mind-1 openai": each + each + each,
+	}
+	if fmt.Sprint(families) != fmt.Sprint(want) {
+		t.Errorf("measured %v, want %v", families, want)
+	}
+}
+
+// A question of another's trace is answered in it.
+func TestSpansOfAQuestion(t *testing.T) {
+	t.Parallel()
+	exporter := tracetest.NewInMemoryExporter()
+	traces := tracer(t, exporter)
+	w := newTracedWorld(t, traces)
+	w.mind.think = script(says("Forty-two."))
+	ticket, err := w.converse.Ask(handedIn(t), w.question("", "How many?", ""))
+	check(t, err)
+	w.answer(ticket)
+	got := tree(t, []*telemetry.Tracer{traces}, []*tracetest.InMemoryExporter{exporter}, clientSpan, "invoke_agent billing", 1)
+	want := `execute_tool ask
+  invoke_agent billing
+    turn
+      chat mind-1
+`
+	if got != want {
+		t.Errorf("spans\n%swant\n%s", got, want)
+	}
+}
+
+// A failure of the model is the run's, and the turn's.
+func TestSpansOfAFailure(t *testing.T) {
+	t.Parallel()
+	exporter := tracetest.NewInMemoryExporter()
+	traces := tracer(t, exporter)
+	w := newTracedWorld(t, traces)
+	w.mind.think = func(context.Context, *model.Request, func(string)) (*model.Response, error) {
+		return nil, &model.Error{Status: 401, Message: "hunter2 is not known here"}
+	}
+	c, err := w.converse.Begin(handedIn(t), converse.Opening{Agent: w.agent, Message: "Hello."})
+	check(t, err)
+	w.until(c.ID, converse.Idle)
+	got := tree(t, []*telemetry.Tracer{traces}, []*tracetest.InMemoryExporter{exporter}, clientSpan, "invoke_agent billing", 1)
+	if got != "invoke_agent billing\n  turn\n    chat mind-1\n" {
+		t.Errorf("spans\n%s", got)
+	}
+	for _, s := range exporter.GetSpans() {
+		errorType := ""
+		for _, a := range s.Attributes {
+			if a.Key == "error.type" {
+				errorType = a.Value.String()
+			}
+		}
+		if want := map[bool]string{true: "401", false: "model_failed"}[s.Name == "chat mind-1"]; errorType != want || s.Status.Description != "" {
+			t.Errorf("%s: %q %q, want %q", s.Name, errorType, s.Status.Description, want)
+		}
+	}
+}
+
+// Without a collector the trace goes through to the servers.
+func TestTraceOfAConversationPassedOn(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.mind.think = script(wants("Looking.", "open__look", `{}`), says("Done."))
+	c, err := w.converse.Begin(handedIn(t), converse.Opening{Agent: w.agent, Message: "Look."})
+	check(t, err)
+	w.until(c.ID, converse.Idle)
+	if got := w.server.below; len(got) != 1 || got[0] != clientParent {
+		t.Errorf("sent below %q", got)
+	}
+}
+
+// gather reads counters, and how many were observed.
+func gather(t *testing.T, collectors []prometheus.Collector) map[string]float64 {
+	t.Helper()
+	registry := prometheus.NewPedanticRegistry()
+	registry.MustRegister(collectors...)
+	families, err := registry.Gather()
+	check(t, err)
+	values := map[string]float64{}
+	for _, family := range families {
+		for _, m := range family.GetMetric() {
+			words := []string{family.GetName()}
+			for _, l := range m.GetLabel() {
+				words = append(words, l.GetValue())
+			}
+			key := strings.Join(words, " ")
+			values[key] = m.GetCounter().GetValue() + float64(m.GetHistogram().GetSampleCount())
+		}
+	}
+	return values
+}
