@@ -22,6 +22,7 @@ CREATE TABLE loops (
     depth           int NOT NULL DEFAULT 0,     -- how many agents asked each other before this one was
     forked_from     uuid,
     claimed_by      uuid,             -- the instance that runs the turn
+    leased_at       timestamptz,      -- when it last said so
     moved_at        timestamptz NOT NULL DEFAULT holdpoint_now(),
     created_at      timestamptz NOT NULL DEFAULT holdpoint_now()
 ) WITH (fillfactor = 70);

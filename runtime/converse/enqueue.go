@@ -18,6 +18,7 @@ import (
 
 const (
 	pollInterval = 2 * time.Second // the safety net under notifications
+	lease        = 8 * time.Second // how long a process may say nothing of a turn before another takes it
 	enqueueMost  = 500             // in one transaction
 
 	// recheckPolls is how often, in polls, it is looked for what no notification tells of.
@@ -112,10 +113,33 @@ func (s *Service) when(attempts int) *river.InsertOpts {
 	return &river.InsertOpts{ScheduledAt: s.Now().Add(pause)}
 }
 
-// takeOver makes turns due again whose process is gone, and those that this process claimed and does not run.
+// keepLeases says of the turns that this process runs that it does.
+func (s *Service) keepLeases() {
+	ticker := time.NewTicker(pollInterval)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-s.running.Done():
+			return
+		case <-ticker.C:
+		}
+		ours := s.turns.ids()
+		if len(ours) == 0 {
+			continue
+		}
+		_, err := s.Pool.Exec(s.running, `UPDATE loops SET leased_at = holdpoint_now()
+			WHERE conversation_id = ANY($1) AND status = 'running' AND claimed_by = $2`, ours, s.Instance)
+		if err != nil && s.running.Err() == nil {
+			s.Logger.Warn("keeping turns", "error", err)
+		}
+	}
+}
+
+// takeOver makes turns due again whose process says nothing of them any more, and those that this process claimed and does not
+// run. A process that was only slow finds that the turn is another's: at worst a model was asked twice.
 func (s *Service) takeOver(ctx context.Context) error {
 	rows, err := s.Pool.Query(ctx, `SELECT conversation_id, step, claimed_by = $1 FROM loops
-		WHERE status = 'running' AND (claimed_by = $1 OR claimed_by NOT IN (`+call.LiveInstances+`))`, s.Instance)
+		WHERE status = 'running' AND (claimed_by = $1 OR coalesce(leased_at, '-infinity') < holdpoint_now() - $2 * interval '1 second')`, s.Instance, lease.Seconds())
 	if err != nil {
 		return fmt.Errorf("look for abandoned turns: %w", err)
 	}

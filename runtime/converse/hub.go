@@ -2,6 +2,8 @@ package converse
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"sync"
 
 	"github.com/google/uuid"
@@ -107,6 +109,12 @@ func (t *turns) has(id uuid.UUID) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.open[id] != nil
+}
+
+func (t *turns) ids() []uuid.UUID {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return slices.Collect(maps.Keys(t.open))
 }
 
 func (t *turns) cancel(id uuid.UUID) {

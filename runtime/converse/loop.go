@@ -126,6 +126,7 @@ func (s *Service) write(ctx context.Context, tx pgx.Tx, l *loop) error {
 	batch.Queue(`UPDATE loops SET status = $2, code = nullif($3, ''), stopping = $4,  attempts = $5, seq = $6, reply = $7, submitted = $8,
 			open_calls = $9, asked = $10, turns = $11, input_tokens = $12, output_tokens = $13, cost = $14, claimed_by = $15,
 			run_from = $16, trace = $17,
+			leased_at = CASE WHEN $15::uuid IS NOT NULL THEN holdpoint_now() END,
 			moved_at = CASE WHEN status <> $2 THEN holdpoint_now() ELSE moved_at END
 		WHERE conversation_id = $1`, l.ID, string(l.Status), l.Code, l.Stopping, l.attempts, l.Seq, l.reply, l.submitted, l.OpenCalls,
 		postgres.OrNull(l.asked), l.Turns, l.InputTokens, l.OutputTokens, l.Cost, postgres.OrNull(l.claimedBy), nullTime(l.runFrom), l.spans)

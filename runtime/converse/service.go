@@ -106,6 +106,7 @@ func (s *Service) Start(ctx context.Context, client *river.Client[pgx.Tx]) {
 	s.river = client
 	s.running, s.stop = context.WithCancel(context.WithoutCancel(ctx))
 	s.background.Go(s.keepEnqueueing)
+	s.background.Go(s.keepLeases)
 }
 
 // Drain breaks off the requests to models: another process, or the next start, makes them again.
