@@ -13,6 +13,7 @@ import (
 
 	"github.com/holdpoint/holdpoint/runtime/agent"
 	"github.com/holdpoint/holdpoint/runtime/call"
+	"github.com/holdpoint/holdpoint/ui/login"
 	"github.com/holdpoint/holdpoint/ui/view"
 	"github.com/holdpoint/holdpoint/ui/view/hostile"
 )
@@ -132,6 +133,9 @@ func (u *UI) agentPage(r *http.Request, a *agent.Agent) (view.Agent, error) {
 		Connect: u.howToConnect(a.Name, placeOfKey), Facts: agentFacts(a), CallsURL: "/calls" + by, Conversations: "/conversations" + by,
 		Notice: agentNotice(r.URL.Query().Get("done")),
 	}
+	if access, _ := login.Access(r.Context()); mayStart(access, a) {
+		v.Start = "/conversations/new" + by
+	}
 	if a.Instructions != "" {
 		shown := hostile.Fold(a.Instructions, hostile.Folded())
 		v.Instructions = &shown
@@ -233,7 +237,11 @@ func (u *UI) fillSeen(ctx context.Context, a *agent.Agent, v *view.Agent) error 
 	}
 	for i := range catalogue.Entries {
 		e := &catalogue.Entries[i]
-		v.Seen = append(v.Seen, view.Seen{Name: e.Name, URL: toolURL(e.SkillID, e.Tool.Name)})
+		seen := view.Seen{Name: e.Name}
+		if e.SkillID != agent.BuiltinSkill { // that one has no page: nobody registered it
+			seen.URL = toolURL(e.SkillID, e.Tool.Name)
+		}
+		v.Seen = append(v.Seen, seen)
 	}
 	for _, p := range problems {
 		v.Problems = append(v.Problems, view.SeenProblem{Skill: p.Skill, Error: p.Error})

@@ -10,6 +10,7 @@ import (
 	"github.com/holdpoint/holdpoint/approval"
 	"github.com/holdpoint/holdpoint/internal/identity"
 	"github.com/holdpoint/holdpoint/runtime/call"
+	"github.com/holdpoint/holdpoint/runtime/converse"
 	"github.com/holdpoint/holdpoint/ui/view"
 	"github.com/holdpoint/holdpoint/ui/view/hostile"
 )
@@ -23,7 +24,10 @@ const (
 func (u *UI) context(ctx context.Context, access identity.Access, s *subject, v *view.Call) error {
 	v.Viewers = s.viewers
 	if s.call.ConversationID != uuid.Nil {
-		v.ConversationURL = "/conversations/" + s.call.ConversationID.String()
+		v.ConversationURL = conversationURL(s.call.ConversationID)
+	}
+	if err := u.talked(ctx, s, v); err != nil {
+		return err
 	}
 	if s.call.Submitted != nil {
 		if diff, err := s.compare(s.call.Submitted, s.call.Arguments); err == nil {
@@ -51,6 +55,26 @@ func (u *UI) context(ctx context.Context, access identity.Access, s *subject, v 
 		v.Like = len(like)
 	}
 	return u.since(ctx, s, v)
+}
+
+// talked adds what is known of the words around a call: those that led to it, and the conversation that answers it.
+func (u *UI) talked(ctx context.Context, s *subject, v *view.Call) error {
+	led, err := u.ledTo(ctx, &s.call)
+	if err != nil {
+		return err
+	}
+	if v.Led = led; led != nil {
+		v.ConversationURL = led.URL
+	}
+	if !v.Sentence.Asked {
+		return nil
+	}
+	answering, err := u.cfg.Converse.Answering(ctx, &s.call)
+	if errors.Is(err, converse.ErrNotFound) {
+		return nil
+	}
+	v.AnswerURL = conversationURL(answering)
+	return err
 }
 
 func (u *UI) alone(ctx context.Context, s *subject) (bool, error) {
@@ -95,6 +119,6 @@ func (s *subject) compare(before, after []byte) (hostile.Diff, error) {
 func sentence(c *call.Call, names map[uuid.UUID]string) view.Sentence {
 	return view.Sentence{
 		Agent: c.Agent, Verb: verb(c.Status), Skill: c.Skill, Tool: c.Tool, Principal: personName(c.PrincipalID, names),
-		AgentID: shortID(c.AgentID), SkillID: shortID(c.SkillID), PrincipalID: shortID(c.PrincipalID),
+		AgentID: shortID(c.AgentID), SkillID: shortID(c.SkillID), PrincipalID: shortID(c.PrincipalID), Asked: converse.IsAsk(c),
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/holdpoint/holdpoint/approval"
 	"github.com/holdpoint/holdpoint/runtime/agent"
 	"github.com/holdpoint/holdpoint/runtime/call"
+	"github.com/holdpoint/holdpoint/runtime/converse"
 	"github.com/holdpoint/holdpoint/ui/view"
 	"github.com/holdpoint/holdpoint/ui/view/hostile"
 )
@@ -26,15 +27,25 @@ const (
 	toolsShown          = 50  // of a skill
 )
 
-// showConversation shows one conversation with its calls, or, of what is on the screen, what changed.
+// showConversation shows one conversation, or, of what is on the screen, what changed.
 func (u *UI) showConversation(w http.ResponseWriter, r *http.Request) {
+	t, err := u.talkOf(r)
+	switch {
+	case err == nil:
+		u.showTalk(w, r, t, http.StatusOK, view.SayForm{})
+	case errors.Is(err, converse.ErrNotFound):
+		u.showCallsOf(w, r)
+	case errors.Is(err, agent.ErrNotFound):
+		u.noConversation(w, r)
+	default:
+		u.fail(w, r, err)
+	}
+}
+
+// showCallsOf shows the calls of a conversation, of which nobody here hears anything else.
+func (u *UI) showCallsOf(w http.ResponseWriter, r *http.Request) {
 	ctx := r.Context()
 	found, err := u.conversation(r)
-	if errors.Is(err, agent.ErrNotFound) {
-		n := view.Notice{Title: "No such conversation", Text: "There is no conversation at this address."}
-		u.render(w, r, http.StatusNotFound, view.MessagePage(u.page(r, view.SectionConversations, n.Title, approval.Pulse{Now: u.cfg.Now()}), n))
-		return
-	}
 	if err != nil {
 		u.fail(w, r, err)
 		return
@@ -71,7 +82,7 @@ func (u *UI) showConversation(w http.ResponseWriter, r *http.Request) {
 	if presented.Poll {
 		page.RefreshAfter = conversationRenewal
 	}
-	u.render(w, r, http.StatusOK, view.ConversationPage(page, presented))
+	u.render(w, r, http.StatusOK, view.ConversationPage(page, presented, nil))
 }
 
 func (u *UI) conversation(r *http.Request) (*agent.Conversation, error) {

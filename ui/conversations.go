@@ -10,6 +10,7 @@ import (
 	"github.com/holdpoint/holdpoint/internal/query"
 	"github.com/holdpoint/holdpoint/runtime/agent"
 	"github.com/holdpoint/holdpoint/runtime/call"
+	"github.com/holdpoint/holdpoint/ui/login"
 	"github.com/holdpoint/holdpoint/ui/view"
 )
 
@@ -44,7 +45,13 @@ func (u *UI) showConversations(w http.ResponseWriter, r *http.Request) {
 		u.fail(w, r, err)
 		return
 	}
-	page.Search = c.form
+	access, _ := login.Access(ctx)
+	talkative, err := u.talkative(r, access)
+	if err != nil {
+		u.fail(w, r, err)
+		return
+	}
+	page.Search, page.MayStart = c.form, len(talkative) > 0
 	u.render(w, r, c.status(), view.ConversationsPage(u.page(r, view.SectionConversations, "Conversations", pulse), page))
 }
 
@@ -114,6 +121,10 @@ func (u *UI) conversationRows(ctx context.Context, list []agent.Conversation) ([
 	if err != nil {
 		return nil, err
 	}
+	talks, err := u.cfg.Converse.States(ctx, ids)
+	if err != nil {
+		return nil, err
+	}
 	rows := make([]view.ConversationRow, len(list))
 	for i := range list {
 		c, tally := &list[i], tallies[list[i].ID]
@@ -124,6 +135,10 @@ func (u *UI) conversationRows(ctx context.Context, list []agent.Conversation) ([
 		}
 		if tally.Calls > 0 {
 			rows[i].Last = &tally.Last
+		}
+		if t, ok := talks[c.ID]; ok {
+			badge := talkBadge(&t)
+			rows[i].Talk = &badge
 		}
 	}
 	return rows, nil

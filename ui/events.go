@@ -62,9 +62,13 @@ func (u *UI) streamEvents(w http.ResponseWriter, r *http.Request) {
 }
 
 func pulseEvent(s live.Signal) string {
-	data, err := json.Marshal(map[string]any{"state": s.State, "pending": s.Pending, "now": s.Now.UnixMilli()})
+	pulse := map[string]any{"state": s.State, "pending": s.Pending, "now": s.Now.UnixMilli()}
+	if len(s.News) > 0 {
+		pulse["news"] = s.News
+	}
+	data, err := json.Marshal(pulse)
 	if err != nil {
-		return ": " + err.Error() + "\n\n" // a string and two numbers cannot fail
+		return ": " + err.Error() + "\n\n" // strings and numbers cannot fail
 	}
 	return "event: pulse\ndata: " + string(data) + "\n\n"
 }

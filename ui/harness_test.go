@@ -38,8 +38,10 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/api"
 	"github.com/holdpoint/holdpoint/runtime/call"
 	"github.com/holdpoint/holdpoint/runtime/callback"
+	"github.com/holdpoint/holdpoint/runtime/converse"
 	"github.com/holdpoint/holdpoint/runtime/file"
 	"github.com/holdpoint/holdpoint/runtime/mcptool"
+	"github.com/holdpoint/holdpoint/runtime/model"
 	"github.com/holdpoint/holdpoint/runtime/tool"
 	"github.com/holdpoint/holdpoint/ui"
 )
@@ -165,6 +167,8 @@ type world struct {
 	oauth     *oauthclient.Service
 	notify    *notify.Service
 	callbacks *callback.Service
+	talks     *converse.Service
+	model     *talker
 	agent     *agent.Agent
 	settings  ui.Server
 	ui        *ui.UI
@@ -193,7 +197,7 @@ func bareWorld(t *testing.T, idp *providertest.Provider, shift time.Duration) *w
 	if idp != nil {
 		issuers = []string{idp.URL}
 	}
-	w := &world{idp: idp, t: t, shift: shift, vouched: make(chan string, 100), db: postgrestest.New(t), source: &fakeSource{tools: []string{saveTool, deleteTool, echoTool}}}
+	w := &world{idp: idp, t: t, shift: shift, vouched: make(chan string, 100), db: postgrestest.New(t), model: &talker{}, source: &fakeSource{tools: []string{saveTool, deleteTool, echoTool}}}
 	log := slog.New(slog.DiscardHandler)
 	if shift != 0 {
 		w.exec(`UPDATE clock_offset SET value = $1`, shift)
@@ -270,28 +274,43 @@ func (w *world) startCalls(log *slog.Logger) {
 	check(w.t, err)
 	w.files.Mount(w.mux)
 	w.t.Cleanup(func() { check(w.t, w.files.Close()) })
+	instance := uuid.New()
 	w.calls, err = call.New(call.Config{
-		Pool: w.db.Pool(), Agents: w.agents, Discovery: w.discovery, Logger: log, Now: w.now, Instance: uuid.New(), Files: w.files,
+		Pool: w.db.Pool(), Agents: w.agents, Discovery: w.discovery, Logger: log, Now: w.now, Instance: instance, Files: w.files,
+		Publish: func(batch *pgx.Batch, condition string, list []call.Happening) error {
+			return w.talks.Publish(batch, condition, list)
+		},
+		CancelCarried: func(ctx context.Context, c *call.Call) error { return w.talks.CancelAsked(ctx, c) },
+	})
+	check(w.t, err)
+	w.talks, err = converse.New(converse.Config{
+		Pool: w.db.Pool(), Agents: w.agents, Calls: w.calls, Files: w.files, Logger: log, Now: w.now, Instance: instance,
+		Provider: func(agent.ModelSpec) (model.Provider, error) { return w.model, nil },
 	})
 	check(w.t, err)
 	workers := river.NewWorkers()
 	w.calls.AddWorkers(workers)
+	w.talks.AddWorkers(workers)
 	w.oauth.AddWorkers(workers)
 	client, err := river.NewClient(riverpgxv5.New(w.db.Pool()), &river.Config{
 		Logger: log, Workers: workers, FetchCooldown: time.Millisecond, FetchPollInterval: 50 * time.Millisecond,
-		Queues: map[string]river.QueueConfig{river.QueueDefault: {MaxWorkers: 5}, call.ExecuteQueue: {MaxWorkers: 20}},
+		Queues: map[string]river.QueueConfig{river.QueueDefault: {MaxWorkers: 5}, call.ExecuteQueue: {MaxWorkers: 20}, converse.JobQueue: {MaxWorkers: 20}},
 	})
 	check(w.t, err)
 	ctx, stop := context.WithCancel(context.WithoutCancel(w.t.Context()))
 	w.oauth.Start(client)
 	check(w.t, w.calls.Start(ctx, client))
+	w.talks.Start(ctx, client)
 	check(w.t, client.Start(ctx))
 	var listening sync.WaitGroup
 	listening.Go(func() {
-		w.db.Listen(ctx, []string{call.Channel, oauthclient.Channel, registry.Channel}, func(channel, payload string) {
+		w.db.Listen(ctx, []string{call.Channel, converse.Channel, oauthclient.Channel, registry.Channel}, func(channel, payload string) {
 			switch channel {
 			case call.Channel:
 				w.calls.HandleNotification(payload)
+				return
+			case converse.Channel:
+				w.talks.HandleNotification(payload)
 				return
 			case oauthclient.Channel:
 				w.oauth.Invalidate()
@@ -300,11 +319,16 @@ func (w *world) startCalls(log *slog.Logger) {
 			w.people.Invalidate()
 			w.discovery.Invalidate()
 			w.agents.Invalidate()
-		}, w.calls.CatchUp)
+		}, func() {
+			w.calls.CatchUp()
+			w.talks.CatchUp()
+		})
 	})
 	w.t.Cleanup(func() {
 		ctx := context.WithoutCancel(w.t.Context())
+		w.talks.Drain()
 		check(w.t, client.Stop(ctx))
+		w.talks.Close()
 		check(w.t, w.calls.Stop(ctx))
 		stop()
 		listening.Wait()
@@ -346,7 +370,7 @@ func (w *world) startDashboard(log *slog.Logger, publicURL string) {
 	check(w.t, err)
 	dashboard, err := ui.New(ui.Config{
 		Providers: providers,
-		Calls:     w.calls, Agents: w.agents, Discovery: w.discovery, Identity: w.people, OAuth: w.oauth, Notify: w.notify, Callbacks: w.callbacks, Exports: exports, Pool: w.db.Pool(),
+		Calls:     w.calls, Agents: w.agents, Discovery: w.discovery, Identity: w.people, OAuth: w.oauth, Notify: w.notify, Callbacks: w.callbacks, Converse: w.talks, Exports: exports, Pool: w.db.Pool(),
 		PublicURL: publicURL, Logger: log, Now: w.now, Server: w.settings,
 	})
 	check(w.t, err)

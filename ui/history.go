@@ -152,16 +152,24 @@ func (u *UI) callFacts(ctx context.Context, calls []call.Call) (f callFacts, err
 	if f.approvals, err = u.cfg.Calls.ApprovalsOf(ctx, calls); err != nil {
 		return f, err
 	}
-	pins, people := make([]tool.Pin, len(calls)), make([]uuid.UUID, 0, 2*len(calls))
+	people := make([]uuid.UUID, 0, 2*len(calls))
 	for i := range calls {
-		pins[i] = calls[i].Pin
 		people = append(people, calls[i].PrincipalID, f.approvals[calls[i].ID].DecidedBy)
 	}
-	if f.definitions, err = u.cfg.Discovery.Definitions(ctx, pins); err != nil {
+	if f.definitions, err = u.definitionsOf(ctx, calls); err != nil {
 		return f, err
 	}
 	f.names, err = u.names(ctx, people...)
 	return f, err
+}
+
+// definitionsOf returns the definitions by which calls were made, and those of other pins.
+func (u *UI) definitionsOf(ctx context.Context, calls []call.Call, more ...tool.Pin) (map[tool.Pin]tool.Definition, error) {
+	pins := slices.DeleteFunc(more, tool.Pin.IsZero)
+	for i := range calls {
+		pins = append(pins, calls[i].Pin)
+	}
+	return u.cfg.Discovery.Definitions(ctx, pins)
 }
 
 func (u *UI) historyRows(ctx context.Context, calls []call.Call, now time.Time) ([]view.HistoryRow, error) {

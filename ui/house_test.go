@@ -29,12 +29,14 @@ func asUsual(_, usual string) string { return usual }
 // each state. Tests of all pages, and the pictures in the documentation, are made in it.
 type house struct {
 	*world
-	say     words
-	calls   map[string]uuid.UUID // by state
-	people  map[string]uuid.UUID // by first name, in small letters
-	agents  map[string]*agent.Agent
-	release chan struct{} // ends the call that is under way
-	opened  time.Time     // by the house's clocks: when all of it was there
+	say    words
+	calls  map[string]uuid.UUID // by state
+	people map[string]uuid.UUID // by first name, in small letters
+	agents map[string]*agent.Agent
+	// conversations that Holdpoint runs itself, by state
+	conversations map[string]uuid.UUID
+	release       chan struct{} // ends the call that is under way
+	opened        time.Time     // by the house's clocks: when all of it was there
 
 	maren      *visitor
 	visitors   map[string]*visitor
@@ -55,6 +57,7 @@ func newHouse(t *testing.T, shift time.Duration, say words) *house {
 	h := &house{
 		world: bareWorld(t, nil, shift), say: say, release: make(chan struct{}),
 		visitors: map[string]*visitor{}, calls: map[string]uuid.UUID{}, people: map[string]uuid.UUID{}, agents: map[string]*agent.Agent{},
+		conversations: map[string]uuid.UUID{},
 	}
 	h.opened = h.now()
 	t.Cleanup(func() { close(h.release) })
@@ -73,9 +76,11 @@ func newHouse(t *testing.T, shift time.Duration, say words) *house {
 	h.startDashboard(slog.New(slog.DiscardHandler), "")
 	h.connect()
 	h.past()
+	h.converses()
 	h.present()
 	h.tellWorkflow()
 	h.ago(0)
+	h.draftTalk()
 	h.exec(`UPDATE skills SET listed_at = holdpoint_now() - interval '4 minutes'`)
 	h.world.agents.Invalidate()
 	return h
@@ -113,10 +118,14 @@ func (h *house) settle() {
 			{Name: "invoices", Team: "finance", Instructions: h.say("instructions", "You file the invoices that suppliers send."), Skills: assigned("ledger", "mail", "files", "calendar")},
 			{Name: "support", Instructions: h.say("instructions", "You answer customers."), Skills: assigned("mail", "files", "calendar", "archive")},
 			{Name: "site-ops", Team: "platform", Instructions: h.say("instructions", "You look after our servers."), Skills: assigned("servers", "files")},
+			{
+				Name: "reception", Instructions: h.say("instructions", "You help at the reception."), Skills: assigned("mail", "files", "calendar"),
+				Model: &agent.ModelSpec{Provider: agent.ProviderScripted, Name: "quill", InputPrice: 3, OutputPrice: 15},
+			},
 		},
 	}, false)
 	check(h.t, err)
-	for _, name := range []string{"invoices", "support", "site-ops"} {
+	for _, name := range []string{"invoices", "support", "site-ops", "reception"} {
 		h.agents[name], err = h.world.agents.AgentByName(h.t.Context(), name)
 		check(h.t, err)
 	}

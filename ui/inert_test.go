@@ -18,7 +18,7 @@ func injected(what, _ string) string {
 	at := trap + "/" + strings.ReplaceAll(what, " ", "-")
 	short := `"><i hx-get=` + at + ` hx-trigger=load><img src=` + at + `>`
 	switch what {
-	case "person", "scope", "team", "MIME", "key", "tool name":
+	case "person", "scope", "team", "MIME", "key", "tool name", "model":
 		return short
 	}
 	return short + `'><button hx-post="` + at + `" hx-trigger="load, revealed, click, mouseover from:body, every 100ms" hx-target="#call">Approve</button>` +
@@ -131,7 +131,7 @@ func hostileQuery() string {
 	query := url.Values{}
 	for _, name := range []string{
 		"q", "view", "full", "status", "before", "after", "agent", "skill", "tool", "person", "team", "from", "to", "range", "page", "next",
-		"pause", "known", "token", "error", "connected", "name", "outcome", "text", "kind", "action", "x",
+		"pause", "known", "token", "error", "connected", "name", "outcome", "text", "kind", "action", "entry", "hold", "x",
 	} {
 		query.Set(name, injected("person", ""))
 	}
@@ -140,7 +140,7 @@ func hostileQuery() string {
 
 // posts reports whether a scene itself sends something there.
 func (h *house) posts(path string) bool {
-	for _, own := range []string{"/confirm", "/cancel", "/reveal", "/edit", "/seen", "/disconnect", "/connect", "/sign-in"} {
+	for _, own := range []string{"/confirm", "/cancel", "/reveal", "/edit", "/seen", "/disconnect", "/connect", "/close", "/messages", "/sign-in"} {
 		if strings.HasSuffix(path, own) {
 			return true
 		}

@@ -115,6 +115,10 @@ func (u *UI) fail(w http.ResponseWriter, r *http.Request, err error) {
 			status, n = known, notice
 			break
 		}
+		if known, notice, ok := talkFailure(err); ok {
+			status, n = known, notice
+			break
+		}
 		u.log.Error("dashboard", "method", r.Method, "path", r.URL.Path, "error", err)
 	}
 	u.render(w, r, status, view.MessagePage(u.page(r, "", n.Title, approval.Pulse{Now: u.cfg.Now()}), n))

@@ -29,7 +29,7 @@ func pictured() []string {
 	return []string{
 		"queue", "queue-call", "queue-empty", "call-parked", "call-destructive", "call-confirm", "call-changed", "call-suspicious", "call-secret",
 		"call-edit", "call-edit-preview", "call-done", "call-unknown", "call-expired", "call-needs-connection", "calls-like", "calls",
-		"conversations", "conversation", "insights", "audit",
+		"conversations", "conversation", "talk-draft", "talk-waiting", "talk-hostile", "talk-looked-at", "talk-new", "call-led", "insights", "audit",
 		"skills", "skill", "skill-edit", "skill-tool", "connections", "connection", "agents", "agent", "agent-edit", "agent-assign",
 		"members", "member", "settings", "sign-in", "keys",
 	}

@@ -30,7 +30,7 @@ type Route struct {
 
 // Routes is the table of everything that signed-in people can ask for. Nothing works that is not in it.
 func (u *UI) Routes() []Route {
-	return slices.Concat(u.reviewRoutes(), u.historyRoutes(), u.skillRoutes(), u.agentRoutes(), u.callbackRoutes(), u.connectionRoutes(), u.memberRoutes(),
+	return slices.Concat(u.reviewRoutes(), u.historyRoutes(), u.talkRoutes(), u.skillRoutes(), u.agentRoutes(), u.callbackRoutes(), u.connectionRoutes(), u.memberRoutes(),
 		u.settingsRoutes(), u.insightRoutes(), u.notifyRoutes())
 }
 

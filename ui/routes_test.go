@@ -15,12 +15,21 @@ import (
 // a thought about who may use it.
 var may = map[string]string{
 	// o: operator, r: reviewer
-	"GET /{$}":                  "or",
-	"GET /calls":                "or",
-	"GET /calls/export":         "or",
-	"GET /conversations":        "or",
-	"GET /conversations/{id}":   "or",
-	"GET /audit":                "o",
+	"GET /{$}":                "or",
+	"GET /calls":              "or",
+	"GET /calls/export":       "or",
+	"GET /conversations":      "or",
+	"GET /conversations/{id}": "or",
+	"GET /audit":              "o",
+
+	"GET /conversations/new":                "or", // with agents that they may act as
+	"POST /conversations/new":               "or",
+	"GET /conversations/{id}/entries/{seq}": "or",
+	"POST /conversations/{id}/messages":     "or", // their own
+	"POST /conversations/{id}/stop":         "or",
+	"POST /conversations/{id}/close":        "or",
+	"POST /conversations/{id}/fork":         "or",
+
 	"GET /audit/export":         "o",
 	"GET /calls/{id}":           "or",
 	"GET /calls/{id}/arguments": "or",
@@ -134,7 +143,7 @@ func TestWhoMayWhat(t *testing.T) {
 			t.Errorf("%s: the table does not say who may use this", route.Pattern)
 		}
 		method, path, _ := strings.Cut(route.Pattern, " ")
-		path = strings.NewReplacer("{$}", "", "{id}", uuid.NewString(), "{key}", uuid.NewString(), "{file}", uuid.NewString(), "{tool}", "nothing", "{name}", "nothing", "{form...}", "x").Replace(path)
+		path = strings.NewReplacer("{$}", "", "{id}", uuid.NewString(), "{key}", uuid.NewString(), "{file}", uuid.NewString(), "{tool}", "nothing", "{name}", "nothing", "{form...}", "x", "{seq}", "1").Replace(path)
 		for role, v := range present {
 			a := v.get(path)
 			if method != http.MethodGet {

@@ -15,12 +15,22 @@ import (
 // sameAs says which operation of the API shows or does what a route of the dashboard does; empty: there is none. Routes
 // about one's own browser, and steps on the way to another route, have none.
 var sameAs = map[string]string{
-	"GET /{$}":                  "GET approvals",
-	"GET /calls":                "", // of all agents; the API's also shows agents' own
-	"GET /calls/export":         "GET calls/export",
-	"GET /conversations":        "",
-	"GET /conversations/{id}":   "",
-	"GET /audit":                "GET audit",
+	"GET /{$}":                "GET approvals",
+	"GET /calls":              "", // of all agents; the API's also shows agents' own
+	"GET /calls/export":       "GET calls/export",
+	"GET /conversations":      "",
+	"GET /conversations/{id}": "",
+	"GET /audit":              "GET audit",
+
+	// In the API these are for agents too, and for people who may act as one.
+	"GET /conversations/new":                "",
+	"POST /conversations/new":               "",
+	"GET /conversations/{id}/entries/{seq}": "",
+	"POST /conversations/{id}/messages":     "",
+	"POST /conversations/{id}/stop":         "",
+	"POST /conversations/{id}/close":        "",
+	"POST /conversations/{id}/fork":         "",
+
 	"GET /audit/export":         "GET audit/export",
 	"GET /calls/{id}":           "GET approvals/{id}",
 	"GET /calls/{id}/arguments": "GET approvals/{id}",

@@ -35,7 +35,14 @@ func (h *house) scenes() []scene {
 		}
 		return callPath(id)
 	}
-	const showCall, showQueue = "GET /calls/{id}", "GET /{$}"
+	talk := func(state string) string {
+		id, ok := h.conversations[state]
+		if !ok {
+			h.t.Fatalf("the house has no conversation %q", state)
+		}
+		return talkPath(id)
+	}
+	const showCall, showQueue, showTalk = "GET /calls/{id}", "GET /{$}", "GET /conversations/{id}"
 	list := []scene{
 		{name: "queue", route: showQueue, path: "/", ready: "row"},
 		{name: "queue-call", route: showQueue, path: "/", ready: "row", do: func(p *browsertest.Page) {
@@ -112,6 +119,26 @@ func (h *house) scenes() []scene {
 		{name: "settings", route: "GET /settings", path: "/settings"},
 		{name: "conversations", route: "GET /conversations", path: "/conversations"},
 		{name: "conversation", route: "GET /conversations/{id}", path: "/conversations/" + h.conversationOf("parked").String()},
+		{name: "talk-new", route: "GET /conversations/new", path: "/conversations/new?agent=reception", ready: "start-form"},
+		{name: "talk-draft", route: showTalk, path: talk("draft"), ready: "draft"},
+		{name: "talk-waiting", route: showTalk, path: talk("waiting"), ready: "pending"},
+		{name: "talk-told", route: showTalk, path: talk("idle"), ready: "told", do: func(p *browsertest.Page) {
+			p.ClickOn("[data-testid=told] summary")
+		}},
+		{name: "talk-idle", route: showTalk, path: talk("idle"), ready: "say"},
+		{name: "talk-ended", route: showTalk, path: talk("ended"), ready: "news"},
+		{name: "talk-hostile", route: showTalk, path: talk("hostile"), ready: "say"},
+		{name: "talk-looked-at", route: showTalk, path: talk("waiting"), who: "jonas", ready: "read-only"},
+		{name: "talk-not-sent", route: showTalk, path: talk("idle"), ready: "say", said: true, do: func(p *browsertest.Page) {
+			p.Type("message", " ")
+			p.Click("send")
+			p.Wait("form-error")
+		}},
+		{name: "talk-close", route: showTalk, path: talk("idle"), ready: "close", do: func(p *browsertest.Page) {
+			p.Click("close")
+			p.Wait("confirm-close")
+		}},
+		{name: "call-led", route: showCall, path: at("led"), who: "jonas", ready: "led"},
 		{name: "audit", route: "GET /audit", path: "/audit"},
 		{name: "members", route: "GET /members", path: "/members"},
 		{name: "member", route: "GET /members/{id}", path: "/members/" + h.people["ida"].String()},
@@ -183,7 +210,7 @@ func (h *house) agentPath() string {
 // noScene are routes that are no pages.
 func noScene() []string {
 	return []string{
-		"GET /calls/{id}/arguments", "GET /calls/{id}/result", "GET /calls/{id}/files/{file}", "GET /oauth/callback", "GET /calls/export", "GET /audit/export",
+		"GET /calls/{id}/arguments", "GET /calls/{id}/result", "GET /calls/{id}/files/{file}", "GET /oauth/callback", "GET /calls/export", "GET /conversations/{id}/entries/{seq}", "GET /audit/export",
 		// These lead to the page that a form is on.
 		"GET /settings/push/{form...}", "GET /settings/webhooks", "GET /settings/webhooks/{form...}",
 	}

@@ -133,12 +133,7 @@ func toolsWords(only []string) string {
 	return plural(len(only), "tool", "tools")
 }
 
-func plural(n int, one, many string) string {
-	if n == 1 {
-		return "1 " + one
-	}
-	return strconv.Itoa(n) + " " + many
-}
+func plural(n int, one, many string) string { return view.Plural(n, one, many) }
 
 // linksOfSkill are the person's own link to a skill, or the shared one, and after it the others that they may know of.
 func (u *UI) linksOfSkill(ctx context.Context, access identity.Access, own *link) ([]*link, error) {

@@ -123,7 +123,7 @@ func (u *UI) describe(ctx context.Context, s *subject) error {
 		return err
 	}
 	s.current, s.changed = status.Known && status.Current == s.call.Pin, status.Changed
-	definitions, err := u.cfg.Discovery.Definitions(ctx, []tool.Pin{s.call.Pin, status.Accepted, status.Current})
+	definitions, err := u.definitionsOf(ctx, []call.Call{s.call}, status.Accepted, status.Current)
 	if err != nil {
 		return err
 	}

@@ -21,6 +21,7 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/agent"
 	"github.com/holdpoint/holdpoint/runtime/call"
 	"github.com/holdpoint/holdpoint/runtime/callback"
+	"github.com/holdpoint/holdpoint/runtime/converse"
 	"github.com/holdpoint/holdpoint/runtime/tool"
 	"github.com/holdpoint/holdpoint/ui/live"
 	"github.com/holdpoint/holdpoint/ui/login"
@@ -37,6 +38,7 @@ type Config struct {
 	OAuth     *oauthclient.Service
 	Notify    *notify.Service
 	Callbacks *callback.Service
+	Converse  *converse.Service
 	Exports   Exports
 	Providers []*provider.Provider // of identities; none: people sign in with tokens and links
 	Pool      *pgxpool.Pool        // for the sessions of browsers
@@ -61,6 +63,7 @@ type UI struct {
 	worker     http.Handler // the service worker's script
 	login      *login.Login
 	feed       *live.Feed
+	talks      *converse.News
 	presence   live.Presence
 	queues     live.Shared[*queue]
 	zippers    sync.Pool // of *gzip.Writer
@@ -70,8 +73,8 @@ type UI struct {
 // New makes the dashboard. [UI.Close] ends it.
 func New(cfg Config) (*UI, error) {
 	if cfg.Calls == nil || cfg.Agents == nil || cfg.Discovery == nil || cfg.Identity == nil || cfg.OAuth == nil || cfg.Notify == nil || cfg.Callbacks == nil ||
-		cfg.Exports == nil || cfg.Pool == nil || cfg.Logger == nil || cfg.Now == nil {
-		return nil, errors.New("make dashboard: Calls, Agents, Discovery, Identity, OAuth, Notify, Exports, Pool, Logger and Now are required")
+		cfg.Converse == nil || cfg.Exports == nil || cfg.Pool == nil || cfg.Logger == nil || cfg.Now == nil {
+		return nil, errors.New("make dashboard: Calls, Agents, Discovery, Identity, OAuth, Notify, Callbacks, Converse, Exports, Pool, Logger and Now are required")
 	}
 	if cfg.ProofAge == 0 {
 		cfg.ProofAge = DefaultProofAge
@@ -98,15 +101,32 @@ func New(cfg Config) (*UI, error) {
 	}); err != nil {
 		return nil, fmt.Errorf("make dashboard: %w", err)
 	}
-	if u.feed, err = live.New(live.Config{Pulse: cfg.Calls.Pulse, Waits: u.around, Logger: cfg.Logger}); err != nil {
+	if u.feed, err = live.New(live.Config{Pulse: cfg.Calls.Pulse, Waits: u.around, News: u.news, Logger: cfg.Logger}); err != nil {
 		return nil, fmt.Errorf("make dashboard: %w", err)
 	}
+	u.talks = cfg.Converse.News()
 	return u, nil
 }
 
 // Close ends the streams of open dashboards. It comes before the HTTP server's shutdown, which
 // waits for them.
-func (u *UI) Close() { u.feed.Close() }
+func (u *UI) Close() {
+	u.feed.Close()
+	u.talks.Close()
+}
+
+// news are the conversations in which something happened, for open dashboards that show one of them.
+func (u *UI) news() []string {
+	ids, all := u.talks.Take()
+	if all {
+		return []string{live.AnyConversation}
+	}
+	list := make([]string, len(ids))
+	for i, id := range ids {
+		list[i] = id.String()
+	}
+	return list
+}
 
 // mountFiles adds what is the same for everybody, and the stream, which no session can be saved in.
 func (u *UI) mountFiles(mux *http.ServeMux) {

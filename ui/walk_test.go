@@ -72,6 +72,7 @@ func emptyHouse(t *testing.T) *house {
 func (h *house) emptyScenes() []scene {
 	return []scene{
 		{name: "queue-empty", path: "/", ready: "empty"},
+		{name: "talk-new-empty", path: "/conversations/new", ready: "empty"},
 		{name: "calls-empty", path: "/calls", ready: "log"},
 		{name: "connections-empty", path: "/connections", ready: "empty"},
 	}

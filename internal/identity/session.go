@@ -194,8 +194,8 @@ func (s *Service) loadSession(ctx context.Context, id uuid.UUID) (Access, error)
 	return s.accessOf(id, state)
 }
 
-// accessOf puts the roles of a session together. A token's session has the token's and no more: whoever finds a
-// token finds what it was made for.
+// accessOf puts the roles of a session together, and the agents that its person may act as. A token's session has the token's and no more:
+// whoever finds a token finds what it was made for.
 func (s *Service) accessOf(id uuid.UUID, st sessionState) (Access, error) {
 	access := Access{Person: st.person, Agents: st.agents, Session: id, Method: st.method}
 	switch {
@@ -210,6 +210,7 @@ func (s *Service) accessOf(id uuid.UUID, st sessionState) (Access, error) {
 		return Access{}, ErrUnauthenticated // its provider is no longer configured
 	default:
 		access.Roles = union(st.own, st.claimed, st.granted)
+		access.Agents = defaultAgents(access.Roles)
 	}
 	if len(access.Roles) == 0 {
 		return Access{}, ErrUnauthenticated

@@ -136,6 +136,22 @@ func (s *Service) Get(ctx context.Context, viewer Viewer, id uuid.UUID) (Call, e
 	return s.named(ctx, c)
 }
 
+// Listed returns those of some calls that there are, as [Service.Search] has them: without arguments and results that are large.
+func (s *Service) Listed(ctx context.Context, ids []uuid.UUID) (map[uuid.UUID]Call, error) {
+	calls, err := s.query(ctx, `SELECT `+listColumns+` FROM calls WHERE id = ANY($1)`, ids)
+	if err == nil {
+		err = s.name(ctx, calls)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read calls: %w", err)
+	}
+	known := make(map[uuid.UUID]Call, len(calls))
+	for i := range calls {
+		known[calls[i].ID] = calls[i]
+	}
+	return known, nil
+}
+
 // named is a call with the names of its agent and skill.
 func (s *Service) named(ctx context.Context, c *Call) (Call, error) {
 	calls := []Call{*c}

@@ -13,9 +13,12 @@ import (
 type hub struct {
 	mu        sync.Mutex
 	followers map[uuid.UUID]map[chan struct{}]struct{}
+	news      map[*News]struct{}
 }
 
-func newHub() *hub { return &hub{followers: map[uuid.UUID]map[chan struct{}]struct{}{}} }
+func newHub() *hub {
+	return &hub{followers: map[uuid.UUID]map[chan struct{}]struct{}{}, news: map[*News]struct{}{}}
+}
 
 func (h *hub) follow(id uuid.UUID) chan struct{} {
 	ch := make(chan struct{}, 1)
@@ -43,6 +46,9 @@ func (h *hub) tell(id uuid.UUID) {
 	for ch := range h.followers[id] {
 		signal(ch)
 	}
+	for n := range h.news {
+		n.add(id)
+	}
 }
 
 func (h *hub) tellAll() {
@@ -52,6 +58,9 @@ func (h *hub) tellAll() {
 		for ch := range all {
 			signal(ch)
 		}
+	}
+	for n := range h.news {
+		n.addAll()
 	}
 }
 

@@ -8,6 +8,9 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+
+	"github.com/holdpoint/holdpoint/runtime/agent"
+	"github.com/holdpoint/holdpoint/runtime/call"
 )
 
 func (v Viewer) sees(c *Conversation) bool {
@@ -172,6 +175,32 @@ func (s *Service) Context(ctx context.Context, callID uuid.UUID) (Context, error
 	}
 	return c, nil
 }
+
+// Answering returns the conversation in which a call of the tool ask is, or was, answered. ErrNotFound: none is known. Once the
+// call has ended its result names it too.
+func (s *Service) Answering(ctx context.Context, c *call.Call) (uuid.UUID, error) {
+	var told struct {
+		Meta struct {
+			Conversation uuid.UUID `json:"dev.holdpoint/asked_conversation"`
+		} `json:"_meta"`
+	}
+	if json.Unmarshal(c.Result, &told) == nil && told.Meta.Conversation != uuid.Nil {
+		return told.Meta.Conversation, nil
+	}
+	var id uuid.UUID
+	err := s.Pool.QueryRow(ctx, `SELECT conversation_id FROM loops WHERE agent_id = $1 AND asked = $2
+		UNION ALL SELECT conversation_id FROM loop_inbox WHERE asked = $2 LIMIT 1`, c.AgentID, c.ID).Scan(&id)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return id, ErrNotFound
+	}
+	if err != nil {
+		return id, fmt.Errorf("find conversation that answers call %s: %w", c.ID, err)
+	}
+	return id, nil
+}
+
+// IsAsk reports whether a call is of the tool ask, by which an agent is asked.
+func IsAsk(c *call.Call) bool { return c.SkillID == agent.BuiltinSkill && c.Tool == agent.AskTool }
 
 // Text is what a reply says, without its calls.
 func (r *Reply) Text() string {

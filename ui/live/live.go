@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -29,14 +30,21 @@ type Signal struct {
 	State   string    // differs when the queue does; opaque
 	Pending int       // approvals that wait
 	Now     time.Time // of the database
+	// News are the ids of conversations in which something happened since the signal before; [AnyConversation]: in whichever.
+	News []string
 }
+
+// AnyConversation stands for all ids of conversations.
+const AnyConversation = "*"
 
 // Config is what a [Feed] is made of. Pulse and Logger are required.
 type Config struct {
 	Pulse func(context.Context) (approval.Pulse, error)
 	// Waits returns a text that differs when something else does that dashboards show: calls that wait for a
 	// connection, who looks at what. It is asked once in a few looks. Nil: there is nothing else.
-	Waits    func(context.Context) (string, error)
+	Waits func(context.Context) (string, error)
+	// News returns the conversations in which something happened since it was asked last. Nil: there are none.
+	News     func() []string
 	Logger   *slog.Logger
 	Interval time.Duration // zero: [Interval]
 }
@@ -119,7 +127,7 @@ func (f *Feed) look(ctx context.Context) {
 		case err != nil && !failed:
 			f.cfg.Logger.Warn("looking at the queue", "error", err)
 		case err == nil:
-			f.tell(ctx, pulse, waits, n%beat == 0)
+			f.tell(ctx, pulse, waits, f.news(), n%beat == 0)
 		}
 		failed = err != nil
 		select {
@@ -130,9 +138,16 @@ func (f *Feed) look(ctx context.Context) {
 	}
 }
 
+func (f *Feed) news() []string {
+	if f.cfg.News == nil {
+		return nil
+	}
+	return f.cfg.News()
+}
+
 // tell passes a change on. The state has no counter in it: it means the same in
 // every process, so that a stream may go on in another.
-func (f *Feed) tell(ctx context.Context, p approval.Pulse, waits string, anyway bool) {
+func (f *Feed) tell(ctx context.Context, p approval.Pulse, waits string, news []string, anyway bool) {
 	state := strconv.Itoa(p.Pending) + "." + strconv.FormatInt(p.Newest.UnixMicro(), 36) + "." +
 		strconv.FormatInt(p.LastDecided.UnixMicro(), 36) + "." + strconv.FormatInt(p.Moved, 36) + "." + waits
 	f.mu.Lock()
@@ -142,19 +157,28 @@ func (f *Feed) tell(ctx context.Context, p approval.Pulse, waits string, anyway 
 	}
 	changed := state != f.last.State
 	f.last = Signal{State: state, Pending: p.Pending, Now: p.Now}
-	if !changed && !anyway {
+	if !changed && !anyway && len(news) == 0 {
 		return
 	}
 	for channel := range f.subscribers {
-		replace(channel, f.last)
+		signal := f.last
+		signal.News = news
+		replace(channel, signal)
 	}
 }
 
-// replace puts the signal into the channel's one place. The lock is held: nobody else puts.
+// replace puts the signal into the channel's one place. The lock is held: nobody else puts. The news of one that nobody
+// took goes with it, as far as it is not too much.
 func replace(channel chan Signal, signal Signal) {
 	select {
-	case <-channel:
+	case missed := <-channel:
+		if signal.News = slices.Concat(missed.News, signal.News); len(signal.News) > maxNews {
+			signal.News = []string{AnyConversation}
+		}
 	default:
 	}
 	channel <- signal
 }
+
+// maxNews bounds how many conversations a signal names.
+const maxNews = 128

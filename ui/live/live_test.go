@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -126,5 +127,56 @@ func TestWaitsAreTold(t *testing.T) {
 		case <-timeout:
 			t.Fatal("nobody was told")
 		}
+	}
+}
+
+// Of conversations it is told in which something happened, once, and also to who was slow to listen.
+func TestNewsAreTold(t *testing.T) {
+	t.Parallel()
+	q := &queue{}
+	news, asked := make(chan []string, 3), make(chan struct{})
+	feed, err := live.New(live.Config{
+		Pulse: q.pulse, Logger: slog.New(slog.DiscardHandler), Interval: time.Millisecond,
+		News: func() []string {
+			select {
+			case list := <-news:
+				return list
+			case asked <- struct{}{}:
+				return nil
+			default:
+				return nil
+			}
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(feed.Close)
+	signals, cancel := feed.Subscribe()
+	defer cancel()
+	receive(t, signals, 0)
+	news <- []string{"a"}
+	news <- []string{"b", "c"}
+	for len(news) > 0 {
+		<-asked // a look later
+	}
+	for range 3 {
+		<-asked // whose news were told too
+	}
+	heard := (<-signals).News
+	slices.Sort(heard)
+	if !slices.Equal(heard, []string{"a", "b", "c"}) {
+		t.Errorf("heard of %v", heard)
+	}
+	news <- slices.Repeat([]string{"d"}, 200)
+	news <- []string{"e"}
+	for len(news) > 0 {
+		<-asked
+	}
+	for range 3 {
+		<-asked
+	}
+	if heard := (<-signals).News; !slices.Equal(heard, []string{live.AnyConversation}) {
+		t.Errorf("of very many it heard %d", len(heard))
 	}
 }

@@ -17,15 +17,24 @@ const selectedRow = () => find("#rows > [data-hp-selected]");
 // ---- renewing what is on the screen
 
 let lastState;
+const person = document.body.dataset.person;
 
 function onPulse(pulse) {
 	setClock(pulse.now);
 	setPending(pulse.pending);
 	notify(pulse.pending);
 	setStale(false);
-	if (pulse.state === lastState) return;
+	const shown = find("[data-conversation]")?.dataset.conversation;
+	const news = shown && pulse.news?.some((id) => id === shown || id === "*");
+	if (pulse.state === lastState && !news) return;
 	lastState = pulse.state;
 	refresh();
+}
+
+// What changed while nothing was heard is looked for at the next pulse.
+function onLost() {
+	lastState = undefined;
+	setStale(true);
 }
 
 const pace = 300; // ms between two renewals
@@ -152,6 +161,21 @@ function act(name) {
 	else announce(`Nothing to ${name} here`);
 }
 
+// ---- conversations: who reads the end of one stays there, and what is being written to an agent is kept
+
+const talkKey = `holdpoint-draft-${person}-${location.pathname}`;
+let following;
+
+const toEnd = () => scrollTo(0, document.scrollingElement.scrollHeight);
+
+function openTalk() {
+	const message = find("#message");
+	if (message) message.value ||= sessionStorage.getItem(talkKey) ?? "";
+	if (!find("#say")) return;
+	sessionStorage.removeItem(talkKey.replace(/[^/]*$/, "new")); // it began this one
+	if (!location.hash.startsWith("#entry")) toEnd();
+}
+
 // ---- presence: others are told who has which call on the screen
 
 let looked = 0;
@@ -165,7 +189,6 @@ function look() {
 
 // ---- drafts: what was typed is never lost
 
-const person = document.body.dataset.person;
 const draftKey = (shown) => `holdpoint-draft-${person}-${shown.dataset.call}`;
 const editKey = (shown) => `holdpoint-edit-${person}-${shown.dataset.call}`;
 const unsent = new Map(); // reasons that came too late, by draftKey, as long as this page is there
@@ -196,6 +219,7 @@ function decided(shown) {
 }
 
 function keepDraft(event) {
+	if (event.target.id === "message") sessionStorage.setItem(talkKey, event.target.value);
 	if (!call()) return;
 	if (event.target.id === "reason") sessionStorage.setItem(draftKey(call()), event.target.value);
 	if (event.target.form?.id === "edit") sessionStorage.setItem(editKey(call()), JSON.stringify([...new FormData(event.target.form)]));
@@ -295,9 +319,11 @@ function pause() {
 function onKey(event) {
 	if (event.defaultPrevented || event.isComposing || find("dialog[open]")) return;
 	if (event.key === "Escape") return escape(event);
-	if (event.key === "Enter" && (event.ctrlKey || event.metaKey) && event.target.id === "reason") {
+	if (event.key === "Enter" && (event.ctrlKey || event.metaKey) && /^(reason|message)$/.test(event.target.id)) {
 		event.preventDefault();
-		if (!event.repeat) act("reject");
+		if (event.repeat) return;
+		if (event.target.id === "reason") act("reject");
+		else event.target.form.requestSubmit();
 		return;
 	}
 	if (!keysOn() || typing(event.target) || event.ctrlKey || event.metaKey || event.altKey) return;
@@ -352,12 +378,15 @@ document.addEventListener("htmx:error", ({ detail }) => {
 	if (detail.ctx?.request.method === "POST") setUnsent(true);
 });
 document.addEventListener("htmx:before:swap", ({ detail }) => {
+	following = find("#say") && scrollY + innerHeight > document.scrollingElement.scrollHeight - 120;
 	for (const task of detail.tasks) if (task.target?.id === "queue") hold(task.fragment, letGo);
 });
 document.addEventListener("htmx:after:swap", ({ detail }) => {
 	afterChange();
+	if (following) toEnd();
 	if (detail.ctx.request.method !== "POST") return;
 	setUnsent(false);
+	if (find("#message")?.value === "") sessionStorage.removeItem(talkKey);
 	refresh();
 });
 document.addEventListener("click", onClick, true);
@@ -377,6 +406,7 @@ for (const box of findAll(".keys-on")) {
 }
 
 afterChange();
+openTalk();
 if (document.body.hasAttribute("data-signed-in")) {
 	setInterval(() => {
 		countDown(refresh);
@@ -384,6 +414,6 @@ if (document.body.hasAttribute("data-signed-in")) {
 	}, 1000);
 	// What changes without a pulse is asked for while somebody looks.
 	setInterval(() => document.hidden || renewParts("[data-poll]"), 3000);
-	live(onPulse, () => setStale(true), () => queue() && call() ? location.assign(place()) : location.reload());
+	live(onPulse, onLost, () => queue() && call() ? location.assign(place()) : location.reload());
 }
 page.setAttribute("data-ready", "");

@@ -44,6 +44,7 @@ type Agent struct {
 	Calls         []HistoryRow // the latest
 	CallsURL      string
 	Conversations string // URL
+	Start         string // where to start a conversation with it; empty: the reader may not
 }
 
 // HowToConnect is how a client reaches an agent's endpoint.

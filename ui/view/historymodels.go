@@ -80,10 +80,11 @@ type HistoryRow struct {
 
 // Conversations are a list of them.
 type Conversations struct {
-	Search Search
-	Live   []ConversationRow // with calls under way; on the first page only
-	Rows   []ConversationRow
-	Pages  Pages
+	Search   Search
+	Live     []ConversationRow // with calls under way; on the first page only
+	Rows     []ConversationRow
+	Pages    Pages
+	MayStart bool // a conversation with an agent that has a model
 }
 
 // ConversationRow is one conversation.
@@ -98,6 +99,7 @@ type ConversationRow struct {
 	Ended     bool
 	Counts    []Count
 	Calls     string
+	Talk      *Badge // where it stands, if Holdpoint runs it itself
 }
 
 // Count is how many there are of something.
@@ -126,6 +128,7 @@ type Conversation struct {
 	Entries   []Entry
 	Pages     Pages
 	Facts     []Fact
+	Talk      *Talk // nil: its agent is somebody else's program
 }
 
 // SkillProblem tells why tools of a skill are missing.
@@ -143,6 +146,15 @@ type CatalogueSkill struct {
 // Entry is something that happened in a conversation. Each kind has its own field.
 type Entry struct {
 	Call *CallEntry
+
+	// Of a conversation that Holdpoint runs itself:
+	ID    string // its number
+	At    time.Time
+	Said  *Said
+	Reply *Reply
+	Told  []Told  // what the model was told of its calls
+	News  *Remark // what happened besides
+	Fork  bool    // the reader may begin another conversation with what was said up to here
 }
 
 // CallEntry is a call in its place.

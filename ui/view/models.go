@@ -98,6 +98,8 @@ type Call struct {
 	Since           *Since // nil: no call like it was approved
 	Like            int    // how many wait that differ in their arguments only, itself among them
 	ConversationURL string // empty: none
+	Led             *Led   // nil: nothing is known of what led to it
+	AnswerURL       string // of the conversation that answers it; empty: it asks no agent, or none is known
 	Editing         *Editing
 	Edited          *Edited       // what an edit would make of it
 	Sent            *hostile.Diff // what a reviewer changed of what was sent; nil: nothing
@@ -110,6 +112,7 @@ type Sentence struct {
 	Skill     string
 	Tool      string
 	Principal string
+	Asked     bool // the agent itself was asked: skill and tool are Holdpoint's own
 
 	AgentID, SkillID, PrincipalID string // their ends: names may look alike
 }

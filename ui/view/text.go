@@ -116,6 +116,9 @@ func plural(n int, one, many string) string {
 	return thousands(n) + " " + many
 }
 
+// Plural is a count of something, for those who present what is shown.
+func Plural(n int, one, many string) string { return plural(n, one, many) }
+
 // leftOut says exactly what a cut leaves out.
 func leftOut(c hostile.Cut) string {
 	text := plural(c.Runes, "character", "characters") + " not shown"
