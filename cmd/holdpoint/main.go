@@ -9,6 +9,8 @@ import (
 	"runtime/debug"
 	"time"
 
+	"github.com/mattn/go-isatty"
+
 	"github.com/holdpoint/holdpoint/cmd/holdpoint/internal/cli"
 )
 
@@ -19,10 +21,16 @@ func main() {
 // run runs one command and returns the exit code.
 func run(ctx context.Context, args []string, getenv func(string) string, stdin io.Reader, stdout, stderr io.Writer) int {
 	e := &cli.Env{
-		Getenv: getenv, Stdin: stdin, Stdout: stdout, Stderr: stderr, Now: time.Now, Version: version(), Reseal: reseal,
+		Getenv: getenv, Stdin: stdin, Stdout: stdout, Stderr: stderr, Now: time.Now, Version: version(), Terminal: isTerminal(stdin), Reseal: reseal,
 		Examine: func(ctx context.Context, x cli.Examination) error { return examine(ctx, x, getenv("PATH")) },
 	}
 	return cli.Run(ctx, e, args, newServeCmd(e), newDemoCmd(e))
+}
+
+// isTerminal reports whether somebody types what is read.
+func isTerminal(r io.Reader) bool {
+	file, ok := r.(*os.File)
+	return ok && isatty.IsTerminal(file.Fd())
 }
 
 // version is what the build knows of itself: a released version, or a commit.

@@ -129,8 +129,21 @@ type waiting struct {
 	wake      chan struct{}
 	telling   sync.WaitGroup
 
-	tries  int           // in a row that did not reach the server
+	attempts
+}
+
+// attempts are those in a row that did not reach the server.
+type attempts struct {
+	tries  int
 	waited time.Duration // between them
+}
+
+// pause waits before the next one, longer each time, and reports whether there should be one.
+func (a *attempts) pause(ctx context.Context, first time.Duration) bool {
+	delay := min(first<<min(a.tries, 5), 20*first)
+	a.tries++
+	a.waited += delay
+	return pause(ctx, delay) == nil
 }
 
 // submit sends the call until the server has it. When it returns an error, the
@@ -362,10 +375,7 @@ func (w *waiting) tryAgain(ctx context.Context, err error) bool {
 	if w.tries == 0 {
 		w.call.Told(News{CallID: w.id, Lost: err})
 	}
-	delay := min(w.Retry<<min(w.tries, 5), 20*w.Retry)
-	w.tries++
-	w.waited += delay
-	return pause(ctx, delay) == nil
+	return w.pause(ctx, w.Retry)
 }
 
 func pause(ctx context.Context, d time.Duration) error {

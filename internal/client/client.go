@@ -157,7 +157,15 @@ func (c *Client) Delete(ctx context.Context, path string) error {
 	return err
 }
 
+// keyed is the header of a request that may be repeated.
+const keyed = "Idempotency-Key"
+
 func (c *Client) do(ctx context.Context, method, path string, body any) (json.RawMessage, error) {
+	return c.doOnce(ctx, method, path, body, "")
+}
+
+// doOnce is do with an idempotency key; empty: none.
+func (c *Client) doOnce(ctx context.Context, method, path string, body any, key string) (json.RawMessage, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.Timeout)
 	defer cancel()
 	var content io.Reader
@@ -176,6 +184,9 @@ func (c *Client) do(ctx context.Context, method, path string, body any) (json.Ra
 		request.Header.Set("Content-Type", "application/json")
 	}
 	request.Header.Set("Accept", "application/json")
+	if key != "" {
+		request.Header.Set(keyed, key)
+	}
 	c.authorize(request)
 	response, err := c.HTTP.Do(request)
 	if err != nil {

@@ -8,16 +8,26 @@ import (
 	"io"
 )
 
-// event is one event of a text/event-stream, as far as MCP uses them.
+// event is one event of a text/event-stream.
 type event struct {
-	id      string
-	data    []byte // valid until the next event
-	foreign bool   // of a type that is no message
+	id   string // the last one that the stream gave
+	name string // empty: a message
+	data []byte // valid until the next event
 }
 
-// eachEvent reads a stream to its end, or until take says that it has seen enough. Comments, which
+// eachEvent reads an MCP stream to its end, or until take says that it has seen enough. Comments, which
 // keep the connection alive, are passed over, and so are events of other types than messages.
 func eachEvent(r io.Reader, take func(event) (enough bool, err error)) error {
+	return anyEvent(r, func(e event) (bool, error) {
+		if e.name != "" && e.name != "message" {
+			return false, nil
+		}
+		return take(e)
+	})
+}
+
+// anyEvent is eachEvent for events of whatever type.
+func anyEvent(r io.Reader, take func(event) (enough bool, err error)) error {
 	scanner := bufio.NewScanner(r)
 	scanner.Buffer(nil, maxBody)
 	var e event
@@ -58,14 +68,14 @@ func (e *event) field(line []byte) error {
 	case "id":
 		e.id = string(value)
 	case "event":
-		e.foreign = len(value) > 0 && string(value) != "message"
+		e.name = string(value)
 	}
 	return nil
 }
 
 // end hands the event on, if it holds anything, and begins the next.
 func (e *event) end(take func(event) (bool, error)) (enough bool, err error) {
-	if len(e.data) > 0 && !e.foreign {
+	if len(e.data) > 0 {
 		enough, err = take(*e)
 	}
 	*e = event{id: e.id, data: e.data[:0]}

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"strings"
 	"time"
 
@@ -27,6 +28,10 @@ type Env struct {
 	Stderr  io.Writer
 	Now     func() time.Time
 	Version string
+	// Terminal: somebody sits at Stdin.
+	Terminal bool
+	// Interrupts tells of Ctrl-C. Nil: the process's own signals do.
+	Interrupts <-chan os.Signal
 	// Reseal encrypts again, with the key that encrypts now, what older keys of the keyset had
 	// encrypted in a database, and returns how many rows that were. Nil: migrate leaves all as it is.
 	Reseal func(ctx context.Context, db *postgres.DB, box *secret.Box) (int, error)
@@ -123,7 +128,7 @@ itself then from the part "server:" of holdpoint.yaml.`,
 	flags.StringVar(&e.config, "config", "", `file with the server's settings (HOLDPOINT_CONFIG, else ./holdpoint.yaml if there is one)`)
 	root.AddCommand(
 		newApplyCmd(e), newAgentCmd(e), newSkillCmd(e), newTokenCmd(e),
-		newToolsCmd(e), newCallCmd(e), newConnectCmd(e), newApprovalsCmd(e), newCallsCmd(e), newFilesCmd(e), newInsightsCmd(e),
+		newToolsCmd(e), newCallCmd(e), newChatCmd(e), newConnectCmd(e), newApprovalsCmd(e), newCallsCmd(e), newFilesCmd(e), newInsightsCmd(e),
 		newConversationsCmd(e), newAuditCmd(e),
 		newConnectionsCmd(e), newPeopleCmd(e), newWebhooksCmd(e),
 		newServerCmd(e), newMigrateCmd(e), newKeysetCmd(e), newDoctorCmd(e), newVersionCmd(e),

@@ -13,7 +13,10 @@ import (
 )
 
 func newConversationsCmd(e *Env) *cobra.Command {
-	return group("conversations", "Runs of agents", newConversationsListCmd(e), newConversationsShowCmd(e))
+	return group("conversations", "Runs of agents", newConversationsListCmd(e), newConversationsShowCmd(e), newMessagesCmd(e),
+		newConversationEndCmd(e, "cancel", "Stop what is under way in a conversation; it goes on with the next message"),
+		newConversationEndCmd(e, "close", "End a conversation for good"),
+		newConversationForkCmd(e))
 }
 
 type conversationView struct {
@@ -33,6 +36,7 @@ type conversationView struct {
 		ByStatus map[string]int `json:"by_status"`
 		LastAt   *time.Time     `json:"last_at"`
 	} `json:"calls"`
+	Loop  *loopView `json:"loop"`
 	Tools []struct {
 		Name string `json:"name"`
 	} `json:"tools"`
@@ -60,8 +64,8 @@ func newConversationsListCmd(e *Env) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return printList(e, text, []string{"ID", "AGENT", "FOR", "STARTED", "ENDED", "LAST CALL", "CALLS"}, func(c conversationView) []string {
-				return []string{c.ID, c.Agent, value(c.Principal), moment(&c.CreatedAt), moment(c.EndedAt), moment(c.Calls.LastAt), c.counts()}
+			return printList(e, text, []string{"ID", "AGENT", "FOR", "STARTED", "ENDED", "STATE", "LAST CALL", "CALLS"}, func(c conversationView) []string {
+				return []string{c.ID, c.Agent, value(c.Principal), moment(&c.CreatedAt), moment(c.EndedAt), c.Loop.words(), moment(c.Calls.LastAt), c.counts()}
 			})
 		},
 	}
@@ -97,6 +101,7 @@ func (e *Env) showConversation(cmd *cobra.Command, c *conversationView) error {
 		"Conversation", c.ID, "Agent", c.Agent, "On behalf of", value(c.Principal), "Name", value(c.Name), "MCP version", c.ProtocolVersion,
 		"Started", moment(&c.CreatedAt), "Ended", moment(c.EndedAt), "Calls", c.counts(),
 	}
+	pairs = append(pairs, c.Loop.pairs()...)
 	if len(c.Tools) > 0 {
 		pairs = append(pairs, "Tools", strconv.Itoa(len(c.Tools)))
 	}
