@@ -20,9 +20,6 @@ type twin struct {
 	only               string // why there is none
 }
 
-// speaking is no matter of operators.
-const speaking = "whoever may act as the agent speaks, in the dashboard and over the API alike"
-
 // twins of all that operators can send from the dashboard. A form that is missing here fails the test, so that none is
 // added without a thought about those who work by script.
 var twins = map[string]twin{
@@ -31,11 +28,11 @@ var twins = map[string]twin{
 	"POST /calls/{id}/resolve": {operation: "resolveCall", command: "calls resolve"},
 	"POST /calls/{id}/cancel":  {operation: "cancelCall", command: "calls cancel"},
 
-	"POST /conversations/new":           {only: speaking},
-	"POST /conversations/{id}/messages": {only: speaking},
-	"POST /conversations/{id}/stop":     {only: speaking},
-	"POST /conversations/{id}/close":    {only: speaking},
-	"POST /conversations/{id}/fork":     {only: speaking},
+	"POST /conversations/new":           {operation: "createConversation", command: "chat"},
+	"POST /conversations/{id}/messages": {operation: "say", command: "chat"},
+	"POST /conversations/{id}/stop":     {operation: "cancelConversation", command: "conversations cancel"},
+	"POST /conversations/{id}/close":    {operation: "closeConversation", command: "conversations close"},
+	"POST /conversations/{id}/fork":     {operation: "forkConversation", command: "conversations fork"},
 
 	"POST /skills/new":          {operation: "createSkill", command: "skill create"},
 	"POST /skills/{id}/edit":    {operation: "updateSkill", command: "skill edit"},
