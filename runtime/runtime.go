@@ -35,6 +35,7 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/mcpserver"
 	"github.com/holdpoint/holdpoint/runtime/mcptool"
 	"github.com/holdpoint/holdpoint/runtime/model"
+	"github.com/holdpoint/holdpoint/runtime/model/scripted"
 	"github.com/holdpoint/holdpoint/runtime/resource"
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
@@ -73,6 +74,10 @@ type Config struct {
 	FileTypes   []string
 	// WorkloadToken returns this server's own identity token. Nil: it has none.
 	WorkloadToken func(ctx context.Context) (string, error)
+	// ModelDefaults are the servers of models that this server has itself, by provider: openai, anthropic.
+	ModelDefaults ModelDefaults
+	// Scripts are the models of provider scripted, by name.
+	Scripts map[string]scripted.Script
 	// Traces makes the spans; whoever opened it shuts it down. Nil: none are recorded.
 	Traces *telemetry.Tracer
 }
@@ -101,6 +106,7 @@ type Runtime struct {
 	mcp    *mcpserver.Server
 	jobs   *jobs
 	asked  *model.Observer // of requests to models
+	models *models
 	river  *river.Client[pgx.Tx]
 
 	background sync.WaitGroup
@@ -119,7 +125,7 @@ func New(cfg Config) (*Runtime, error) {
 	if cfg.Traces == nil {
 		cfg.Traces = telemetry.Off()
 	}
-	rt := &Runtime{Config: cfg, Instance: instance, jobs: newJobs(cfg.Now), asked: model.NewObserver(cfg.Traces, cfg.Now)}
+	rt := &Runtime{Config: cfg, Instance: instance, jobs: newJobs(cfg.Now), asked: model.NewObserver(cfg.Traces, cfg.Now), models: newModels(cfg.Scripts)}
 	for _, join := range []func() error{rt.makeRegistry, rt.makeNotify, rt.makeCallbacks, rt.makeFiles, rt.makeCalls, rt.makeEdges} {
 		if err := join(); err != nil {
 			return nil, fmt.Errorf("assemble runtime: %w", err)
@@ -342,6 +348,7 @@ func (rt *Runtime) Stop(ctx context.Context) error {
 // close lets go of what a runtime holds, started or not.
 func (rt *Runtime) close(ctx context.Context) {
 	rt.source.Close(ctx)
+	rt.models.client.CloseIdleConnections()
 	rt.Converse.Close()
 	rt.Resources.Close()
 	rt.Agents.Close()

@@ -95,7 +95,7 @@ func (f *modelForm) limit(limits *agent.Limits, wrong *faults) *agent.Limits {
 }
 
 func (f *modelForm) part() view.FormPart {
-	key := view.Field{Name: "model.api_key", Label: "Key", Kind: view.FieldSecret, Hint: "Stored encrypted and never shown."}
+	key := view.Field{Name: "model.api_key", Label: "Key", Kind: view.FieldSecret, Hint: "Stored encrypted and never shown. Left out together with the server: this server’s own key, where it has one."}
 	if f.keyed {
 		key.Hint = "Set, and kept while provider and server stay the same, unless another is given."
 	}
@@ -108,7 +108,7 @@ func (f *modelForm) part() view.FormPart {
 		Fields: []view.Field{
 			{Name: "model.provider", Label: "Provider", Kind: view.FieldSelect, Value: f.provider, Choices: providers, Hint: "openai is whatever speaks its chat completions: Ollama, vLLM, gateways."},
 			{Name: "model.name", Label: "Model", Kind: view.FieldLine, Value: f.name, Code: true},
-			{Name: "model.base_url", Label: "Server", Kind: view.FieldLine, Value: f.baseURL, Code: true, Example: "http://127.0.0.1:11434/v1", Hint: "Left out: the provider’s own."},
+			{Name: "model.base_url", Label: "Server", Kind: view.FieldLine, Value: f.baseURL, Code: true, Example: "http://127.0.0.1:11434/v1", Hint: "Left out: the one that this server was given (OPENAI_BASE_URL, ANTHROPIC_BASE_URL), or the provider’s own."},
 			key,
 			{Name: "model.max_tokens", Label: "Tokens of an answer", Kind: view.FieldLine, Value: f.maxTokens, Code: true, Hint: "At most. Left out: as many as the provider allows by itself."},
 			{

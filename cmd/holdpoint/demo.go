@@ -57,6 +57,10 @@ the same data.`,
 			settings.Getenv = e.Getenv
 			settings.AllowSelfApproval, settings.Stdio, settings.HighRiskMaxAge = true, true, demoLinkTTL
 			settings.FilesFolder = "attachments" // files are what the demo's skill saves
+			var err error
+			if settings.Models, err = modelDefaults(e.Getenv); err != nil {
+				return err
+			}
 			if settings.DataDir == "" {
 				dir, err := postgres.DefaultDataDir(e.Getenv)
 				if err != nil {

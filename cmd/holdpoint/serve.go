@@ -93,12 +93,12 @@ func (s *serverSettings) complete(e *cli.Env, stdio string) error {
 	s.Path = e.Getenv("PATH")
 	s.EncryptionKey = e.Getenv("HOLDPOINT_ENCRYPTION_KEY")
 	s.Getenv = e.Getenv
-	if s.DataDir == "" {
-		dir, err := postgres.DefaultDataDir(e.Getenv)
-		if err != nil {
-			return err
-		}
-		s.DataDir = dir
+	var err error
+	if s.Models, err = modelDefaults(e.Getenv); err != nil {
+		return err
 	}
-	return nil
+	if s.DataDir == "" {
+		s.DataDir, err = postgres.DefaultDataDir(e.Getenv)
+	}
+	return err
 }

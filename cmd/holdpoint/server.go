@@ -39,6 +39,7 @@ type serverSettings struct {
 	Outward            cli.Outward
 	Providers          cli.Providers
 	TokenIssuers       cli.TokenIssuers
+	Models             runtime.ModelDefaults
 	Getenv             func(string) string // for secrets that the file of providers leaves there
 	MaxConns           int
 	AllowSelfApproval  bool
@@ -150,7 +151,7 @@ func (s *server) assemble(ctx context.Context, box *secret.Box) error {
 		FileStore: store, MaxFileSize: s.settings.MaxFileSize, FileTypes: s.settings.FileTypes,
 		DB: s.db, Box: box, Logger: s.log, Now: time.Now, Version: s.version,
 		PublicURL: s.settings.PublicURL, DataDir: s.settings.DataDir, Path: s.settings.Path, BootstrapToken: s.settings.BootstrapToken,
-		Issuers: s.issuers(), Tokens: s.issuing, Traces: s.traces,
+		Issuers: s.issuers(), Tokens: s.issuing, Traces: s.traces, ModelDefaults: s.settings.Models,
 		AllowSelfApproval: s.settings.AllowSelfApproval, StdioOff: !s.settings.Stdio,
 		StdioFromDashboard: s.settings.StdioFromDashboard, HighRiskMaxAge: s.settings.HighRiskMaxAge,
 		TrustedHosts: s.settings.Outward.TrustedHosts, WorkloadToken: s.settings.Outward.WorkloadToken(),

@@ -14,8 +14,8 @@ import (
 type ModelSpec struct {
 	Provider string `json:"provider" doc:"openai, whatever speaks its chat completions; anthropic; or scripted, a script of the server's."`
 	Name     string `json:"name" doc:"As its provider knows it; of a script, the script's."`
-	BaseURL  string `json:"base_url,omitempty" doc:"Left out: the provider's own."`
-	APIKey   string `json:"api_key,omitempty"` // secret
+	BaseURL  string `json:"base_url,omitempty" doc:"Left out: the one that this server was given (OPENAI_BASE_URL, ANTHROPIC_BASE_URL), or the provider's own."`
+	APIKey   string `json:"api_key,omitempty" doc:"Kept encrypted. Left out together with base_url: this server's own, where it has one."`
 
 	MaxTokens   int     `json:"max_tokens,omitempty" minimum:"0" maximum:"10000000" doc:"Bounds one answer; 0 or left out: the provider's default."`
 	Images      *bool   `json:"images,omitempty" doc:"Whether the model can see images; left out: yes, with openai and anthropic."`

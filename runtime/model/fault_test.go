@@ -85,7 +85,7 @@ func TestNotMended(t *testing.T) {
 			tooLong bool
 			gist    string
 		}{
-			"bad request":       {modelserver.Fault{Status: 400, Message: "temperature\n is \u202eodd " + key}, false, "temperature is odd ***"},
+			"bad request":       {modelserver.Fault{Status: 400, Message: "temperature\n is \u202eodd " + key}, false, `temperature is \u202eodd ***`},
 			"unknown key":       {modelserver.Fault{Status: 401, Message: "Incorrect API key provided: " + key}, false, "provided: ***"},
 			"no model":          {modelserver.Fault{Status: 404, Message: "The model m1 does not exist"}, false, "m1"},
 			"not done":          {modelserver.Fault{Status: 501}, false, "Not Implemented"},

@@ -14,15 +14,15 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode"
 
 	"github.com/holdpoint/holdpoint/internal/outbound"
+	"github.com/holdpoint/holdpoint/internal/plain"
 	"github.com/holdpoint/holdpoint/runtime/model"
 )
 
 const (
 	maxRefusal = 64 << 10 // of an answer that is no success, in bytes
-	maxMessage = 400      // of an error's text, in runes
+	maxMessage = 600      // of an error's text, in bytes
 )
 
 // Failed is why a request has no answer, whatever the libraries wrapped around it.
@@ -230,11 +230,5 @@ func Clean(text, secret string) string {
 	if len(secret) >= shortest {
 		text = strings.ReplaceAll(text, secret, "***")
 	}
-	text = strings.Join(strings.FieldsFunc(strings.ToValidUTF8(text, "\uFFFD"), func(r rune) bool {
-		return unicode.IsSpace(r) || !unicode.IsGraphic(r)
-	}), " ")
-	if runes := []rune(text); len(runes) > maxMessage {
-		text = string(runes[:maxMessage]) + "…"
-	}
-	return text
+	return plain.Line(strings.Join(strings.Fields(text), " "), maxMessage)
 }

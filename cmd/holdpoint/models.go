@@ -1,0 +1,27 @@
+package main
+
+import (
+	"fmt"
+	"net/url"
+	"strings"
+
+	"github.com/holdpoint/holdpoint/runtime"
+)
+
+// modelDefaults are the servers of models that the environment names, by the variables that the providers' own programs read.
+func modelDefaults(getenv func(string) string) (runtime.ModelDefaults, error) {
+	defaults := runtime.ModelDefaults{}
+	for provider, prefix := range map[string]string{"openai": "OPENAI", "anthropic": "ANTHROPIC"} {
+		server := runtime.ModelServer{BaseURL: strings.TrimSpace(getenv(prefix + "_BASE_URL")), APIKey: strings.TrimSpace(getenv(prefix + "_API_KEY"))}
+		if server.BaseURL != "" {
+			u, err := url.Parse(server.BaseURL)
+			if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" || u.User != nil {
+				return nil, fmt.Errorf("%s_BASE_URL: want http:// or https:// and a host, without a user or password", prefix)
+			}
+		}
+		if server != (runtime.ModelServer{}) {
+			defaults[provider] = server
+		}
+	}
+	return defaults, nil
+}
