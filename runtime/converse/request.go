@@ -44,7 +44,7 @@ func (t *turn) request(ctx context.Context, spec *agent.ModelSpec) (*model.Reque
 		return nil, err
 	}
 	pictures := noPictures
-	if sees(spec) {
+	if spec.Sees() {
 		if pictures, err = t.pictures(ctx, said); err != nil {
 			return nil, err
 		}
@@ -57,9 +57,6 @@ func (t *turn) request(ctx context.Context, spec *agent.ModelSpec) (*model.Reque
 	}
 	return r, nil
 }
-
-// sees reports whether a model can be shown images.
-func sees(spec *agent.ModelSpec) bool { return spec.Images == nil || *spec.Images }
 
 // add puts a message behind the others; two of one role become one. Empty ones are left out.
 func add(r *model.Request, m model.Message) {
@@ -139,10 +136,7 @@ func (t *turn) offered(name string) (*agent.Entry, bool) {
 // exhausted says which limit a conversation has reached; an empty code: none.
 func (s *Service) exhausted(ctx context.Context, tx pgx.Tx, l *loop, a *agent.Agent) (code, text string, err error) {
 	limits := a.Limits
-	turns := limits.ConversationTurns
-	if turns == 0 {
-		turns = agent.DefaultConversationTurns
-	}
+	turns := limits.Turns()
 	over := func(what string) string {
 		return "The conversation has reached its limit of " + what + ", so it ended here. An operator can raise the limit of the agent; what was said can be taken up in a fork."
 	}
@@ -168,7 +162,7 @@ func (s *Service) exhausted(ctx context.Context, tx pgx.Tx, l *loop, a *agent.Ag
 // reply is what a response is as an entry, with the ids of the calls that it wants.
 func (t *turn) reply(_ context.Context, r *model.Response, spec *agent.ModelSpec) (*Reply, []uuid.UUID, error) {
 	reply := &Reply{Parts: r.Parts, Stop: r.Stop, Usage: r.Usage, Model: r.Model}
-	reply.Cost = (float64(r.Usage.InputTokens)*spec.InputPrice + float64(r.Usage.OutputTokens)*spec.OutputPrice) / 1e6
+	reply.Cost = spec.Cost(r.Usage.InputTokens, r.Usage.OutputTokens)
 	var ids []uuid.UUID
 	for i := range r.Parts {
 		wish := r.Parts[i].Call
