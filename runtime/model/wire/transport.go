@@ -53,6 +53,7 @@ func (t *transport) RoundTrip(request *http.Request) (*http.Response, error) {
 	}
 	request.Header.Set("User-Agent", "holdpoint")
 	response, err := t.next.RoundTrip(request)
+	stall.Stop()
 	if err != nil {
 		err = t.broken(ctx, err, t.limits.FirstByte)
 		end()
@@ -80,15 +81,14 @@ type body struct {
 }
 
 func (b *body) Read(p []byte) (int, error) {
-	n, err := b.ReadCloser.Read(p)
 	limit := b.transport.limits.FirstByte
 	if b.waited {
 		limit = b.transport.limits.Stall
 	}
-	if n > 0 {
-		b.waited = true
-		b.stall.Reset(b.transport.limits.Stall)
-	}
+	b.stall.Reset(limit) // whoever reads slowly is not the server's fault
+	n, err := b.ReadCloser.Read(p)
+	b.stall.Stop()
+	b.waited = b.waited || n > 0
 	if b.left -= int64(n); b.left < 0 {
 		return n, tooMuch()
 	}
