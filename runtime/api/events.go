@@ -23,6 +23,9 @@ const (
 	eventRestart = "restart"
 )
 
+// eventStream is the media type of server-sent events.
+const eventStream = "text/event-stream"
+
 const (
 	// streamTimeout bounds each write to a client: one that does not read holds nothing for ever.
 	streamTimeout = 30 * time.Second
@@ -100,7 +103,7 @@ func (s *stream) follow(viewer converse.Viewer, after int64) {
 	defer cancel()
 	defer context.AfterFunc(s.api.draining, cancel)()
 	h := s.w.Header()
-	h.Set("Content-Type", "text/event-stream")
+	h.Set("Content-Type", eventStream)
 	h.Set("X-Accel-Buffering", "no") // no proxy shall hold events back
 	s.w.WriteHeader(http.StatusOK)
 	if s.api.draining.Err() != nil {

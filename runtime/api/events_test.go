@@ -26,7 +26,14 @@ func TestFollowFromAnywhere(t *testing.T) {
 	w.settled(server, path, "waiting")
 	one, two := w.follow(server, path+"/events", w.key, ""), w.follow(server, path+"/events", w.reviewer, "")
 	w.approveOnly()
-	whole := entries(one.until(state("idle")))
+	events := one.until(state("idle"))
+	for i, e := range events { // how it stands is told as of the entries before, neither earlier nor later
+		before := entries(events[:i])
+		if e.name == "state" && e.get(t)["last_seq"] != float64(len(before)) {
+			t.Errorf("after %d entries: %s", len(before), e)
+		}
+	}
+	whole := entries(events)
 	if second := entries(two.until(state("idle"))); !slices.Equal(whole, second) {
 		t.Errorf("two followers were told\n%s\n%s", whole, second)
 	}

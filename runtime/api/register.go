@@ -171,7 +171,7 @@ func (a *API) operation(r route) huma.Operation {
 		for _, mediaType := range r.Streams {
 			content[mediaType] = &huma.MediaType{Schema: &huma.Schema{Type: huma.TypeString}}
 		}
-		responses["200"] = &huma.Response{Description: "All of it; if the connection is cut, not all of it.", Content: content}
+		responses["200"] = &huma.Response{Description: r.streamWords(), Content: content}
 	}
 	return huma.Operation{
 		OperationID: r.ID, Method: r.Method, Path: r.Path, Tags: []string{r.Tag},

@@ -84,6 +84,15 @@ func (r route) streaming(mediaTypes ...string) route {
 	return r
 }
 
+// streamWords say what a stream holds.
+func (r route) streamWords() string {
+	if slices.Contains(r.Streams, eventStream) {
+		return "Events: user, assistant, tools, call and notice, each with a ConversationEntry, and its seq as the id; without an id: state, " +
+			"with a Loop, delta {step, offset, text}, restart {step}. They end when the server does, or the credential: go on with Last-Event-ID."
+	}
+	return "All of it; if the connection is cut, not all of it."
+}
+
 // answering answers with a status of success.
 func (r route) answering(status int) route {
 	r.Status = status
@@ -153,7 +162,7 @@ func talkRoutes() []route {
 		to("createConversation", "POST conversations", "Start a conversation that Holdpoint runs itself, with the agent's model", mine).creating().upTo(sayBody),
 		to("listMessages", "GET "+one+"/messages", "All that was said and happened in a conversation, oldest first", own),
 		to("say", "POST "+one+"/messages", "Say something", mine).answering(http.StatusAccepted).upTo(sayBody),
-		to("followConversation", "GET "+one+"/events", "All that was said and happened, and whatever comes, as server-sent events", own).streaming("text/event-stream"),
+		to("followConversation", "GET "+one+"/events", "All that was said and happened, and whatever comes, as server-sent events", own).streaming(eventStream),
 		to("cancelConversation", "POST "+one+"/cancel", "Stop what is under way; the conversation goes on with the next message", ownOrOperator),
 		to("closeConversation", "POST "+one+"/close", "End a conversation for good", ownOrOperator),
 		to("forkConversation", "POST "+one+"/fork", "Begin another conversation with what was said up to an entry", mine).creating().upTo(sayBody),
