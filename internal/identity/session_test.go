@@ -69,6 +69,13 @@ func TestSessionsAreTheirMethods(t *testing.T) {
 	if !slices.Equal(access.Roles, roles(identity.Reviewer)) || access.Person.ID != link.Person || access.Session != link.ID {
 		t.Errorf("by link: %+v", access)
 	}
+	if access.MayActAs("billing") {
+		t.Error("a session of a reviewer may act as an agent")
+	}
+	operator, err := s.SessionAccess(t.Context(), byLink(t, s, "otto", identity.Operator).ID)
+	if err != nil || !operator.MayActAs("billing") {
+		t.Errorf("by an operator's link: %+v, %v", operator, err)
+	}
 	token, id := byToken(t, s, "olga", identity.Operator)
 	access, err = s.SessionAccess(t.Context(), token.ID)
 	if err != nil || !slices.Equal(access.Roles, roles(identity.Operator)) || !access.MayActAs("billing") {
