@@ -22,6 +22,7 @@ import (
 	"github.com/holdpoint/holdpoint/internal/telemetry"
 	"github.com/holdpoint/holdpoint/migrations"
 	"github.com/holdpoint/holdpoint/runtime"
+	"github.com/holdpoint/holdpoint/runtime/model/scripted"
 	"github.com/holdpoint/holdpoint/ui"
 )
 
@@ -49,7 +50,8 @@ type serverSettings struct {
 	FilesFolder        string // in the data directory; empty: files
 	MaxFileSize        int64  // bytes
 	FileTypes          []string
-	HighRiskMaxAge     time.Duration // since somebody proved who they are, to approve calls of high risk
+	HighRiskMaxAge     time.Duration              // since somebody proved who they are, to approve calls of high risk
+	Scripts            map[string]scripted.Script // models of provider scripted
 }
 
 const (
@@ -148,7 +150,7 @@ func (s *server) assemble(ctx context.Context, box *secret.Box) error {
 		return err
 	}
 	rt, err := runtime.New(runtime.Config{
-		FileStore: store, MaxFileSize: s.settings.MaxFileSize, FileTypes: s.settings.FileTypes,
+		Scripts: s.settings.Scripts, FileStore: store, MaxFileSize: s.settings.MaxFileSize, FileTypes: s.settings.FileTypes,
 		DB: s.db, Box: box, Logger: s.log, Now: time.Now, Version: s.version,
 		PublicURL: s.settings.PublicURL, DataDir: s.settings.DataDir, Path: s.settings.Path, BootstrapToken: s.settings.BootstrapToken,
 		Issuers: s.issuers(), Tokens: s.issuing, Traces: s.traces, ModelDefaults: s.settings.Models,

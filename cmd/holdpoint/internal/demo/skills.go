@@ -1,6 +1,6 @@
 // Package demo owns what `holdpoint demo` shows: two small skills served over MCP, one of them
-// protected, with the authorization server that issues tokens for it, and a scripted agent that
-// uses them through Holdpoint as any MCP client would. Nothing outside the demo depends on it.
+// protected, with the authorization server that issues tokens for it, a script that answers as the model of
+// an agent, and the agent's conversation on the terminal. Nothing outside the demo depends on it.
 package demo
 
 import (
@@ -155,7 +155,7 @@ func (s *Skills) save(in saveCSVIn) (string, error) {
 		return "", errors.New("filename: want letters, digits, '.', '_' and '-', at most 100")
 	}
 	if err := os.MkdirAll(s.Dir, 0o750); err != nil {
-		return "", fmt.Errorf("save %s: %w", in.Filename, plain(err))
+		return "", fmt.Errorf("save %s: %w", in.Filename, withoutPath(err))
 	}
 	path := filepath.Join(s.Dir, in.Filename+".csv")
 	var text strings.Builder
@@ -168,13 +168,13 @@ func (s *Skills) save(in saveCSVIn) (string, error) {
 		return "", fmt.Errorf("save %s: %w", in.Filename, err)
 	}
 	if err := os.WriteFile(path, []byte(text.String()), 0o600); err != nil {
-		return "", fmt.Errorf("save %s: %w", in.Filename, plain(err))
+		return "", fmt.Errorf("save %s: %w", in.Filename, withoutPath(err))
 	}
 	return path, nil
 }
 
-// plain drops the path from a file system error; the message names the file already.
-func plain(err error) error {
+// withoutPath drops the path from a file system error; the message names the file already.
+func withoutPath(err error) error {
 	if pathErr, ok := errors.AsType[*fs.PathError](err); ok {
 		return pathErr.Err
 	}

@@ -1,0 +1,206 @@
+package e2e_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/holdpoint/holdpoint/e2e/internal/eventually"
+	"github.com/holdpoint/holdpoint/e2e/internal/holdpoint"
+	"github.com/holdpoint/holdpoint/e2e/internal/skill"
+	"github.com/holdpoint/holdpoint/internal/modelserver"
+)
+
+// repeats is a model that says what it was told by its user so far. Told to write, it writes first.
+func repeats(r *modelserver.Request) modelserver.Answer {
+	var said []string
+	for _, m := range r.Messages {
+		if m.Role == "user" && m.Text != "" {
+			said = append(said, m.Text)
+		}
+	}
+	if results := r.Last().Results; len(results) > 0 {
+		return modelserver.Answer{Text: "It was done: " + results[0].Text}
+	}
+	if last := said[len(said)-1]; strings.HasPrefix(last, "Write ") {
+		return modelserver.Answer{Text: "I write.", Calls: []modelserver.Call{
+			{Name: "counting__record", Arguments: fmt.Sprintf(`{"n":%s}`, strings.TrimPrefix(last, "Write "))},
+		}}
+	}
+	return modelserver.Answer{Text: "I heard: " + strings.Join(said, ", ")}
+}
+
+func textOfResult(t testing.TB, raw json.RawMessage) string {
+	t.Helper()
+	var result holdpoint.Result
+	if err := json.Unmarshal(raw, &result); err != nil {
+		t.Fatalf("%s: %v", raw, err)
+	}
+	return holdpoint.Answer{Result: result}.Text()
+}
+
+// TestAskByTheTypeScriptSDK: what a client says in one session shares a context, and the gate holds for what is done for it.
+func TestAskByTheTypeScriptSDK(t *testing.T) {
+	t.Parallel()
+	w, counting := newWorld(t), skill.NewCounting(t)
+	_, url := thinker(t, repeats)
+	p := w.serve()
+	w.apply(p, talker(modelserver.Anthropic, url, counting.URL))
+	agent := w.agent(p, "worker")
+	for _, version := range []string{"1", "2"} {
+		c := newSDKClient(t)
+		c.connectBy(map[string]any{"sdk": version, "url": endpoint(agent), "key": agent.Key})
+		ask := func(message string) string {
+			said := c.do(map[string]any{"do": "call", "tool": "ask", "arguments": map[string]string{"message": message}})
+			if said.Error != nil {
+				t.Fatalf("ask: %v", said.Error)
+			}
+			return textOfResult(t, said.Result)
+		}
+		for _, test := range [][2]string{{"One", "I heard: One"}, {"Two", "I heard: One, Two"}} {
+			if got := ask(test[0]); got != test[1] {
+				t.Errorf("SDK %s: %q, want %q", version, got, test[1])
+			}
+		}
+		go approveNext(t, p)
+		if got := ask("Write " + version); !strings.Contains(got, "It was done: A reviewer approved this call") {
+			t.Errorf("SDK %s: %q", version, got)
+		}
+		if counting.Count(version) != 1 {
+			t.Errorf("SDK %s: arrived %v", version, counting.All())
+		}
+	}
+}
+
+// approveNext approves the next call that waits.
+func approveNext(t testing.TB, p *holdpoint.Process) {
+	err := eventually.Poll(t.Context(), patience, func() error {
+		list, err := holdpoint.List[holdpoint.Approval](t.Context(), operator(p), "approvals", "status=pending")
+		if err != nil || len(list) == 0 {
+			return fmt.Errorf("nothing waits: %w", err)
+		}
+		return operator(p).Approve(t.Context(), list[0])
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+// TestAskTakesTooLong: an answer that does not come in time is error -32003, and can be had afterwards. A question that is asked again
+// with its key is asked once.
+func TestAskTakesTooLong(t *testing.T) {
+	t.Parallel()
+	w, counting := newWorld(t), skill.NewCounting(t)
+	model, url := thinker(t, repeats)
+	p := w.serve()
+	w.apply(p, strings.Replace(talker(modelserver.OpenAI, url, counting.URL), "- name: worker\n", "- name: worker\n    reply_timeout: 2s\n", 1))
+	agent := w.agent(p, "worker")
+	const question = `{"message":"Write 1","idempotency_key":"first"}`
+	late, err := agent.CallTool(t.Context(), "ask", question)
+	if err != nil || late.Error == nil || late.Error.Code != -32003 {
+		t.Fatalf("%+v, %v", late, err)
+	}
+	var about struct {
+		CallID string `json:"call_id"`
+	}
+	if err := json.Unmarshal(late.Error.Data, &about); err != nil || about.CallID == "" {
+		t.Fatalf("%s: %v", late.Error.Data, err)
+	}
+	again, err := agent.CallTool(t.Context(), "ask", question)
+	if err != nil || again.Error == nil || again.Error.Code != -32003 || !strings.Contains(string(again.Error.Data), about.CallID) {
+		t.Errorf("asked again: %+v, %v", again, err)
+	}
+	parkedCalls(t, p, 1)
+	approveNext(t, p)
+	awaitCall(t, operator(p), about.CallID, hasStatus("succeeded"))
+	for name, fetch := range map[string]func() (holdpoint.Answer, error){
+		"holdpoint_await": func() (holdpoint.Answer, error) { return agent.Await(t.Context(), about.CallID) },
+		"the same again":  func() (holdpoint.Answer, error) { return agent.CallTool(t.Context(), "ask", question) },
+	} {
+		answer, err := fetch()
+		if err != nil || !strings.HasPrefix(answer.Text(), "It was done: ") {
+			t.Errorf("%s: %+v, %v", name, answer, err)
+		}
+	}
+	if n := len(model.Requests()); n != 2 {
+		t.Errorf("the model was asked %d times, want 2: one question", n)
+	}
+	if counting.Count("1") != 1 {
+		t.Errorf("arrived %v", counting.All())
+	}
+}
+
+// TestAgentsAskAgents: an agent's endpoint is a skill of another agent. The gate holds for each of them, and a circle ends.
+func TestAgentsAskAgents(t *testing.T) {
+	t.Parallel()
+	w, counting := newWorld(t), skill.NewCounting(t)
+	_, worker := thinker(t, repeats)
+	_, boss := thinker(t, func(r *modelserver.Request) modelserver.Answer {
+		if results := r.Last().Results; len(results) > 0 {
+			return modelserver.Answer{Text: "The worker says: " + results[0].Text}
+		}
+		return modelserver.Answer{Text: "I ask the worker.", Calls: []modelserver.Call{
+			{Name: "team__ask", Arguments: fmt.Sprintf(`{"message":%q}`, r.Last().Text)},
+		}}
+	})
+	p := w.serve()
+	w.apply(p, talker(modelserver.OpenAI, worker, counting.URL))
+	w.apply(p, fmt.Sprintf(`skills:
+  - {name: team, transport: http, url: %q, headers: {X-Agent-API-Key: %q}}
+agents:
+  - {name: boss, model: {provider: anthropic, name: m, base_url: %q}, skills: [team]}
+`, p.URL+"/agents/worker/mcp", w.agent(p, "worker").Key, boss))
+	chief := holdpoint.API{URL: p.URL, Token: w.agent(p, "boss").Key}
+	id := begin(t, chief, "Write 7")
+	approveNext(t, p) // the question itself
+	eventually.Succeeds(t, patience, "the worker's own call", func() error {
+		list, err := holdpoint.List[holdpoint.Approval](t.Context(), operator(p), "approvals", "status=pending")
+		if err == nil && (len(list) != 1 || list[0].Tool != "record") {
+			err = fmt.Errorf("there waits %+v", list)
+		}
+		return err
+	})
+	approveNext(t, p)
+	stands(t, patience, func() holdpoint.API { return chief }, id, "idle")
+	list := entries(t, chief, id)
+	if last := list[len(list)-1].Assistant; last == nil || !strings.Contains(last.Text, "The worker says: ") || !strings.Contains(last.Text, "It was done: ") {
+		t.Errorf("at last: %+v", list[len(list)-1])
+	}
+	if counting.Count("7") != 1 {
+		t.Errorf("arrived %v", counting.All())
+	}
+}
+
+// TestAgentsInARow: how many agents ask each other has an end.
+func TestAgentsInARow(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	model, url := thinker(t, func(r *modelserver.Request) modelserver.Answer {
+		if results := r.Last().Results; len(results) > 0 {
+			return modelserver.Answer{Text: "It said: " + results[0].Text}
+		}
+		return modelserver.Answer{Text: "I ask the next one.", Calls: []modelserver.Call{{Name: "next__ask", Arguments: `{"message":"Who knows?"}`}}}
+	})
+	p := w.serve()
+	const row = 7
+	declare := func(n int, skill string) string {
+		return fmt.Sprintf("agents:\n  - {name: agent-%d, model: {provider: openai, name: m, base_url: %q}, skills: [%s]}\n", n, url+"/v1", skill)
+	}
+	w.apply(p, declare(row-1, ""))
+	for n := row - 2; n >= 0; n-- {
+		next := w.agent(p, fmt.Sprintf("agent-%d", n+1))
+		w.apply(p, fmt.Sprintf("skills:\n  - {name: skill-%d, transport: http, url: %q, headers: {X-Agent-API-Key: %q}, auto_approve: true}\n",
+			n, endpoint(next), next.Key)+declare(n, fmt.Sprintf("{skill: skill-%d, prefix: next}", n)))
+	}
+	api := holdpoint.API{URL: p.URL, Token: w.agent(p, "agent-0").Key}
+	id := begin(t, api, "Who knows?")
+	stands(t, patience, func() holdpoint.API { return api }, id, "idle")
+	list := entries(t, api, id)
+	if last := list[len(list)-1].Assistant; last == nil || !strings.Contains(last.Text, "too many agents ask each other") {
+		t.Errorf("at last: %+v", last)
+	}
+	if n := len(model.Requests()); n != 10 { // five agents, each asks and then answers
+		t.Errorf("the model was asked %d times", n)
+	}
+}
