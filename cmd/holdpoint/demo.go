@@ -25,6 +25,7 @@ import (
 	"github.com/holdpoint/holdpoint/internal/audit"
 	"github.com/holdpoint/holdpoint/internal/identity"
 	"github.com/holdpoint/holdpoint/internal/postgres"
+	"github.com/holdpoint/holdpoint/runtime/model/scripted"
 )
 
 const (
@@ -41,7 +42,9 @@ func newDemoCmd(e *cli.Env) *cobra.Command {
 		Use:   "demo",
 		Short: "Show Holdpoint at work, in one process",
 		Long: `Start everything in one process on a private database: two small skills, and an agent that
-reads an inbox (auto-approved) and wants to save what it finds (parked until you decide).
+reads an inbox (auto-approved) and wants to save what it finds (parked until you decide). Holdpoint
+runs the agent's conversation itself; its model is a script, or with OPENAI_BASE_URL or
+ANTHROPIC_BASE_URL set a real one (named by OPENAI_MODEL or ANTHROPIC_MODEL).
 
 The server where it saves takes tokens only: the terminal shows how Holdpoint is refused, finds
 the authorization server, gets a token for this one server, and the right to write only when
@@ -157,6 +160,8 @@ func (s *show) catchUp() {
 func runDemo(ctx context.Context, e *cli.Env, settings serverSettings, open bool) error {
 	log := newLogger(e.Stderr, true, slog.LevelWarn)
 	_, _ = fmt.Fprintf(e.Stdout, "Starting Holdpoint in %s …\n", settings.DataDir)
+	skills := &demo.Skills{Dir: filepath.Join(settings.DataDir, demoFilesFolder), Version: e.Version, Now: time.Now}
+	settings.Scripts = map[string]scripted.Script{demo.ClerkScript: skills.Clerk}
 	s, err := openServer(ctx, settings, e.Version, log)
 	if err != nil {
 		return err
@@ -167,10 +172,7 @@ func runDemo(ctx context.Context, e *cli.Env, settings serverSettings, open bool
 	if err != nil {
 		return errors.Join(err, s.close())
 	}
-	skills := &demo.Skills{
-		Dir: filepath.Join(settings.DataDir, demoFilesFolder), Version: e.Version,
-		URL: "http://" + s.listener.Addr().String(), Now: time.Now, Say: terminal.line,
-	}
+	skills.URL, skills.Say = "http://"+s.listener.Addr().String(), terminal.line
 	if err := skills.Mount(ctx, s.mux); err != nil {
 		return errors.Join(err, s.close())
 	}
@@ -202,17 +204,14 @@ func startDemo(ctx context.Context, s *server, skills *demo.Skills, terminal *sh
 			terminal.line("demo     no browser could be opened: " + err.Error())
 		}
 	}
-	key, err := registerDemo(ctx, s, skills.URL)
+	key, err := registerDemo(ctx, s, skills.URL, demo.ModelOf(s.settings.Getenv))
 	if err != nil {
 		return err
 	}
 	background.Go(terminal.watch)
 	background.Go(func() {
-		scripted := &demo.Agent{
-			Endpoint: skills.URL + "/agents/" + demo.AgentName + "/mcp", Key: key, Version: s.version,
-			Skills: skills, Dash: s.settings.PublicURL, Say: terminal.line,
-		}
-		if err := scripted.Run(ctx); err != nil && !demo.Ended(err) && ctx.Err() == nil {
+		agent := &demo.Agent{URL: skills.URL, Key: key, Dash: strings.TrimSuffix(s.settings.PublicURL, "/"), Say: terminal.line}
+		if err := agent.Run(ctx); err != nil && !demo.Ended(err) && ctx.Err() == nil {
 			terminal.line("agent    stopped: " + err.Error())
 		}
 	})
@@ -220,13 +219,13 @@ func startDemo(ctx context.Context, s *server, skills *demo.Skills, terminal *sh
 }
 
 // registerDemo uses the API with a token that lives no longer than this takes.
-func registerDemo(ctx context.Context, s *server, base string) (string, error) {
+func registerDemo(ctx context.Context, s *server, base string, m demo.Model) (string, error) {
 	people := s.runtime.Identity
 	id, token, err := people.CreateToken(ctx, uuid.Nil, demoPerson, []identity.Role{identity.Operator}, nil)
 	if err != nil {
 		return "", err
 	}
-	key, err := demo.Register(ctx, base, token)
+	key, err := demo.Register(ctx, base, token, m)
 	return key, errors.Join(err, people.RevokeToken(ctx, uuid.Nil, id))
 }
 

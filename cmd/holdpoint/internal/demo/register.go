@@ -1,6 +1,7 @@
 package demo
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -12,13 +13,30 @@ import (
 // AgentName is the demo's agent.
 const AgentName = "demo"
 
+// Model is what answers for the demo's agent.
+type Model struct {
+	Provider string `json:"provider"`
+	Name     string `json:"name"`
+}
+
+// ModelOf is the demo's script, or a real model where the environment says where one is: the server's own settings say how it
+// is reached.
+func ModelOf(getenv func(string) string) Model {
+	for _, m := range []struct{ provider, prefix, name string }{{"openai", "OPENAI_", "gpt-5-mini"}, {"anthropic", "ANTHROPIC_", "claude-sonnet-4-5"}} {
+		if getenv(m.prefix+"BASE_URL") != "" {
+			return Model{m.provider, cmp.Or(getenv(m.prefix+"MODEL"), m.name)}
+		}
+	}
+	return Model{"scripted", ClerkScript}
+}
+
 // approvalTimeout is for newcomers, who read before they decide.
 const approvalTimeout = 30 * time.Minute
 
 // Register declares the demo's skills and agent through the API, as `holdpoint
 // apply` would, and gives the agent a fresh key: those of earlier runs are revoked. token is
 // an operator's.
-func Register(ctx context.Context, base, token string) (key string, err error) {
+func Register(ctx context.Context, base, token string, m Model) (key string, err error) {
 	api, err := client.New(client.Config{URL: base, Token: token})
 	if err != nil {
 		return "", err
@@ -35,7 +53,7 @@ func Register(ctx context.Context, base, token string) (key string, err error) {
 			},
 		},
 		"agents": []object{{
-			"name": AgentName, "instructions": "You file invoices.",
+			"name": AgentName, "instructions": "You file invoices.", "model": m,
 			"skills": []object{{"skill": InboxSkill}, {"skill": DriveSkill}},
 		}},
 	}})

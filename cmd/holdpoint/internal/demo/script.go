@@ -5,177 +5,153 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net/http"
-	"slices"
-	"time"
+	"strings"
 
-	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/holdpoint/holdpoint/internal/client"
+	"github.com/holdpoint/holdpoint/internal/plain"
 )
 
-// Agent is the scripted agent: it reads the inbox and saves each invoice that
-// was not saved yet, one at a time, waiting for a person each time.
+// Agent holds the demo's conversation and shows it on the terminal. The conversation itself is Holdpoint's: it goes on where it was
+// when the demo is started again.
 type Agent struct {
-	Endpoint string // the agent's MCP endpoint
-	Key      string
-	Version  string
-	Skills   *Skills
-	Dash     string            // the dashboard, for the hint
-	Say      func(line string) // what happens, for the terminal
+	URL  string // Holdpoint's
+	Key  string
+	Dash string            // the dashboard, for the hint
+	Say  func(line string) // what happens, for the terminal
 }
 
-// callMeta is what Holdpoint says of a call in a result's _meta.
-type callMeta struct {
-	ID       string `json:"id"`
-	Status   string `json:"status"`
-	Code     string `json:"code"`
-	Attached bool   `json:"attached"`
+// task is what the agent is told to do.
+const task = "File the invoices that wait in the inbox: save each of them, that is not there yet, as a CSV file on the drive, " +
+	"named by its id and with all its lines. Then say what you did."
+
+// talk is how the API shows a conversation.
+type talk struct {
+	ID   string `json:"id"`
+	Loop struct {
+		Status  string `json:"status"`
+		LastSeq int64  `json:"last_seq"`
+	} `json:"loop"`
+	Tools []struct {
+		Name string `json:"name"`
+	} `json:"tools"`
 }
 
-// Run holds the conversation. It returns when all invoices are dealt with, or ctx ends.
+// Run takes the last conversation up again, where that is not done, or begins one, and shows it until the agent is done or ctx ends.
 func (a *Agent) Run(ctx context.Context) error {
-	session, err := a.connect(ctx)
+	api, err := client.New(client.Config{URL: a.URL, Token: a.Key})
 	if err != nil {
 		return err
 	}
-	defer func() { _ = session.Close() }() // the process is ending, or the server
-	tools, err := session.ListTools(ctx, nil)
-	if err != nil {
-		return fmt.Errorf("list tools: %w", err)
-	}
-	for _, tool := range tools.Tools {
-		a.Say("agent    sees the tool " + tool.Name)
-	}
-	invoices, err := a.readInbox(ctx, session)
+	held, after, err := a.open(ctx, api)
 	if err != nil {
 		return err
 	}
-	for _, invoice := range invoices {
-		saved, err := a.Skills.Saved()
-		if err != nil {
-			return err
-		}
-		if slices.Contains(saved, invoice.ID+".csv") {
-			a.Say(fmt.Sprintf("agent    %s was saved before", invoice.ID))
-			continue
-		}
-		if err := a.save(ctx, session, invoice); err != nil {
-			return err
+	for _, tool := range held.Tools {
+		if strings.Contains(tool.Name, "__") {
+			a.Say("agent    sees the tool " + tool.Name)
 		}
 	}
-	a.Say("agent    is done; Ctrl-C ends the demo")
+	a.Say("agent    converses: " + a.Dash + "/conversations/" + held.ID)
+	err = api.Follow(ctx, client.Following{Conversation: held.ID, After: after, Told: a.tell})
+	if errors.Is(err, errDone) {
+		a.Say("agent    is done; Ctrl-C ends the demo")
+		return nil
+	}
+	return err
+}
+
+// open finds the conversation, and from which entry on it is shown.
+func (a *Agent) open(ctx context.Context, api *client.Client) (talk, int64, error) {
+	var held talk
+	text, err := api.Get(ctx, "conversations/latest", nil)
+	if err == nil {
+		err = json.Unmarshal(text, &held)
+	}
+	problem, refused := errors.AsType[*client.Problem](err)
+	switch {
+	case err == nil && held.Loop.Status != "idle":
+		a.Say("agent    goes on where it was")
+		return held, held.Loop.LastSeq, nil
+	case err == nil || refused && problem.Status == 404:
+	default:
+		return held, 0, fmt.Errorf("find the conversation: %w", err)
+	}
+	held = talk{}
+	if text, err = api.Post(ctx, "conversations", map[string]string{"message": task}); err == nil {
+		err = json.Unmarshal(text, &held)
+	}
+	if err != nil {
+		return held, 0, fmt.Errorf("begin the conversation: %w", err)
+	}
+	return held, 0, nil
+}
+
+// errDone: the agent has nothing more to do.
+var errDone = errors.New("done")
+
+// told is what is shown of an event.
+type told struct {
+	Status    string `json:"status"` // of the conversation
+	Assistant *struct {
+		Text  string `json:"text"`
+		Calls []struct {
+			CallID string `json:"call_id"`
+			Name   string `json:"name"`
+		} `json:"calls"`
+	} `json:"assistant"`
+	Tools *struct {
+		Results []struct {
+			IsError bool   `json:"is_error"`
+			Text    string `json:"text"`
+		} `json:"results"`
+	} `json:"tools"`
+	Call *struct {
+		ID     string `json:"id"`
+		Status string `json:"status"`
+	} `json:"call"`
+	Notice *struct {
+		Text string `json:"text"`
+	} `json:"notice"`
+}
+
+// tell shows one event.
+func (a *Agent) tell(e client.TalkEvent) error {
+	var t told
+	if err := json.Unmarshal(e.Data, &t); err != nil {
+		return fmt.Errorf("understand the conversation: %w", err)
+	}
+	switch {
+	case e.Name == client.TalkState && t.Status == "idle":
+		return errDone
+	case t.Assistant != nil:
+		if t.Assistant.Text != "" {
+			a.Say("agent    says: " + plain.Line(t.Assistant.Text, maxLine))
+		}
+		for _, c := range t.Assistant.Calls {
+			a.Say("agent    calls " + plain.Line(c.Name, maxLine) + lastDigits(c.CallID))
+		}
+	case t.Call != nil && t.Call.Status == "parked":
+		a.Say("agent    lies down: its call" + lastDigits(t.Call.ID) + " waits for you at " + a.Dash)
+	case t.Tools != nil:
+		for _, r := range t.Tools.Results {
+			if r.IsError {
+				a.Say("agent    was told: " + plain.Line(r.Text, maxLine))
+			}
+		}
+	case t.Notice != nil:
+		a.Say("agent    " + plain.Line(t.Notice.Text, maxLine))
+	}
 	return nil
 }
 
-func (a *Agent) connect(ctx context.Context) (*mcp.ClientSession, error) {
-	client := mcp.NewClient(&mcp.Implementation{Name: "demo-agent", Version: a.Version}, nil)
-	session, err := client.Connect(ctx, &mcp.StreamableClientTransport{
-		Endpoint:             a.Endpoint,
-		HTTPClient:           &http.Client{Transport: bearer{a.Key}},
-		DisableStandaloneSSE: true,
-	}, nil)
-	if err != nil {
-		return nil, fmt.Errorf("connect to %s: %w", a.Endpoint, err)
-	}
-	return session, nil
-}
+const maxLine = 400
 
-// bearer adds the agent's key to every request.
-type bearer struct{ key string }
-
-func (b bearer) RoundTrip(r *http.Request) (*http.Response, error) {
-	r = r.Clone(r.Context())
-	r.Header.Set("Authorization", "Bearer "+b.key)
-	return http.DefaultTransport.RoundTrip(r)
-}
-
-func (a *Agent) readInbox(ctx context.Context, session *mcp.ClientSession) ([]Invoice, error) {
-	result, err := session.CallTool(ctx, &mcp.CallToolParams{Name: InboxSkill + "__list_invoices"})
-	if err != nil {
-		return nil, fmt.Errorf("list invoices: %w", err)
+// lastDigits are the end of an id: its beginning is the time.
+func lastDigits(id string) string {
+	if len(id) < 6 {
+		return ""
 	}
-	if result.IsError {
-		return nil, fmt.Errorf("list invoices: %s", text(result))
-	}
-	encoded, err := json.Marshal(result.StructuredContent)
-	if err != nil {
-		return nil, fmt.Errorf("list invoices: %w", err)
-	}
-	var out inboxOut
-	if err := json.Unmarshal(encoded, &out); err != nil {
-		return nil, fmt.Errorf("list invoices: %w", err)
-	}
-	a.Say(fmt.Sprintf("agent    called inbox: list_invoices, auto-approved: %d invoices", len(out.Invoices)))
-	return out.Invoices, nil
-}
-
-// save makes the gated call and comes back for its outcome until there is one.
-func (a *Agent) save(ctx context.Context, session *mcp.ClientSession, invoice Invoice) error {
-	arguments, err := json.Marshal(saveCSVIn{Filename: invoice.ID, Rows: invoice.Rows})
-	if err != nil {
-		return fmt.Errorf("encode %s: %w", invoice.ID, err)
-	}
-	a.Say(fmt.Sprintf("agent    calls drive: save_csv %s: it waits for you at %s", invoice.ID, a.Dash))
-	params := &mcp.CallToolParams{Name: DriveSkill + "__save_csv", Arguments: json.RawMessage(arguments)}
-	for {
-		result, err := session.CallTool(ctx, params)
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
-		if err != nil {
-			a.Say(fmt.Sprintf("agent    lost the connection (%v) and comes back", err))
-			if !sleep(ctx, time.Second) {
-				return ctx.Err()
-			}
-			continue
-		}
-		meta := metaOf(result)
-		if meta.Status == "parked" || meta.Status == "approved" || meta.Status == "executing" {
-			params = &mcp.CallToolParams{Name: "holdpoint_await", Arguments: map[string]string{"call_id": meta.ID}}
-			continue
-		}
-		a.report(invoice, meta, result)
-		return nil
-	}
-}
-
-func (a *Agent) report(invoice Invoice, meta callMeta, result *mcp.CallToolResult) {
-	if !result.IsError {
-		a.Say(fmt.Sprintf("agent    %s: %s", invoice.ID, text(result)))
-		return
-	}
-	a.Say(fmt.Sprintf("agent    %s was not saved (%s); it was told: %s", invoice.ID, meta.Status, text(result)))
-}
-
-func metaOf(result *mcp.CallToolResult) callMeta {
-	var meta callMeta
-	encoded, err := json.Marshal(result.Meta["dev.holdpoint/call"])
-	if err == nil {
-		err = json.Unmarshal(encoded, &meta)
-	}
-	if err != nil {
-		return callMeta{}
-	}
-	return meta
-}
-
-func text(result *mcp.CallToolResult) string {
-	for _, content := range result.Content {
-		if t, ok := content.(*mcp.TextContent); ok {
-			return t.Text
-		}
-	}
-	return "(no text)"
-}
-
-func sleep(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-timer.C:
-		return true
-	}
+	return " …" + id[len(id)-6:]
 }
 
 // Ended reports whether the agent stopped because it was told to.
