@@ -1,0 +1,101 @@
+package e2e_test
+
+import (
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/holdpoint/holdpoint/e2e/internal/skill"
+	"github.com/holdpoint/holdpoint/internal/modelserver"
+)
+
+const serversOwnKey = "sk-the-servers-own-0123456789"
+
+// clumsy is a model, on a bad day: its server is busy, breaks off, and what it wants is in part no tool and no JSON.
+func clumsy() modelserver.Script {
+	record := modelserver.Call{Name: "counting__record", Arguments: `{"n":1,"note":"<&> überall"}`}
+	return modelserver.Sequence(
+		modelserver.Answer{Fault: modelserver.Fault{Status: 429, RetryAfter: "1"}},
+		modelserver.Answer{Text: "I record on", Fault: modelserver.Fault{After: 3, Cut: true}},
+		modelserver.Answer{Thinking: "One, two.", Text: "I record both.", Calls: []modelserver.Call{
+			record, {Name: "counting__record", Arguments: `{"n":2}`}, {Name: "counting__recrod", Arguments: `{"n":3}`}, {Name: "counting__record", Arguments: `{"n": 4`},
+		}},
+		modelserver.Answer{Text: "Recorded one and two."},
+	)
+}
+
+// TestModels: conversations come out right in the real wire formats, with the access to models that the server was given.
+func TestModels(t *testing.T) {
+	t.Parallel()
+	for format, path := range map[string]string{modelserver.OpenAI: "/v1", modelserver.Anthropic: ""} {
+		t.Run(format, func(t *testing.T) {
+			t.Parallel()
+			models := modelserver.New(clumsy())
+			models.Key = serversOwnKey
+			listening := httptest.NewServer(models)
+			t.Cleanup(listening.Close)
+			counting := skill.NewCounting(t)
+			w := newWorld(t)
+			o := w.options()
+			prefix := strings.ToUpper(format)
+			o.Env = []string{prefix + "_BASE_URL=" + listening.URL + path, prefix + "_API_KEY=" + serversOwnKey}
+			p := program.Serve(t, o)
+			w.apply(p, oneSkill(counting.URL, "")+"    model: {provider: "+format+", name: m1, input_price: 1}\n")
+			chat := cli(p, w.agent(p, "worker").Key).Start(t, "chat", "worker", "Record one and two.")
+			awaitPending(t, p, 2)
+			approvePending(t, p)
+			ran := <-chat
+			if ran.Code != 0 || !strings.Contains(ran.Stdout, "Recorded one and two.") || strings.Contains(ran.Stdout, "I record on\n") {
+				t.Errorf("chat ended %d: %s\n%s", ran.Code, ran.Stdout, ran.Stderr)
+			}
+			checkModels(t, models, counting)
+			if log := p.Output(); strings.Contains(log, serversOwnKey) {
+				t.Errorf("the key is in the log: %s", log)
+			}
+		})
+	}
+	t.Run("a place that an agent names", func(t *testing.T) {
+		t.Parallel()
+		testForeignModels(t)
+	})
+}
+
+// checkModels holds what the models' server was told at last, and what was executed, against what happened.
+func checkModels(t *testing.T, models *modelserver.Server, counting *skill.Counting) {
+	t.Helper()
+	requests := models.Requests()
+	if len(requests) != 4 || len(models.Refusals()) != 0 {
+		t.Fatalf("%d requests, refused %q", len(requests), models.Refusals())
+	}
+	results := requests[3].Last().Results
+	if len(results) != 4 {
+		t.Fatalf("results %+v", results)
+	}
+	for i, want := range []string{"recorded 1", "recorded 2", "There is no tool named", "cannot be read"} {
+		if !strings.Contains(results[i].Text, want) {
+			t.Errorf("result %d is %q, want %q", i, results[i].Text, want)
+		}
+	}
+	arrived := []int{counting.Count("1"), counting.Count("2"), counting.Count("3"), counting.Count("4")}
+	if !slices.Equal(arrived, []int{1, 1, 0, 0}) {
+		t.Errorf("executed %v times", arrived)
+	}
+}
+
+// testForeignModels: the server's own key is not sent where an agent says.
+func testForeignModels(t *testing.T) {
+	t.Helper()
+	models := modelserver.New(modelserver.Sequence(modelserver.Answer{Text: "Hello."}))
+	listening := httptest.NewServer(models)
+	t.Cleanup(listening.Close)
+	w := newWorld(t)
+	o := w.options()
+	o.Env = []string{"OPENAI_API_KEY=" + serversOwnKey, "OPENAI_BASE_URL=" + listening.URL + "/v1"}
+	p := program.Serve(t, o)
+	w.apply(p, "agents:\n  - name: worker\n    model: {provider: openai, name: m1, base_url: "+listening.URL+"/v1}\n")
+	cli(p, w.agent(p, "worker").Key).Must(t, "chat", "worker", "Hi.")
+	if r := models.Requests()[0]; len(r.Header["Authorization"]) != 0 || strings.Contains(string(r.Body), serversOwnKey) {
+		t.Errorf("the key was sent: %v", r.Header)
+	}
+}
