@@ -19,7 +19,7 @@ func clumsy() modelserver.Script {
 		modelserver.Answer{Fault: modelserver.Fault{Status: 429, RetryAfter: "1"}},
 		modelserver.Answer{Text: "I record on", Fault: modelserver.Fault{After: 3, Cut: true}},
 		modelserver.Answer{Thinking: "One, two.", Text: "I record both.", Calls: []modelserver.Call{
-			record, {Name: "counting__record", Arguments: `{"n":2}`}, {Name: "counting__recrod", Arguments: `{"n":3}`}, {Name: "counting__record", Arguments: `{"n": 4`},
+			record, {Name: "counting__record", Arguments: `{"n":2}`}, {Name: "counting__write", Arguments: `{"n":3}`}, {Name: "counting__record", Arguments: `{"n": 4`},
 		}},
 		modelserver.Answer{Text: "Recorded one and two."},
 	)
