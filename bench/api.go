@@ -13,16 +13,32 @@ import (
 
 // post uses the JSON API as the operator and reviewer that we are.
 func (s *stage) post(ctx context.Context, path string, body any) ([]byte, error) {
+	request, err := s.request(ctx, http.MethodPost, path, body)
+	if err != nil {
+		return nil, err
+	}
+	return s.send(request)
+}
+
+func (s *stage) patch(ctx context.Context, path string, body any) ([]byte, error) {
+	request, err := s.request(ctx, http.MethodPatch, path, body)
+	if err != nil {
+		return nil, err
+	}
+	return s.send(request)
+}
+
+func (s *stage) request(ctx context.Context, method, path string, body any) (*http.Request, error) {
 	text, err := json.Marshal(body)
 	if err != nil {
-		return nil, fmt.Errorf("POST %s: %w", path, err)
+		return nil, fmt.Errorf("%s %s: %w", method, path, err)
 	}
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+s.addr+path, bytes.NewReader(text))
+	request, err := http.NewRequestWithContext(ctx, method, "http://"+s.addr+path, bytes.NewReader(text))
 	if err != nil {
-		return nil, fmt.Errorf("POST %s: %w", path, err)
+		return nil, fmt.Errorf("%s %s: %w", method, path, err)
 	}
 	request.Header.Set("Content-Type", "application/json")
-	return s.send(request)
+	return request, nil
 }
 
 func (s *stage) get(ctx context.Context, path string) ([]byte, error) {
@@ -37,8 +53,10 @@ func (s *stage) getFrom(ctx context.Context, addr, path string) ([]byte, error) 
 	return s.send(request)
 }
 
-func (s *stage) send(request *http.Request) ([]byte, error) {
-	request.Header.Set("Authorization", "Bearer "+s.token)
+func (s *stage) send(request *http.Request) ([]byte, error) { return s.sendAs(request, s.token) }
+
+func (s *stage) sendAs(request *http.Request, credential string) ([]byte, error) {
+	request.Header.Set("Authorization", "Bearer "+credential)
 	response, err := http.DefaultClient.Do(request)
 	if err != nil {
 		return nil, err
