@@ -46,8 +46,12 @@ func TestModels(t *testing.T) {
 			awaitPending(t, p, 2)
 			approvePending(t, p)
 			ran := <-chat
-			if ran.Code != 0 || !strings.Contains(ran.Stdout, "Recorded one and two.") || strings.Contains(ran.Stdout, "I record on\n") {
+			if ran.Code != 0 || !strings.HasSuffix(ran.Stdout, "I record both.\nRecorded one and two.\n") {
 				t.Errorf("chat ended %d: %s\n%s", ran.Code, ran.Stdout, ran.Stderr)
+			}
+			// What a terminal has shown cannot be taken back; it is said that it is void.
+			if shown := ran.Stdout != "I record both.\nRecorded one and two.\n"; shown != strings.Contains(ran.Stderr, "void") {
+				t.Errorf("what broke off: %s\n%s", ran.Stdout, ran.Stderr)
 			}
 			checkModels(t, models, counting)
 			if log := p.Output(); strings.Contains(log, serversOwnKey) {
@@ -67,6 +71,9 @@ func checkModels(t *testing.T, models *modelserver.Server, counting *skill.Count
 	requests := models.Requests()
 	if len(requests) != 4 || len(models.Refusals()) != 0 {
 		t.Fatalf("%d requests, refused %q", len(requests), models.Refusals())
+	}
+	if said := requests[3].Messages[1].Text; said != "I record both." { // nothing of what broke off
+		t.Errorf("the model is told that it said %q", said)
 	}
 	results := requests[3].Last().Results
 	if len(results) != 4 {

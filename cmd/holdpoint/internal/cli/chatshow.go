@@ -200,11 +200,12 @@ func (s *chatShow) showWaits(ctx context.Context) {
 		if one.Deadline != nil {
 			deadline = ", deadline " + one.Deadline.UTC().Format(time.RFC3339)
 		}
-		if one.Status == "parked" {
+		switch one.Status { // an approved one is on its way, and waits for nobody
+		case "parked":
 			s.tellf("waiting for approval: %s, call %s%s", one.Name, one.ID, deadline)
-			continue
+		case "needs_connection":
+			s.tellf("waiting for somebody to connect the skill: %s, call %s%s", one.Name, one.ID, deadline)
 		}
-		s.tellf("waiting for somebody to connect the skill: %s, call %s%s", one.Name, one.ID, deadline)
 		if one.Message != nil {
 			s.tellf("  %s; see holdpoint connections list", *one.Message)
 		}
