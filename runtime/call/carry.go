@@ -52,6 +52,19 @@ func (s *Service) Carry(ctx context.Context, sub Submission, begin func(ctx cont
 	return item.ticket, item.err
 }
 
+// beginCarried tells what carries freshly inserted calls of them.
+func beginCarried(ctx context.Context, tx pgx.Tx, items []*intakeItem) error {
+	for _, item := range items {
+		if item.begin == nil {
+			continue
+		}
+		if err := item.begin(ctx, tx, item.call); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // Done is how a carried call ended.
 type Done struct {
 	Result  json.RawMessage // a JSON-RPC result

@@ -124,13 +124,8 @@ func (s *Service) intakeInTx(ctx context.Context, items []*intakeItem) error {
 		if err := recordFiles(ctx, tx, fresh); err != nil {
 			return err
 		}
-		for _, item := range fresh {
-			if item.begin == nil {
-				continue
-			}
-			if err := item.begin(ctx, tx, item.call); err != nil {
-				return err
-			}
+		if err := beginCarried(ctx, tx, fresh); err != nil {
+			return err
 		}
 		if err := attach(ctx, tx, rest); err != nil {
 			return err

@@ -3,6 +3,7 @@ package converse_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"path/filepath"
@@ -390,7 +391,7 @@ func (w *world) untilIt(id uuid.UUID, what string, good func(*converse.Conversat
 	return found
 }
 
-var errEnough = fmt.Errorf("enough")
+var errEnough = errors.New("enough")
 
 // transcript is a conversation in short, a line an entry.
 func (w *world) transcript(id uuid.UUID) string {

@@ -92,6 +92,12 @@ func (l *loop) move(to Status) {
 // change locks a conversation, lets f change it, and writes what it made of it. An error of f is returned as it is, and
 // nothing is written.
 func (s *Service) change(ctx context.Context, id uuid.UUID, f func(tx pgx.Tx, l *loop) error) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	// Once it has begun it is seen through: a commit whose answer nobody waits for is told to nobody.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stale)
+	defer cancel()
 	var l *loop
 	err := postgres.InTx(ctx, s.Pool, func(tx pgx.Tx) error {
 		return s.changeTx(ctx, tx, id, func(tx pgx.Tx, now *loop) error { l = now; return f(tx, now) })

@@ -184,6 +184,7 @@ func (s *Service) take(ctx context.Context, tx pgx.Tx, l *loop, m *Message) erro
 		l.asked = m.Asked
 		l.move(Due)
 		return nil
+	case Due, Queued, Running, Waiting:
 	}
 	m.Trace = s.reserve(ctx)
 	data, err := json.Marshal(m)

@@ -30,7 +30,7 @@ type Question struct {
 	Caller         call.Caller
 }
 
-// ErrDepth: too many agents have asked each other in a row.
+// ErrDepth says that too many agents have asked each other in a row.
 var ErrDepth = errors.New("too many agents ask each other")
 
 // askAgent hands a question in, and stays for its answer as long as it may take.

@@ -31,7 +31,9 @@ func (s *Skills) Clerk(r *model.Request) (*model.Response, error) {
 		return clerkCalls("I look what waits in the inbox.", listTool, struct{}{})
 	}
 	var inbox inboxOut
-	if last := listed[len(listed)-1]; last.IsError || json.Unmarshal([]byte(textOf(last.Parts)), &inbox) != nil {
+	last := listed[len(listed)-1]
+	unreadable := json.Unmarshal([]byte(textOf(last.Parts)), &inbox) != nil
+	if last.IsError || unreadable {
 		return clerkSays("I could not read the inbox: " + textOf(last.Parts)), nil
 	}
 	saved, err := s.Saved()
