@@ -3,6 +3,7 @@ package call
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 
 	"github.com/google/uuid"
@@ -20,6 +21,15 @@ import (
 // Carry takes a carried call in. Begin is told of it in the transaction that records it, unless it is a repeat of an earlier
 // one with the same idempotency key. Errors: ErrKeyReused, *file.AttachmentError, those of begin.
 func (s *Service) Carry(ctx context.Context, sub Submission, begin func(ctx context.Context, tx pgx.Tx, c *Call) error) (Ticket, error) {
+	for attempt := 1; ; attempt++ {
+		ticket, err := s.carryOnce(ctx, sub, begin)
+		if !errors.Is(err, errAttachedGone) || attempt == attachAttempts {
+			return ticket, err
+		}
+	}
+}
+
+func (s *Service) carryOnce(ctx context.Context, sub Submission, begin func(ctx context.Context, tx pgx.Tx, c *Call) error) (Ticket, error) {
 	skill := &agent.Skill{ID: sub.Entry.SkillID, Name: sub.Entry.Skill, Revision: sub.Entry.SkillRevision}
 	c, err := newCall(&sub, skill, sub.Entry.Tool)
 	if err != nil {
