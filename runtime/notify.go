@@ -154,8 +154,14 @@ func (rt *Runtime) publish(batch *pgx.Batch, condition string, list []call.Happe
 // ask hands a question of an agent's client to the agent itself.
 func (rt *Runtime) ask(ctx context.Context, q mcpserver.Question) (call.Ticket, error) {
 	ticket, err := rt.Converse.Ask(ctx, converse.Question(q))
-	if errors.Is(err, converse.ErrDepth) {
+	invalid := (*converse.InvalidError)(nil)
+	switch {
+	case errors.Is(err, converse.ErrDepth):
 		err = mcpserver.ErrDepth
+	case errors.Is(err, converse.ErrNoModel):
+		err = mcpserver.ErrNoModel
+	case errors.As(err, &invalid):
+		err = &mcpserver.RefusedError{Field: invalid.Field, Expected: invalid.Expected}
 	}
 	return ticket, err
 }

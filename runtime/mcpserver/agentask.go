@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 
 	"github.com/holdpoint/holdpoint/runtime/agent"
 	"github.com/holdpoint/holdpoint/runtime/call"
@@ -30,8 +31,18 @@ type Question struct {
 	Caller         call.Caller
 }
 
-// ErrDepth says that too many agents have asked each other in a row.
-var ErrDepth = errors.New("too many agents ask each other")
+// Errors of [Config]'s Ask.
+var (
+	// ErrDepth: too many agents have asked each other in a row.
+	ErrDepth = errors.New("too many agents ask each other")
+	// ErrNoModel: the agent had a model when the client's tools were listed, and has none any more.
+	ErrNoModel = errors.New("the agent has no model")
+)
+
+// RefusedError says why what was asked is no question that an agent takes.
+type RefusedError struct{ Field, Expected string }
+
+func (e *RefusedError) Error() string { return e.Field + ": expected " + e.Expected }
 
 // askAgent hands a question in, and stays for its answer as long as it may take.
 func (x *exchange) askAgent(conversation *agent.Conversation, entry *agent.Entry, arguments json.RawMessage) {
@@ -43,12 +54,19 @@ func (x *exchange) askAgent(conversation *agent.Conversation, entry *agent.Entry
 		Entry: entry, Arguments: arguments, IdempotencyKey: key, Depth: x.msg.meta.depth,
 		Caller: x.meets(conversation, askable),
 	})
-	refused := (*file.AttachmentError)(nil)
+	refused, invalid := (*file.AttachmentError)(nil), (*RefusedError)(nil)
 	switch {
 	case errors.Is(err, call.ErrKeyReused):
 		x.fail(keyReused())
 	case errors.As(err, &refused):
 		x.fail(notAttached(refused))
+	case errors.As(err, &invalid):
+		where := "/params/arguments/" + invalid.Field
+		x.fail(&jsonrpc.Error{
+			Code: jsonrpc.CodeInvalidParams, Message: where + ": expected " + invalid.Expected, Data: marshal(map[string]string{"pointer": where}),
+		})
+	case errors.Is(err, ErrNoModel):
+		x.say("This agent was not asked: it has no model any more.", []byte(`"`+metaCall+`":{"code":"`+codeNoModel+`"}`))
 	case errors.Is(err, ErrDepth):
 		x.say("This agent was not asked: "+err.Error()+". Answer with what you know, or say that the agents ask each other in a circle.",
 			[]byte(`"`+metaCall+`":{"code":"`+codeDepth+`"}`))

@@ -31,6 +31,7 @@ const (
 	codeCallNotFound  = "call_not_found"
 	codeToolNotFound  = "tool_not_found"
 	codeDepth         = "too_deep"
+	codeNoModel       = "no_model"
 )
 
 const instructions = `Some tools here need the approval of a person, who may take minutes. ` +

@@ -88,7 +88,7 @@ type Config struct {
 	Resources Resources
 	Identity  Identity
 	Limits    Limits
-	// Ask takes in what clients ask agents themselves that have a model. Errors: ErrDepth, call.ErrKeyReused, *file.AttachmentError.
+	// Ask takes in what clients ask agents themselves that have a model. Errors: ErrDepth, ErrNoModel, *RefusedError, call.ErrKeyReused, *file.AttachmentError.
 	Ask    func(ctx context.Context, q Question) (call.Ticket, error)
 	Logger *slog.Logger
 	Now    func() time.Time

@@ -1,0 +1,41 @@
+package mcpserver_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/holdpoint/holdpoint/runtime/agent"
+	"github.com/holdpoint/holdpoint/runtime/call"
+	"github.com/holdpoint/holdpoint/runtime/mcpserver"
+)
+
+// What an agent cannot be asked is the asker's to know, and no failure of the server.
+func TestQuestionsThatAreNotTaken(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		err  error
+		want string
+	}{
+		{
+			&mcpserver.RefusedError{Field: "message", Expected: "a text that is not empty"},
+			`"code":-32602,"message":"/params/arguments/message: expected a text that is not empty","data":{"pointer":"/params/arguments/message"}`,
+		},
+		{mcpserver.ErrNoModel, `"code":"no_model"`},
+		{fmt.Errorf("%w: 6 in a row", mcpserver.ErrDepth), `"code":"too_deep"`},
+		{call.ErrKeyReused, `"code":-32602`},
+		{errors.New("secret"), `"code":-32603,"message":"internal error `},
+	} {
+		b := newBench(t, func(cfg *mcpserver.Config) {
+			cfg.Ask = func(context.Context, mcpserver.Question) (call.Ticket, error) { return call.Ticket{}, test.err }
+		})
+		own := catalogue(t, echoTool)
+		own.Entries[0].SkillID = agent.BuiltinSkill
+		b.agents.relist(agent.NewCatalogue(own.Entries))
+		if got := b.post(callBody("1", "echo", "{}")); !strings.Contains(got.body, test.want) || strings.Contains(got.body, "secret") {
+			t.Errorf("%v: %s, want %s", test.err, got.body, test.want)
+		}
+	}
+}
