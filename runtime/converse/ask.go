@@ -50,6 +50,9 @@ func (s *Service) Ask(ctx context.Context, q Question) (call.Ticket, error) {
 		return s.Calls.Carry(ctx, q.submission(), func(context.Context, pgx.Tx, *call.Call) error { return err })
 	}
 	switch {
+	case q.Handle != "" && q.Depth > 0:
+		// Each depth has a context of its own: one that is asked by what it asked itself would wait for itself.
+		q.Handle = fmt.Sprintf("depth:%d:%s", q.Depth, q.Handle)
 	case q.Handle != "":
 	case q.IdempotencyKey != "": // a repeat finds the context of the first
 		q.Handle = onceHandle + "key:" + q.IdempotencyKey

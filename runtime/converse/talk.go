@@ -335,7 +335,7 @@ func (s *Service) Fork(ctx context.Context, viewer Viewer, by audit.Actor, id uu
 	if err != nil {
 		return Conversation{}, err
 	}
-	return s.open(ctx, a, from.PrincipalID, beginning{forkedFrom: id}, func(l *loop) {
+	return s.open(ctx, a, from.PrincipalID, beginning{depth: from.Depth, forkedFrom: id}, func(l *loop) {
 		for _, e := range kept {
 			if e.User != nil {
 				e.User.Asked, e.User.Key = uuid.Nil, ""
