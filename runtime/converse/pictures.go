@@ -3,70 +3,90 @@ package converse
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/google/uuid"
 
 	"github.com/holdpoint/holdpoint/internal/plain"
-	"github.com/holdpoint/holdpoint/runtime/call"
 	"github.com/holdpoint/holdpoint/runtime/file"
 	"github.com/holdpoint/holdpoint/runtime/model"
 )
 
 // What is not text is not stored with the conversation: it is read where it is, each time the model is asked.
 
-// pictures are what a request needs besides what was said: calls with images, and files, by the call that they came by.
+// pictures are what a request needs besides what was said: images of results and files, by the call that they came by.
 type pictures struct {
-	calls map[uuid.UUID]call.Call
+	calls map[uuid.UUID][]model.Part
 	files map[uuid.UUID][]model.Part
 }
 
 var noPictures = pictures{} //nolint:gochecknoglobals // the zero value, by name
 
-// pictures reads them.
+const (
+	maxRequestImages     = 50       // of one request
+	maxRequestImageBytes = 20 << 20 // likewise, together: providers take 32 MiB, encoded
+)
+
+// room is what a request can take yet.
+type room struct{ images, bytes int }
+
+// take reports whether there is room for an image, and takes it.
+func (r *room) take(i *model.Image) bool {
+	if r.images == 0 || len(i.Data) > r.bytes {
+		return false
+	}
+	r.images--
+	r.bytes -= len(i.Data)
+	return true
+}
+
+// pictures reads them, the newest first: a long conversation has more of them than a request can take.
 func (t *turn) pictures(ctx context.Context, said []Entry) (pictures, error) {
-	var withImages []uuid.UUID
-	p := pictures{files: map[uuid.UUID][]model.Part{}}
-	for i := range said {
-		switch e := &said[i]; {
+	p := pictures{calls: map[uuid.UUID][]model.Part{}, files: map[uuid.UUID][]model.Part{}}
+	left := room{maxRequestImages, maxRequestImageBytes}
+	var err error
+	for _, e := range slices.Backward(said) {
+		switch {
 		case e.Tools != nil:
-			for _, r := range e.Tools.Results {
-				if len(r.Images) > 0 {
-					withImages = append(withImages, r.CallID)
+			for i := range e.Tools.Results {
+				r := &e.Tools.Results[i]
+				if len(r.Images) == 0 || left.images == 0 {
+					continue
+				}
+				if p.calls[r.CallID], err = t.images(ctx, r, &left); err != nil {
+					return p, err
 				}
 			}
 		case e.User != nil && len(e.User.Files) > 0 && t.s.Files != nil:
-			parts, err := t.files(ctx, e.User)
-			if err != nil {
+			if p.files[e.User.ID], err = t.files(ctx, e.User, &left); err != nil {
 				return p, err
 			}
-			p.files[e.User.ID] = parts
 		}
 	}
-	if len(withImages) == 0 {
-		return p, nil
-	}
-	var err error
-	p.calls, err = t.s.Calls.Known(ctx, withImages)
-	return p, err
+	return p, nil
 }
 
-// of are images of a call's result.
-func (p pictures) of(callID uuid.UUID, which []int) []model.Part {
-	c, there := p.calls[callID]
+// images are those of a call's result.
+func (t *turn) images(ctx context.Context, r *Result, left *room) ([]model.Part, error) {
+	known, err := t.s.Calls.Known(ctx, []uuid.UUID{r.CallID})
+	if err != nil {
+		return nil, err
+	}
+	c, there := known[r.CallID]
 	if !there {
-		return nil
+		return nil, nil
 	}
 	list, _ := blocks(&c)
 	var parts []model.Part
-	for _, i := range which {
+	for _, i := range r.Images {
 		if i < len(list) && len(parts) < maxImages {
-			if found := list[i].image(); found != nil {
+			if found := list[i].image(); found != nil && left.take(found) {
 				parts = append(parts, model.Part{Image: found})
 			}
 		}
 	}
-	return parts
+	return parts, nil
 }
 
 // attached are the files of a message.
@@ -89,7 +109,7 @@ func (f *File) words() string {
 const maxFileText = 64 << 10
 
 // files are what a model sees of the files that came with a message: text and images.
-func (t *turn) files(ctx context.Context, m *Message) ([]model.Part, error) {
+func (t *turn) files(ctx context.Context, m *Message, left *room) ([]model.Part, error) {
 	attached, err := t.s.Files.OfCalls(ctx, []uuid.UUID{m.FilesOf})
 	if err != nil {
 		return nil, err
@@ -97,15 +117,18 @@ func (t *turn) files(ctx context.Context, m *Message) ([]model.Part, error) {
 	var parts []model.Part
 	for _, a := range attached[m.FilesOf] {
 		f := File{Name: a.Filename, MediaType: a.ContentType, Size: a.Size}
-		parts = append(parts, t.shown(ctx, &f, a)...)
+		parts = append(parts, t.shown(ctx, &f, a, left)...)
 	}
 	return parts, nil
 }
 
-func (t *turn) shown(ctx context.Context, f *File, a file.Attached) []model.Part {
+func (t *turn) shown(ctx context.Context, f *File, a file.Attached, left *room) []model.Part {
 	isText := textual(f.MediaType)
 	if !isText && !strings.HasPrefix(f.MediaType, "image/") || f.Size > maxImageBytes {
 		return []model.Part{model.TextPart(f.words() + " It cannot be shown to you.")}
+	}
+	if !isText && (left.images == 0 || f.Size > int64(left.bytes)) {
+		return []model.Part{model.TextPart(f.words() + " It is not shown to you any more: newer images take the room.")}
 	}
 	data, err := t.s.Files.Content(ctx, a)
 	if err != nil {
@@ -120,7 +143,7 @@ func (t *turn) shown(ctx context.Context, f *File, a file.Attached) []model.Part
 		}
 		return []model.Part{model.TextPart(f.words() + "\n" + text + note)}
 	}
-	if found := image(f.MediaType, data); found != nil {
+	if found := image(f.MediaType, data); found != nil && left.take(found) {
 		return []model.Part{model.TextPart(f.words()), {Image: found}}
 	}
 	return []model.Part{model.TextPart(f.words() + " It cannot be shown to you.")}
