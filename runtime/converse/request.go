@@ -52,10 +52,45 @@ func (t *turn) request(ctx context.Context, spec *agent.ModelSpec) (*model.Reque
 	r := &model.Request{
 		Model: spec.Name, Instructions: t.instructions(), Tools: tools(t.talk.Catalogue), MaxTokens: spec.MaxTokens,
 	}
+	said = inOrder(said)
 	for i := range said {
 		add(r, message(&said[i], pictures))
 	}
 	return r, nil
+}
+
+// inOrder puts what the model was told of its calls right behind the reply that wanted them, as providers insist. Elsewhere
+// it is where a turn broke off for good before its calls were made, and something was said before they were made after all; a fork
+// from there has none of it.
+func inOrder(said []Entry) []Entry {
+	list := make([]Entry, 0, len(said))
+	for i := range said {
+		switch e := &said[i]; {
+		case e.Kind == KindTools: // comes with its reply
+		case e.Kind == KindAssistant && len(e.Assistant.Calls) > 0:
+			list = append(list, *e, told(said[i+1:], e.Assistant))
+		default:
+			list = append(list, *e)
+		}
+	}
+	return list
+}
+
+// told finds what the model was told of a reply's calls among what came later.
+func told(later []Entry, reply *Reply) Entry {
+	for i := range later {
+		if later[i].Kind == KindTools {
+			return later[i]
+		}
+		if later[i].Kind == KindAssistant {
+			break
+		}
+	}
+	unknown := &Results{Results: make([]Result, len(reply.Calls))}
+	for i := range reply.Calls {
+		unknown.Results[i] = Result{ModelID: reply.Calls[i].ModelID, IsError: true, Text: "It is not known here what became of this call. Do not repeat it blindly."}
+	}
+	return Entry{Kind: KindTools, Tools: unknown}
 }
 
 // add puts a message behind the others; two of one role become one. Empty ones are left out.
@@ -79,7 +114,7 @@ func message(e *Entry, pictures pictures) model.Message {
 		m := model.Message{Role: model.User}
 		for i := range e.Tools.Results {
 			r := &e.Tools.Results[i]
-			parts := append([]model.Part{model.TextPart(r.Text)}, pictures.of(r.CallID, r.Images)...)
+			parts := append([]model.Part{model.TextPart(r.Text)}, pictures.calls[r.CallID]...)
 			m.Parts = append(m.Parts, model.Part{Result: &model.ToolResult{CallID: r.ModelID, IsError: r.IsError, Parts: parts}})
 		}
 		return m
