@@ -42,9 +42,12 @@ const turnLimit = 30 * time.Minute
 // Timeout implements [river.Worker].
 func (w *turnWorker) Timeout(*river.Job[turnArgs]) time.Duration { return turnLimit + time.Minute }
 
-// Work never fails: what breaks off is given back, and gets another job.
+// Work never fails: what breaks off is given back, and gets another job. Where even that was not possible, as in a process that
+// stops, this one is left for another process; it does nothing if the turn was given back.
 func (w *turnWorker) Work(_ context.Context, job *river.Job[turnArgs]) error {
-	w.service.work(job.Args)
+	if !w.service.work(job.Args) {
+		return river.JobSnooze(time.Second)
+	}
 	return nil
 }
 
@@ -61,11 +64,12 @@ type turn struct {
 // errOver: the turn is not this process's any more, or has nothing more to do.
 var errOver = errors.New("the turn is over")
 
-func (s *Service) work(args turnArgs) {
+// work reports whether the job is done with.
+func (s *Service) work(args turnArgs) bool {
 	ctx, cancel := context.WithTimeout(s.asking, turnLimit)
 	defer cancel()
 	if !s.turns.enter(ctx, args.Conversation, cancel) {
-		return // this process is stopping; the next one finds that the job is over
+		return false // this process is stopping
 	}
 	defer s.turns.leave(args.Conversation)
 	t := &turn{s: s, id: args.Conversation, step: args.Step}
@@ -73,10 +77,10 @@ func (s *Service) work(args turnArgs) {
 	if t.loop != nil && t.loop.Status == Ended {
 		s.closed(context.WithoutCancel(ctx), t.loop)
 	}
-	if err == nil || errors.Is(err, errOver) {
-		return
+	if err == nil || errors.Is(err, errOver) || errors.Is(err, ErrNotFound) {
+		return true
 	}
-	interrupted := ctx.Err() != nil
+	interrupted := errors.Is(ctx.Err(), context.Canceled) // one whose time is over counts as an attempt
 	if !interrupted {
 		s.Logger.Error("a turn broke off", "conversation", t.id, "step", t.step, "error", err)
 	}
@@ -85,6 +89,7 @@ func (s *Service) work(args turnArgs) {
 	if err := s.giveBack(after, t.id, t.step, interrupted); err != nil {
 		s.Logger.Warn("a turn that broke off is taken up later", "conversation", t.id, "error", err)
 	}
+	return false
 }
 
 func (t *turn) run(ctx context.Context) (err error) {
@@ -240,7 +245,7 @@ func (s *Service) finishRun(ctx context.Context, tx pgx.Tx, l *loop, e ending) e
 		return err
 	}
 	l.move(Idle)
-	if l.once() { // nobody can come back to it
+	if l.once() && len(next) == 0 { // nobody can come back to it
 		l.Code = CodeClosed
 		l.move(Ended)
 	}
@@ -283,9 +288,7 @@ func (t *turn) ask(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	d := t.s.draft(ctx, t.id, t.step)
-	response, err := provider.Generate(ctx, request, d.hear)
-	d.close()
+	response, err := t.generate(ctx, provider, request)
 	failpoint.Hit(failpoint.TurnAfterModel)
 	if err != nil {
 		return t.failed(ctx, err)
@@ -310,6 +313,12 @@ func (t *turn) ask(ctx context.Context) error {
 	}
 	failpoint.Hit(failpoint.TurnAfterReply)
 	return err
+}
+
+func (t *turn) generate(ctx context.Context, provider model.Provider, request *model.Request) (*model.Response, error) {
+	d := t.s.draft(ctx, t.id, t.step)
+	defer d.close()
+	return provider.Generate(ctx, request, d.hear)
 }
 
 func count(l *loop, r *Reply) {

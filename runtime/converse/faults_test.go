@@ -1,0 +1,174 @@
+package converse_test
+
+import (
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/google/uuid"
+
+	"github.com/holdpoint/holdpoint/internal/audit"
+	"github.com/holdpoint/holdpoint/runtime/converse"
+	"github.com/holdpoint/holdpoint/runtime/model"
+	"github.com/holdpoint/holdpoint/runtime/tool"
+)
+
+// An idempotency key that is out of date belongs to nobody.
+func TestAskWithAKeyThatIsOutOfDate(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.mind.think = echo
+	first := w.ask(w.question("", "Once", "key"))
+	w.answer(first)
+	w.later("25 hours")
+	again := w.ask(w.question("", "Another", "key"))
+	if got, _ := w.answer(again); again.ID == first.ID || got != "You said: Another" {
+		t.Errorf("%+v answered %q", again, got)
+	}
+}
+
+// A message that is none is refused with what is wrong with it, and nothing is left of it.
+func TestAskNothing(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	_, err := w.converse.Ask(t.Context(), w.question("", "  ", ""))
+	if _, invalid := errors.AsType[*converse.InvalidError](err); !invalid {
+		t.Errorf("asked nothing: %v", err)
+	}
+	var n int
+	check(t, w.db.Pool().QueryRow(t.Context(), `SELECT count(*) FROM calls`).Scan(&n))
+	if n != 0 {
+		t.Errorf("%d calls are recorded", n)
+	}
+}
+
+// An agent that is asked in the context in which it waits for the answer does not wait for itself.
+func TestAgentThatAsksItself(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.mind.think = script(wants("Asking.", "files__write", `{"n": 1}`), says("Deeper."), says("Done."))
+	outer, inner := w.question("session:1", "Ask yourself.", ""), w.question("session:1", "What?", "")
+	outer.Depth, inner.Depth = 1, 2
+	ticket := w.ask(outer)
+	waiting := w.parked(1) // as a call would be that the inner question comes by
+	c := w.ask(inner)
+	if got, _ := w.answer(c); got != "Deeper." {
+		t.Errorf("answer %q", got)
+	}
+	w.decide(waiting[0], true, "")
+	_, asked := w.answer(ticket)
+	id, err := w.converse.Answering(t.Context(), &asked)
+	check(t, err)
+	fork, err := w.converse.Fork(t.Context(), w.viewer(), audit.System(), id, 1, "")
+	check(t, err)
+	if fork.Depth != 1 {
+		t.Errorf("the fork of a conversation of depth 1 has depth %d", fork.Depth)
+	}
+}
+
+// A turn that broke off for good before its calls were made may be followed by a message, and by its calls after that.
+func TestResultsComeRightAfterTheirReply(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.mind.think = script(wants("Writing.", "files__write", `{"n": 1}`), says("Done."))
+	id := w.begin("Write.")
+	waiting := w.parked(1)
+	w.until(id, converse.Waiting)
+	_, err := w.db.Pool().Exec(t.Context(), `UPDATE loops SET status = 'running', submitted = false, attempts = 25, claimed_by = $2,
+		leased_at = '-infinity' WHERE conversation_id = $1`, id, uuid.New())
+	check(t, err)
+	w.until(id, converse.Idle)
+	_, err = w.converse.Say(t.Context(), w.viewer(), id, "Well?")
+	check(t, err)
+	w.until(id, converse.Waiting)
+	w.decide(waiting[0], true, "")
+	w.until(id, converse.Idle)
+	w.is(id, `user: Write.
+assistant: Writing. [files__write]
+call: files__write parked
+notice: model_failed
+user: Well?
+call: files__write approved
+call: files__write succeeded
+told: A reviewer approved this call, and it was made as you wanted it.  done {"n":1}
+assistant: Done.
+`)
+	fork, err := w.converse.Fork(t.Context(), w.viewer(), audit.System(), id, 5, "And now?")
+	check(t, err)
+	w.until(fork.ID, converse.Idle)
+	if list := w.mind.last().Messages; !strings.Contains(texts(toldParts(list)), "not known") {
+		t.Errorf("the fork was told %+v", list)
+	}
+}
+
+// toldParts are the parts of all results of a request.
+func toldParts(list []model.Message) (parts []model.Part) {
+	for _, m := range list {
+		for _, p := range m.Parts {
+			if p.Result != nil {
+				parts = append(parts, p.Result.Parts...)
+			}
+		}
+	}
+	return parts
+}
+
+// A long conversation has more images than a request can take: the oldest ones go.
+func TestOldImagesMakeRoom(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	picture := strings.Repeat("x", 5<<20)
+	n := 0
+	w.server.answer(func(tool.CallRequest) (tool.Result, error) {
+		n++
+		return tool.Result{Raw: fmt.Appendf(nil, `{"content":[{"type":"image","mimeType":"image/png","data":%q}]}`,
+			base64.StdEncoding.EncodeToString([]byte(strconv.Itoa(n) + picture)[:5<<20]))}, nil
+	})
+	var replies []*model.Response
+	for range 5 {
+		replies = append(replies, wants("Looking.", "open__look", `{}`))
+	}
+	w.mind.think = script(append(replies, says("Seen."))...)
+	w.until(w.begin("Look."), converse.Idle)
+	var shown []byte
+	for _, p := range imagesOf(w.mind.last()) {
+		shown = append(shown, p.Data[0])
+	}
+	if string(shown) != "2345" {
+		t.Errorf("shown %q", shown)
+	}
+}
+
+func imagesOf(r *model.Request) (images []*model.Image) {
+	for _, p := range toldParts(r.Messages) {
+		if p.Image != nil {
+			images = append(images, p.Image)
+		}
+	}
+	return images
+}
+
+// A process that stops takes no turn away from the others.
+func TestStoppingProcessLeavesTurns(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.mind.think = echo
+	w.converse.Drain()
+	id := w.begin("Hello")
+	eventually(t, "the turn's job is left", func() (left bool) {
+		check(t, w.db.Pool().QueryRow(t.Context(), `SELECT EXISTS (SELECT FROM river_job
+			WHERE kind = 'converse_turn' AND metadata ->> 'snoozes' IS NOT NULL)`).Scan(&left))
+		return left
+	})
+	other := w.start()
+	w.stop()
+	w.process = other
+	t.Cleanup(other.stop)
+	w.until(id, converse.Idle)
+	if n := w.mind.asked(); n != 1 {
+		t.Errorf("the model was asked %d times", n)
+	}
+}
