@@ -30,6 +30,8 @@ func FuzzAnswers(f *testing.F) {
 	for _, text := range []string{
 		`{"choices":[{"index":0,"delta":{"content":"a","tool_calls":[{"index":-5,"id":"a","function":{"name":"f","arguments":"{}"}}]},"finish_reason":"stop"}]}`,
 		`{"choices":[{"message":{"content":null,"tool_calls":[{"function":null}]},"finish_reason":"length"}],"usage":{"prompt_tokens":-1}}`,
+		`{"choices":[{"message":{"content":"a"},"finish_reason":"stop"}],"usage":{"prompt_tokens":9223372036854775807,"completion_tokens":-9223372036854775807,"prompt_tokens_details":{"cached_tokens":-1}}}`,
+		`{"type":"message","content":[{"type":"text","text":"a"}],"stop_reason":"end_turn","usage":{"input_tokens":9223372036854775807,"cache_creation_input_tokens":9,"cache_read_input_tokens":-5,"output_tokens":-7}}`,
 		`{"error":{"message":1}}`,
 		`{"type":"message_start","message":{"id":"m","content":[{"type":"thinking"}]}}` + "\n\ndata: " + `{"type":"content_block_delta","index":0,"delta":{"type":"thinking_delta","thinking":"x"}}` + "\n\ndata: " + `{"type":"message_stop"}`,
 		`{"type":"content_block_start","index":0,"content_block":{"type":"tool_use","id":"","name":"\u0000","input":null}}` + "\n\ndata: " + `{"type":"message_delta","delta":{"stop_reason":"tool_use"}}`,
@@ -51,6 +53,9 @@ func FuzzAnswers(f *testing.F) {
 						t.Fatalf("%T: %v", err, err)
 					}
 					continue
+				}
+				if u := answer.Usage; u.InputTokens < 0 || u.CachedInputTokens < 0 || u.CachedInputTokens > u.InputTokens || u.OutputTokens < 0 || u.InputTokens+u.OutputTokens > 1<<41 {
+					t.Fatalf("usage %+v", u)
 				}
 				givesBack(t, format, asked, answer)
 			}

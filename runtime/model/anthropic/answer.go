@@ -95,11 +95,9 @@ func (a *answer) say(text string) {
 // response is the answer, which is whole.
 func (a *answer) response() *model.Response {
 	m := &a.message
-	r := &model.Response{Model: m.Model, ID: wire.Text(m.ID), Stop: a.stop(), Usage: model.Usage{
-		InputTokens:       m.Usage.InputTokens + m.Usage.CacheCreationInputTokens + m.Usage.CacheReadInputTokens,
-		CachedInputTokens: m.Usage.CacheReadInputTokens,
-		OutputTokens:      m.Usage.OutputTokens,
-	}}
+	usage := m.Usage
+	r := &model.Response{Model: m.Model, ID: wire.Text(m.ID), Stop: a.stop(), Usage: wire.Usage(
+		usage.InputTokens+usage.CacheCreationInputTokens+usage.CacheReadInputTokens, usage.CacheReadInputTokens, usage.OutputTokens)}
 	for i := range m.Content {
 		block := &m.Content[i]
 		switch block.Type {

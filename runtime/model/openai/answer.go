@@ -49,9 +49,7 @@ func (a *answer) about(id, name string, usage openai.CompletionUsage) {
 		a.model = wire.Text(name)
 	}
 	if usage.PromptTokens > 0 || usage.CompletionTokens > 0 {
-		a.usage = model.Usage{
-			InputTokens: usage.PromptTokens, CachedInputTokens: usage.PromptTokensDetails.CachedTokens, OutputTokens: usage.CompletionTokens,
-		}
+		a.usage = wire.Usage(usage.PromptTokens, usage.PromptTokensDetails.CachedTokens, usage.CompletionTokens)
 	}
 }
 

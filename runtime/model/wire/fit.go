@@ -16,6 +16,16 @@ func Text(s string) string {
 	return strings.ReplaceAll(strings.ToValidUTF8(s, "\uFFFD"), "\x00", "")
 }
 
+// maxTokens is more than any exchange has, and little enough that a conversation's sum stays a number.
+const maxTokens = 1 << 40
+
+// Usage is what a server says that an exchange took, as it can be counted: nothing below zero, of which limits would never be reached.
+func Usage(input, cached, output int64) model.Usage {
+	within := func(n, most int64) int64 { return max(0, min(n, most)) }
+	input = within(input, maxTokens)
+	return model.Usage{InputTokens: input, CachedInputTokens: within(cached, input), OutputTokens: within(output, maxTokens)}
+}
+
 // maxCallID is how long an id may be that is kept. Gateways put what they want to see again into ids.
 const maxCallID = 16 << 10
 
