@@ -158,10 +158,7 @@ func (s *Service) Start(ctx context.Context, client *river.Client[pgx.Tx]) error
 // been let go of before.
 func (s *Service) Stop(ctx context.Context) error {
 	idle := s.flights.wait(ctx)
-	var err error
-	if idle {
-		_, err = s.Pool.Exec(ctx, `DELETE FROM instances WHERE id = $1`, s.Instance)
-	} else {
+	if !idle {
 		s.Logger.Warn("stopping with calls in flight; another process will mark them unknown", "calls", s.flights.count())
 	}
 	s.stop()
@@ -171,7 +168,11 @@ func (s *Service) Stop(ctx context.Context) error {
 		s.outcomes.close()
 	}
 	s.background.Wait()
-	if err != nil {
+	if !idle {
+		return nil
+	}
+	// Only now: a heartbeat that is under way would bring the instance back.
+	if _, err := s.Pool.Exec(ctx, `DELETE FROM instances WHERE id = $1`, s.Instance); err != nil {
 		return fmt.Errorf("remove instance %s: %w", s.Instance, err)
 	}
 	return nil
