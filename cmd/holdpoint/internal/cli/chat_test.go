@@ -121,7 +121,7 @@ func (s *talkServer) runWith(stdin string, args ...string) ran {
 const (
 	userEntry  = `{"seq":1,"kind":"user","user":{"id":"` + saidID + `","text":"hello"}}`
 	callUnder  = "01980000-0000-7000-8000-00000000000e"
-	writeReply = `{"seq":2,"kind":"assistant","assistant":{"text":"I will write.","calls":[{"call_id":"` + callUnder + `","name":"files__write","arguments":"{}","refused":null},{"call_id":null,"name":"nope","arguments":"","refused":"no \u001b tool"}]}}`
+	writeReply = `{"seq":2,"kind":"assistant","assistant":{"text":"I will write.","calls":[{"call_id":"` + callUnder + `","name":"files__write","arguments":"{}","refused":null},{"call_id":null,"name":"no\npe","arguments":"","refused":"no \u001b tool"}]}}`
 )
 
 func callEntry(seq int, status string) string {
@@ -152,7 +152,7 @@ func TestChat(t *testing.T) {
 	if want := "I will write.\nDo<U+001B>ne,\nall of it.\n"; got.stdout != want {
 		t.Errorf("stdout %q, want %q", got.stdout, want)
 	}
-	want := "calling: files__write, call " + callUnder + "\nnot called: nope: no <U+001B> tool\n" +
+	want := "calling: files__write, call " + callUnder + "\nnot called: no<U+000A>pe: no <U+001B> tool\n" +
 		"waiting for approval: files__write, call " + callUnder + ", deadline 2026-01-02T03:09:05Z\n" +
 		"approved: files__write, call " + callUnder + "\nsucceeded: files__write, call " + callUnder + "\n"
 	if got.stderr != want {

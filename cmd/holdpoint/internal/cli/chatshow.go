@@ -149,7 +149,7 @@ func (s *chatShow) reply(entry *entryView) error {
 	for _, wish := range reply.Calls {
 		switch {
 		case wish.Refused != nil:
-			s.tellf("not called: %s: %s", wish.Name, *wish.Refused)
+			s.tellf("not called: %s: %s", cell(wish.Name), *wish.Refused) // the model may have made the name up
 		case wish.CallID != nil:
 			s.tellf("calling: %s, call %s", wish.Name, *wish.CallID)
 		}

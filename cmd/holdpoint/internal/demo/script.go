@@ -28,8 +28,9 @@ const task = "File the invoices that wait in the inbox: save each of them, that 
 type talk struct {
 	ID   string `json:"id"`
 	Loop struct {
-		Status  string `json:"status"`
-		LastSeq int64  `json:"last_seq"`
+		Status    string `json:"status"`
+		LastSeq   int64  `json:"last_seq"`
+		OpenCalls int    `json:"open_calls"`
 	} `json:"loop"`
 	Tools []struct {
 		Name string `json:"name"`
@@ -52,6 +53,9 @@ func (a *Agent) Run(ctx context.Context) error {
 		}
 	}
 	a.Say("agent    converses: " + a.Dash + "/conversations/" + held.ID)
+	if held.Loop.OpenCalls > 0 {
+		a.Say("agent    still waits for a call: decide at " + a.Dash)
+	}
 	err = api.Follow(ctx, client.Following{Conversation: held.ID, After: after, Told: a.tell})
 	if errors.Is(err, errDone) {
 		a.Say("agent    is done; Ctrl-C ends the demo")
