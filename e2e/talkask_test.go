@@ -204,3 +204,35 @@ func TestAgentsInARow(t *testing.T) {
 		t.Errorf("the model was asked %d times", n)
 	}
 }
+
+// TestAskWithAttachments: the files of a question reach the model: texts as text, images as images.
+func TestAskWithAttachments(t *testing.T) {
+	t.Parallel()
+	w, counting := newWorld(t), skill.NewCounting(t)
+	model, url := thinker(t, func(*modelserver.Request) modelserver.Answer { return modelserver.Answer{Text: "I have read it."} })
+	p := w.serve()
+	w.apply(p, talker(modelserver.OpenAI, url, counting.URL))
+	agent := w.agent(p, "worker")
+	var attached []string
+	for name, content := range map[string]string{"invoice.csv": "date,amount\n2026-01-15,1250.00\n", "scan.png": "\x89PNG\r\n\x1a\nnot much of an image"} {
+		path := writeFile(t, name, content)
+		attached = append(attached, fmt.Sprintf(`{"file_id":%q}`, strings.TrimSpace(cli(p, agent.Key).Must(t, "files", "upload", path))))
+	}
+	answer, err := agent.CallTool(t.Context(), "ask", `{"message":"Read these.","attachments":[`+strings.Join(attached, ",")+`]}`)
+	if err != nil || answer.Text() != "I have read it." {
+		t.Fatalf("%+v, %v", answer, err)
+	}
+	said := model.Requests()[0].Last()
+	for _, want := range []string{"Read these.", `[attached file "invoice.csv"`, "2026-01-15,1250.00", `[attached file "scan.png"`} {
+		if !strings.Contains(said.Text, want) {
+			t.Errorf("the model was told %q, want %q in it", said.Text, want)
+		}
+	}
+	if len(said.Images) != 1 || said.Images[0] != "image/png" {
+		t.Errorf("images %v", said.Images)
+	}
+	const unknown = `{"message":"x","attachments":[{"file_id":"018f0000-0000-7000-8000-000000000000"}]}`
+	if answer, err := agent.CallTool(t.Context(), "ask", unknown); err != nil || answer.Error == nil || answer.Error.Code != -32602 {
+		t.Errorf("an unknown file: %+v, %v", answer, err)
+	}
+}
