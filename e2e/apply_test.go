@@ -105,11 +105,11 @@ func TestExample(t *testing.T) {
 	t.Run("reject", func(t *testing.T) { w.reject(t) })
 }
 
-// tools: all that the servers offer to a client that can be asked everything, and the one
-// tool that is Holdpoint's own.
+// tools: all that the servers offer to a client that can be asked everything, and the
+// tools that are Holdpoint's own.
 func (w *exampleWorld) tools(t *testing.T) {
 	names := toolNames(t, []byte(cli(w.server, w.key).Must(t, "tools", "billing", "--json")), "items")
-	want := []string{"holdpoint_await"}
+	want := []string{"ask", "holdpoint_await"} // the agent has a model
 	for _, name := range toolNames(t, w.directSession(t)("tools/list", "{}").Raw, "tools") {
 		want = append(want, "everything__"+name)
 	}

@@ -209,7 +209,7 @@ func (rt *Runtime) makeCalls() error {
 	}
 	rt.Converse, err = converse.New(converse.Config{
 		Pool: rt.DB.Pool(), Agents: rt.Agents, Calls: rt.Calls, Files: rt.Files, Logger: rt.Logger, Now: rt.Now, Instance: rt.Instance,
-		Provider: rt.provider, Traces: rt.Traces,
+		Provider: rt.provider, Blocked: rt.Identity.Blocked, Traces: rt.Traces,
 	})
 	if err != nil {
 		return err

@@ -180,7 +180,10 @@ func (x *exchange) passJSON(content io.Reader, response *http.Response, inSessio
 // pass hands a message to the client, after whoever here has to know of it.
 func (x *exchange) pass(text []byte, isAnswer bool, response *http.Response) error {
 	if isAnswer && x.m.version == "" && x.m.method == "initialize" {
-		x.started(x.m, text, response.Header.Get(headerSession))
+		attend := x.started(x.m, text, response.Header.Get(headerSession))
+		x.write(text)
+		attend() // the client knows its session before it hears anything in it
+		return nil
 	}
 	if isAnswer && x.m.version != "" && x.m.method == "tools/list" {
 		x.mirrors.learn(text)

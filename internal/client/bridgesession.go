@@ -110,21 +110,23 @@ func readSession(m *message, answer []byte, id string) (*session, error) {
 }
 
 // started notes the session that the client began.
-func (b *Bridge) started(m *message, answer []byte, id string) {
+func (b *Bridge) started(m *message, answer []byte, id string) (attend func()) {
 	s, err := readSession(m, answer, id)
 	if err != nil {
-		return // the client is told by the answer itself
+		return func() {} // the client is told by the answer itself
 	}
-	b.adopt(s)
+	return b.adopt(s)
 }
 
-// adopt makes a session the current one, and listens to it.
-func (b *Bridge) adopt(s *session) {
+// adopt makes a session the current one. What it returns begins to listen to it.
+func (b *Bridge) adopt(s *session) (attend func()) {
 	ctx, cancel := context.WithCancel(b.ctx)
 	s.cancel = cancel
 	b.session.replace(s)
-	if s.id != "" {
-		b.streams.Go(func() { b.listen(ctx, s) })
+	return func() {
+		if s.id != "" {
+			b.streams.Go(func() { b.listen(ctx, s) })
+		}
 	}
 }
 
@@ -145,7 +147,7 @@ func (b *Bridge) renew(ctx context.Context, lost *session) error {
 		return fmt.Errorf("start a new session: %w", err)
 	}
 	b.Log("the server did not know the session any more; there is a new one")
-	b.adopt(s)
+	b.adopt(s)()
 	if s.listChanged {
 		b.write([]byte(`{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`))
 	}

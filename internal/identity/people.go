@@ -84,8 +84,8 @@ func (s *Service) localPerson(ctx context.Context, by audit.Actor, name string) 
 	return person, err
 }
 
-// blocked reports whether an operator blocked a person.
-func (s *Service) blocked(ctx context.Context, id uuid.UUID) (bool, error) {
+// Blocked reports whether an operator blocked a person.
+func (s *Service) Blocked(ctx context.Context, id uuid.UUID) (bool, error) {
 	rows, err := s.pool.Query(ctx, `SELECT EXISTS (SELECT FROM people WHERE id = $1 AND blocked_at IS NOT NULL)`, id)
 	if err != nil {
 		return false, fmt.Errorf("check person %s: %w", id, err)

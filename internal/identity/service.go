@@ -155,7 +155,7 @@ func (s *Service) loadBootstrap(ctx context.Context, _ secret.Hash) (Access, err
 	if err != nil {
 		return Access{}, fmt.Errorf("authenticate bootstrap: %w", err)
 	}
-	if blocked, err := s.blocked(ctx, person.ID); err != nil || blocked {
+	if blocked, err := s.Blocked(ctx, person.ID); err != nil || blocked {
 		return Access{}, errors.Join(err, ErrUnauthenticated)
 	}
 	return Access{Person: person, Roles: bootstrapRoles(), Agents: []string{AnyAgent}, Credential: Bootstrap}, nil

@@ -152,7 +152,7 @@ type ConversationCall struct {
 
 // ConversationNotice says in plain words what happened.
 type ConversationNotice struct {
-	Code string  `json:"code" doc:"closed, turn_limit, token_limit, cost_limit, time_limit; stopped, model_failed, too_long, refused, cut, no_model."`
+	Code string  `json:"code" doc:"closed, turn_limit, token_limit, cost_limit, time_limit; stopped, model_failed, too_long, refused, cut, no_model, blocked."`
 	Text string  `json:"text"`
 	By   *string `json:"by" doc:"The person who did it."`
 }

@@ -32,7 +32,7 @@ func TestConverse(t *testing.T) {
 	server := w.server(w.process)
 	created := w.post("conversations", w.key, `{"message":"hello"}`).want(t, 201)
 	path := "conversations/" + created["id"].(string)
-	if created["agent"] != "billing" || created["principal"] != nil || len(created["tools"].([]any)) != 2 {
+	if created["agent"] != "billing" || created["principal"] != nil || len(created["tools"].([]any)) != 3 {
 		t.Errorf("created %v", created)
 	}
 	w.settled(server, path, "idle")

@@ -20,6 +20,7 @@ const (
 	pollInterval = 2 * time.Second // the safety net under notifications
 	lease        = 8 * time.Second // how long a process may say nothing of a turn before another takes it
 	enqueueMost  = 500             // in one transaction
+	recheckMost  = 2000            // calls, at once
 
 	// recheckPolls is how often, in polls, it is looked for what no notification tells of.
 	recheckPolls = 4
@@ -256,10 +257,11 @@ func (s *Service) jobLives(ctx context.Context, id int64, alive []string) bool {
 	}
 }
 
-// recheckWaiting looks at those that wait for longest to have moved, some at a time.
+// recheckWaiting looks at calls that conversations wait for, some at a time, in turn.
 func (s *Service) recheckWaiting(ctx context.Context) error {
 	rows, err := s.Pool.Query(ctx, `SELECT l.call_id, l.conversation_id FROM loop_calls l JOIN loops ON loops.conversation_id = l.conversation_id
-		WHERE loops.status = 'waiting' AND NOT l.ended AND loops.moved_at < holdpoint_now() - $1 * interval '1 second'`, stale.Seconds())
+		WHERE loops.status = 'waiting' AND NOT l.ended AND loops.moved_at < holdpoint_now() - $1 * interval '1 second' AND l.call_id > $2
+		ORDER BY l.call_id LIMIT $3`, stale.Seconds(), s.checked, recheckMost)
 	if err != nil {
 		return fmt.Errorf("look for conversations that wait: %w", err)
 	}
@@ -273,6 +275,9 @@ func (s *Service) recheckWaiting(ctx context.Context) error {
 	})
 	if err != nil {
 		return fmt.Errorf("look for conversations that wait: %w", err)
+	}
+	if s.checked = uuid.Nil; len(ids) == recheckMost {
+		s.checked = ids[len(ids)-1]
 	}
 	ended, err := s.Calls.Ended(ctx, ids)
 	if err != nil {

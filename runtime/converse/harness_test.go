@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -236,6 +237,7 @@ type world struct {
 	traces   *telemetry.Tracer
 	box      *secret.Box
 	spec     agent.AgentSpec
+	blocked  atomic.Bool // whoever a conversation is held for
 }
 
 func newWorld(t testing.TB) *world { return newTracedWorld(t, telemetry.Off()) }
@@ -308,7 +310,8 @@ func (w *world) start() *process {
 		Pool: pool, Agents: p.agents, Calls: p.calls, Logger: slog.New(slog.NewTextHandler(w.t.Output(), nil)), Now: time.Now, Instance: instance,
 		Provider: func(spec agent.ModelSpec) (model.Provider, error) {
 			return observer.Observe(w.mind, spec.Provider, ""), nil
-		}, ResultBytes: 1000, Traces: w.traces,
+		}, ResultBytes: 1000,
+		Blocked: func(context.Context, uuid.UUID) (bool, error) { return w.blocked.Load(), nil }, Traces: w.traces,
 	})
 	check(w.t, err)
 	workers := river.NewWorkers()

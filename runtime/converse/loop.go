@@ -144,6 +144,9 @@ func (s *Service) write(ctx context.Context, tx pgx.Tx, l *loop) error {
 		batch.Queue(`INSERT INTO loop_entries (conversation_id, seq, kind, data) VALUES ($1, $2, $3, $4::json)`,
 			l.ID, e.Seq, string(e.Kind), string(data))
 	}
+	if len(l.fresh) > 0 || l.Status != Running { // a reply that was under way is whole now, or void
+		batch.Queue(`DELETE FROM loop_drafts WHERE conversation_id = $1`, l.ID)
+	}
 	batch.Queue(`SELECT pg_notify($1, $2)`, Channel, l.ID.String())
 	if l.Status == Due {
 		batch.Queue(`SELECT pg_notify($1, '')`, Channel)

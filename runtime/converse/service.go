@@ -49,6 +49,8 @@ type Config struct {
 	Instance uuid.UUID        // as the call service has it
 	// Provider finds who is asked for an agent's model. It repeats requests that may succeed later.
 	Provider func(agent.ModelSpec) (model.Provider, error)
+	// Blocked reports whether an operator blocked a person: then nothing goes on that is done on their behalf. Nil: nobody is.
+	Blocked func(ctx context.Context, principal uuid.UUID) (bool, error)
 	// Files are what agents attach to what they ask. Nil: nothing is.
 	Files *file.Service
 	// Traces makes the spans. Nil: none are recorded.
@@ -68,6 +70,7 @@ type Service struct {
 	turns    *turns
 	looping  *looping
 	wake     chan struct{}
+	checked  uuid.UUID // up to which call it was looked for those that ended unnoticed
 	stop     context.CancelFunc
 	running  context.Context
 	asking   context.Context // of requests to models: ends first

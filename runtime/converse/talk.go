@@ -18,8 +18,11 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/call"
 )
 
-// MaxMessageBytes bounds a message.
-const MaxMessageBytes = 256 << 10
+// MaxMessageBytes bounds a message, MaxWaiting those that wait while a turn is under way.
+const (
+	MaxMessageBytes = 256 << 10
+	MaxWaiting      = 50
+)
 
 func orNull(id uuid.UUID) *uuid.UUID { return postgres.OrNull(id) }
 
@@ -185,6 +188,13 @@ func (s *Service) take(ctx context.Context, tx pgx.Tx, l *loop, m *Message) erro
 		l.move(Due)
 		return nil
 	case Due, Queued, Running, Waiting:
+	}
+	var waiting int
+	if err := tx.QueryRow(ctx, `SELECT count(*) FROM loop_inbox WHERE conversation_id = $1`, l.ID).Scan(&waiting); err != nil {
+		return fmt.Errorf("count waiting messages: %w", err)
+	}
+	if waiting >= MaxWaiting {
+		return &InvalidError{"message", fmt.Sprintf("fewer than %d messages that wait for what is under way; stop it, or wait", MaxWaiting)}
 	}
 	m.Trace = s.reserve(ctx)
 	data, err := json.Marshal(m)

@@ -269,3 +269,47 @@ func TestWhoMaySpeak(t *testing.T) {
 		}
 	}
 }
+
+// Nothing goes on that is done on behalf of somebody whom an operator blocked.
+func TestBlockedPrincipal(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.mind.think = script(wants("Writing.", "files__write", `{"n": 1}`), says("never asked for"))
+	somebody := uuid.New()
+	_, err := w.db.Pool().Exec(t.Context(), `INSERT INTO people (id, issuer, subject, name) VALUES ($1, 'local', 'ann', 'ann')`, somebody)
+	check(t, err)
+	c, err := w.converse.Begin(t.Context(), converse.Opening{Agent: w.agent, Principal: somebody, Message: "Write."})
+	check(t, err)
+	waiting := w.parked(1)
+	w.blocked.Store(true)
+	w.decide(waiting[0], false, "")
+	viewer := converse.Viewer{AgentID: w.agent.ID, PrincipalID: somebody}
+	eventually(t, "the run ends", func() bool {
+		list, err := w.converse.Entries(t.Context(), viewer, c.ID, 0, 100)
+		check(t, err)
+		last := list[len(list)-1]
+		return last.Notice != nil && last.Notice.Code == converse.CodeBlocked
+	})
+	if n := w.mind.asked(); n != 1 {
+		t.Errorf("the model was asked %d times", n)
+	}
+	w.blocked.Store(false)
+	_, err = w.converse.Say(t.Context(), viewer, c.ID, "Again.")
+	check(t, err)
+	eventually(t, "it goes on", func() bool { return w.mind.asked() == 2 })
+}
+
+func TestMessagesThatWaitAreBounded(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.mind.think = script(wants("Writing.", "files__write", `{"n": 1}`))
+	id := w.begin("Write.")
+	w.parked(1)
+	for range converse.MaxWaiting {
+		w.say(id, "More.")
+	}
+	var invalid *converse.InvalidError
+	if _, err := w.converse.Say(t.Context(), w.viewer(), id, "Too much."); !errors.As(err, &invalid) || invalid.Field != "message" {
+		t.Errorf("one more: %v", err)
+	}
+}

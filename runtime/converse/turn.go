@@ -109,6 +109,9 @@ func (t *turn) run(ctx context.Context) (err error) {
 	if t.talk, err = t.s.Agents.Conversation(ctx, t.loop.AgentID, t.loop.PrincipalID, t.id); err != nil {
 		return t.orphaned(ctx, err)
 	}
+	if err := t.permitted(ctx); err != nil {
+		return err
+	}
 	if t.loop.reply > 0 && !t.loop.submitted { // an earlier process asked, and did not come to make all calls
 		return t.makeCalls(ctx)
 	}
@@ -122,6 +125,18 @@ func (t *turn) run(ctx context.Context) (err error) {
 		return nil
 	}
 	return t.makeCalls(ctx)
+}
+
+// permitted ends the run when it is on behalf of somebody whom an operator blocked.
+func (t *turn) permitted(ctx context.Context) error {
+	if t.loop.PrincipalID == uuid.Nil || t.s.Blocked == nil {
+		return nil
+	}
+	blocked, err := t.s.Blocked(ctx, t.loop.PrincipalID)
+	if err != nil || !blocked {
+		return err
+	}
+	return t.giveUp(ctx, ending{code: CodeBlocked, notice: "An operator blocked the person on whose behalf this conversation is held."})
 }
 
 // claim makes the turn this process's.
@@ -333,9 +348,6 @@ func (t *turn) accept(ctx context.Context, tx pgx.Tx, l *loop, reply *Reply, cal
 	count(l, reply)
 	l.attempts = 0
 	l.add(Entry{Kind: KindAssistant, Assistant: reply})
-	if _, err := tx.Exec(ctx, `DELETE FROM loop_drafts WHERE conversation_id = $1`, l.ID); err != nil {
-		return err
-	}
 	if len(reply.Calls) == 0 {
 		return t.s.finishRun(ctx, tx, l, verdict(reply))
 	}

@@ -36,6 +36,7 @@ const (
 	CodeRefused     = "refused"      // the model would not answer
 	CodeCut         = "cut"          // the answer was longer than the model may give
 	CodeNoModel     = "no_model"     // the agent has no model any more
+	CodeBlocked     = "blocked"      // an operator blocked the person on whose behalf it is held
 )
 
 // Conversation is how one stands. What belongs to every conversation (name, catalogue, end) is package agent's.

@@ -175,6 +175,9 @@ func remainder(said, text string) (string, bool) {
 	if strings.TrimSpace(string(rest)) == "" {
 		return "", true
 	}
+	if strings.TrimRightFunc(said, unicode.IsSpace) != said { // the space before the rest was said
+		return strings.TrimLeftFunc(string(rest), unicode.IsSpace), true
+	}
 	return string(rest), true
 }
 
