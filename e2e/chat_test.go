@@ -102,9 +102,12 @@ func TestChat(t *testing.T) {
 	if ran.Code != 0 || !strings.HasPrefix(ran.Stdout, "I will have it recorded.\n") || !strings.HasSuffix(ran.Stdout, whole) || strings.Count(ran.Stdout, "recorded 7") != 1 {
 		t.Errorf("exit code %d\n%s\n%s", ran.Code, ran.Stdout, ran.Stderr)
 	}
-	for _, told := range []string{"waiting for approval: counting__record, call " + parked.CallID + ", deadline ", "succeeded: counting__record, call " + parked.CallID} {
-		if strings.Count(ran.Stderr, told) != 1 {
-			t.Errorf("stderr does not say once %q:\n%s", told, ran.Stderr)
+	for told, least := range map[string]int{ // the server may be killed before it told of the wait
+		"waiting for approval: counting__record, call " + parked.CallID + ", deadline ": 0,
+		"succeeded: counting__record, call " + parked.CallID:                            1,
+	} {
+		if n := strings.Count(ran.Stderr, told); n < least || n > 1 {
+			t.Errorf("stderr says %d times %q:\n%s", n, told, ran.Stderr)
 		}
 	}
 	if server.Arguments("7") == "" {

@@ -22,7 +22,7 @@ func TestConversationsThatHoldpointRuns(t *testing.T) {
 		"waiting for 2 of its calls", "1200 in, 34 out", "0.0125", "01980000-0000-7000-8000-0000000000ff", "Messages that wait  1")
 
 	got := f.run("conversations", "messages", talkID, "--limit", "2").want(t, 0)
-	contains(t, "messages", got.stdout, "hello", "I will write. [files__write {}] [nope ]")
+	contains(t, "messages", got.stdout, "hello", "I will write. [files__write {}] [no<U+000A>pe ]")
 	contains(t, "messages", got.stderr, "--cursor 2")
 	for _, action := range []string{"cancel", "close"} {
 		contains(t, action, f.run("conversations", action, talkID).want(t, 0).stdout, talkID, "waiting")
