@@ -30,10 +30,9 @@ func (s *Skills) Clerk(r *model.Request) (*model.Response, error) {
 	if len(listed) == 0 {
 		return clerkCalls("I look what waits in the inbox.", listTool, struct{}{})
 	}
-	var inbox inboxOut
 	last := listed[len(listed)-1]
-	unreadable := json.Unmarshal([]byte(textOf(last.Parts)), &inbox) != nil
-	if last.IsError || unreadable {
+	inbox, readable := readInbox(last)
+	if !readable {
 		return clerkSays("I could not read the inbox: " + textOf(last.Parts)), nil
 	}
 	saved, err := s.Saved()
@@ -56,6 +55,12 @@ func (s *Skills) Clerk(r *model.Request) (*model.Response, error) {
 		return clerkCalls(text, saveTool, saveCSVIn{Filename: invoice.ID, Rows: invoice.Rows})
 	}
 	return clerkSays("That was all. " + strings.Join(report, " ")), nil
+}
+
+// readInbox understands what the inbox said.
+func readInbox(t toldResult) (inbox inboxOut, readable bool) {
+	err := json.Unmarshal([]byte(textOf(t.Parts)), &inbox)
+	return inbox, err == nil && !t.IsError
 }
 
 func outcomeOf(invoice Invoice, t toldResult) string {
