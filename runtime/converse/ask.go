@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/holdpoint/holdpoint/internal/audit"
+	"github.com/holdpoint/holdpoint/internal/postgres"
 	"github.com/holdpoint/holdpoint/runtime/agent"
 	"github.com/holdpoint/holdpoint/runtime/call"
 )
@@ -127,7 +128,7 @@ func (s *Service) discard(ctx context.Context, id uuid.UUID) {
 // handled finds the conversation of a handle, or begins it.
 func (s *Service) handled(ctx context.Context, q *Question) (uuid.UUID, error) {
 	list, err := s.loops(ctx, `agent_id = $1 AND principal_id IS NOT DISTINCT FROM $2 AND handle = $3 AND status <> 'ended'`,
-		q.Agent.ID, orNull(q.Principal), q.Handle)
+		q.Agent.ID, postgres.OrNull(q.Principal), q.Handle)
 	if err != nil {
 		return uuid.Nil, err
 	}

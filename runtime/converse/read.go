@@ -5,10 +5,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"github.com/holdpoint/holdpoint/internal/postgres"
 	"github.com/holdpoint/holdpoint/runtime/agent"
 	"github.com/holdpoint/holdpoint/runtime/call"
 )
@@ -53,7 +55,7 @@ func (s *Service) States(ctx context.Context, ids []uuid.UUID) (map[uuid.UUID]Co
 // they asked another agent. ErrNotFound: there is none.
 func (s *Service) Latest(ctx context.Context, viewer Viewer) (Conversation, error) {
 	list, err := s.loops(ctx, `agent_id = $1 AND principal_id IS NOT DISTINCT FROM $2 AND status <> 'ended' AND handle IS NULL
-		ORDER BY conversation_id DESC LIMIT 1`, viewer.AgentID, orNull(viewer.PrincipalID))
+		ORDER BY conversation_id DESC LIMIT 1`, viewer.AgentID, postgres.OrNull(viewer.PrincipalID))
 	if err != nil {
 		return Conversation{}, err
 	}
@@ -110,9 +112,7 @@ func (s *Service) EntriesBefore(ctx context.Context, viewer Viewer, id uuid.UUID
 		return nil, err
 	}
 	list, err := s.entries(ctx, id, `($2 = 0 OR seq < $2) ORDER BY seq DESC LIMIT $3`, before, min(max(limit, 1), MaxEntries))
-	for i, j := 0, len(list)-1; i < j; i, j = i+1, j-1 {
-		list[i], list[j] = list[j], list[i]
-	}
+	slices.Reverse(list)
 	return list, err
 }
 

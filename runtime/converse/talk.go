@@ -24,8 +24,6 @@ const (
 	MaxWaiting      = 50
 )
 
-func orNull(id uuid.UUID) *uuid.UUID { return postgres.OrNull(id) }
-
 // newMessage checks what somebody says.
 func newMessage(text string, by uuid.UUID) (*Message, error) {
 	switch {
@@ -90,7 +88,7 @@ func (s *Service) open(ctx context.Context, a *agent.Agent, principal uuid.UUID,
 	err = postgres.InTx(ctx, s.Pool, func(tx pgx.Tx) error {
 		tag, err := tx.Exec(ctx, `INSERT INTO loops (conversation_id, agent_id, principal_id, handle, status, depth, forked_from)
 			VALUES ($1, $2, $3, nullif($4, ''), 'idle', $5, $6) ON CONFLICT DO NOTHING`,
-			started.ID, a.ID, orNull(principal), b.handle, b.depth, orNull(b.forkedFrom))
+			started.ID, a.ID, postgres.OrNull(principal), b.handle, b.depth, postgres.OrNull(b.forkedFrom))
 		if err != nil {
 			return err
 		}
@@ -202,7 +200,7 @@ func (s *Service) take(ctx context.Context, tx pgx.Tx, l *loop, m *Message) erro
 		return fmt.Errorf("encode message: %w", err)
 	}
 	_, err = tx.Exec(ctx, `INSERT INTO loop_inbox (id, conversation_id, asked, data) VALUES ($1, $2, $3, $4::json)`,
-		m.ID, l.ID, orNull(m.Asked), string(data))
+		m.ID, l.ID, postgres.OrNull(m.Asked), string(data))
 	if err != nil {
 		return fmt.Errorf("keep message for later: %w", err)
 	}
