@@ -122,9 +122,13 @@ func TestConcurrencyIsSharedByProcesses(t *testing.T) {
 	a, dying := w.process()
 	b, _ := w.process()
 	agent, limits := uuid.New(), limit.Limits{Concurrency: 3}
+	_, refused := w.refusal(a, agent, limits) // of the crowd below either process may get all
+	if refused != nil {
+		t.Fatal(refused)
+	}
 	let := w.crowd(30, agent, limits, a, b)
-	if len(let) != 3 {
-		t.Fatalf("%d were let in, not 3", len(let))
+	if len(let) != 2 {
+		t.Fatalf("%d were let in beside the first, not 2", len(let))
 	}
 	if _, refused := w.refusal(b, agent, limits); refused == nil || refused.Kind != limit.Concurrency || refused.RetryAfter != time.Second {
 		t.Errorf("%+v", refused)
