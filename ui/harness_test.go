@@ -114,6 +114,14 @@ func (f *fakeSource) Probe(_ context.Context, _ tool.Server, step func(tool.Step
 	return nil
 }
 
+func (*fakeSource) Outgoing(tool.Server, tool.CallRequest) (*tool.Outgoing, error) {
+	return nil, nil
+}
+
+func (*fakeSource) Before(context.Context, tool.Server, tool.CallRequest) (*tool.State, error) {
+	return nil, nil
+}
+
 func (*fakeSource) Forget(uuid.UUID) {}
 
 func (*fakeSource) Request(context.Context, tool.Server, tool.Request) (json.RawMessage, error) {

@@ -75,7 +75,15 @@ func (*source) Call(context.Context, tool.Server, tool.CallRequest) (tool.Result
 }
 func (*source) Probe(context.Context, tool.Server, func(tool.Step)) error { return nil }
 func (*source) Ready(context.Context, tool.Server) (*tool.Connect, error) { return nil, nil }
-func (*source) Forget(uuid.UUID)                                          {}
+func (*source) Outgoing(tool.Server, tool.CallRequest) (*tool.Outgoing, error) {
+	return nil, nil
+}
+
+func (*source) Before(context.Context, tool.Server, tool.CallRequest) (*tool.State, error) {
+	return nil, nil
+}
+
+func (*source) Forget(uuid.UUID) {}
 
 func (*source) Request(context.Context, tool.Server, tool.Request) (json.RawMessage, error) {
 	return nil, &tool.Failure{Kind: tool.JSONRPCError, Effect: tool.EffectNone, Message: "not offered"}

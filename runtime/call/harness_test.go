@@ -92,7 +92,15 @@ func (f *fakeSource) Call(ctx context.Context, _ tool.Server, r tool.CallRequest
 }
 
 func (*fakeSource) Probe(context.Context, tool.Server, func(tool.Step)) error { return nil }
-func (*fakeSource) Forget(uuid.UUID)                                          {}
+func (*fakeSource) Outgoing(tool.Server, tool.CallRequest) (*tool.Outgoing, error) {
+	return nil, nil
+}
+
+func (*fakeSource) Before(context.Context, tool.Server, tool.CallRequest) (*tool.State, error) {
+	return nil, nil
+}
+
+func (*fakeSource) Forget(uuid.UUID) {}
 
 func (*fakeSource) Request(context.Context, tool.Server, tool.Request) (json.RawMessage, error) {
 	return nil, &tool.Failure{Kind: tool.JSONRPCError, Effect: tool.EffectNone, Message: "not offered"}

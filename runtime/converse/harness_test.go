@@ -89,6 +89,14 @@ func (f *server) answer(reply func(r tool.CallRequest) (tool.Result, error)) {
 }
 
 func (*server) Probe(context.Context, tool.Server, func(tool.Step)) error { return nil }
+func (*server) Outgoing(tool.Server, tool.CallRequest) (*tool.Outgoing, error) {
+	return nil, nil
+}
+
+func (*server) Before(context.Context, tool.Server, tool.CallRequest) (*tool.State, error) {
+	return nil, nil
+}
+
 func (*server) Forget(uuid.UUID)                                          {}
 func (*server) Ready(context.Context, tool.Server) (*tool.Connect, error) { return nil, nil }
 

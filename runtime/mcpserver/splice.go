@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
 // Results and definitions pass through as their server wrote them. What
@@ -175,21 +177,28 @@ func mergeMeta(raw, addition []byte) ([]byte, error) {
 	return append(append(kept, addition...), '}'), nil
 }
 
-// rename returns a definition under the name that the agent uses.
+// rename gives a definition the name by which the agent knows the tool, and leaves out what is Holdpoint's own.
 func rename(definition []byte, name string) ([]byte, error) {
-	var from, to int
-	_, _, err := members(definition, func(member string, f, t int) error {
-		if member == "name" {
-			from, to = f, t
+	renamed := append(make([]byte, 0, len(definition)+len(name)), '{')
+	named := false
+	_, _, err := members(definition, func(member string, from, to int) error {
+		value := definition[from:to]
+		switch member {
+		case tool.BindingMember:
+			return nil
+		case "name":
+			named, value = true, appendString(nil, name)
 		}
+		if len(renamed) > 1 {
+			renamed = append(renamed, ',')
+		}
+		renamed = append(append(appendString(renamed, member), ':'), value...)
 		return nil
 	})
-	if err != nil || to == 0 {
+	if err != nil || !named {
 		return nil, errors.Join(errShape, err)
 	}
-	renamed := make([]byte, 0, len(definition)+len(name))
-	renamed = appendString(append(renamed, definition[:from]...), name)
-	return append(renamed, definition[to:]...), nil
+	return append(renamed, '}'), nil
 }
 
 // appendString appends text as JSON. Bytes that are no UTF-8 are replaced, which

@@ -1,6 +1,7 @@
 package mcptool
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 
@@ -43,4 +44,12 @@ func readResult(raw json.RawMessage) (tool.Result, *tool.Failure) {
 // unknownType is the failure of a result that is of a type that MCP does not have there.
 func unknownType(what string, raw json.RawMessage, kind string) *tool.Failure {
 	return protocolFailure(raw, nil, "%s: the server answered with a result of unknown type %q", what, plain(kind, 100))
+}
+
+// Outgoing implements [tool.Source]: what goes out are the arguments.
+func (s *Source) Outgoing(tool.Server, tool.CallRequest) (*tool.Outgoing, error) { return nil, nil }
+
+// Before implements [tool.Source]: MCP has no way to ask for it.
+func (s *Source) Before(context.Context, tool.Server, tool.CallRequest) (*tool.State, error) {
+	return nil, nil
 }

@@ -175,7 +175,15 @@ func (source) Call(context.Context, tool.Server, tool.CallRequest) (tool.Result,
 }
 func (source) Probe(context.Context, tool.Server, func(tool.Step)) error { panic("unused") }
 func (source) Ready(context.Context, tool.Server) (*tool.Connect, error) { panic("unused") }
-func (source) Forget(uuid.UUID)                                          { panic("unused") }
+func (source) Outgoing(tool.Server, tool.CallRequest) (*tool.Outgoing, error) {
+	return nil, nil
+}
+
+func (source) Before(context.Context, tool.Server, tool.CallRequest) (*tool.State, error) {
+	return nil, nil
+}
+
+func (source) Forget(uuid.UUID) { panic("unused") }
 
 // asked is what was sent since it was asked last.
 func (w *world) asked() []string {

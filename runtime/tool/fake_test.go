@@ -91,7 +91,15 @@ func (*server) Call(context.Context, tool.Server, tool.CallRequest) (tool.Result
 }
 func (*server) Probe(context.Context, tool.Server, func(tool.Step)) error { return nil }
 func (*server) Ready(context.Context, tool.Server) (*tool.Connect, error) { return nil, nil }
-func (*server) Forget(uuid.UUID)                                          {}
+func (*server) Outgoing(tool.Server, tool.CallRequest) (*tool.Outgoing, error) {
+	return nil, nil
+}
+
+func (*server) Before(context.Context, tool.Server, tool.CallRequest) (*tool.State, error) {
+	return nil, nil
+}
+
+func (*server) Forget(uuid.UUID) {}
 
 func (*server) Request(context.Context, tool.Server, tool.Request) (json.RawMessage, error) {
 	return nil, &tool.Failure{Kind: tool.JSONRPCError, Effect: tool.EffectNone, Message: "not offered"}

@@ -27,12 +27,16 @@ type Server struct {
 	Revision int64
 
 	Transport Transport
-	URL       string            // HTTP: the endpoint
-	Headers   map[string]string // HTTP: sent with every request; values are secret
+	URL       string            // HTTP: the endpoint; OpenAPI, HTTPAPI: the base URL, empty: the document's
+	Headers   map[string]string // HTTP, OpenAPI, HTTPAPI: sent with every request; values are secret
 	Command   []string          // Stdio: program and arguments
 	Env       map[string]string // Stdio: all the child gets besides PATH, LANG and HOME; values are secret
 
-	// Authorization is how its tokens are got (HTTP).
+	// API is what else is known of an HTTP API (OpenAPI, HTTPAPI). Nil: it is none.
+	API        *API
+	AuthSecret string // of API.Auth
+
+	// Authorization is how its tokens are got (HTTP, OpenAPI, HTTPAPI).
 	Authorization Authorization
 	// PerUser: each person has a connection of their own, and is Principal here;
 	// otherwise the skill has one that all share, and Principal is of no account.
@@ -81,6 +85,14 @@ type Source interface {
 	// can be used. Nil: nothing is known to be missing.
 	Ready(ctx context.Context, server Server) (*Connect, error)
 
+	// Outgoing is the very request that Call would send. Nothing is sent by it. It is a function of the server, the definition, the
+	// arguments and the caller's headers alone. Nil: there is nothing to tell but the arguments. Errors are *Failure.
+	Outgoing(server Server, request CallRequest) (*Outgoing, error)
+
+	// Before reads, without changing anything, the present state of what a call would change. Nil: there is no way to, or it is not wanted
+	// (see [API]). Errors are *Failure without an effect.
+	Before(ctx context.Context, server Server, request CallRequest) (*State, error)
+
 	// Forget closes what is kept open for a skill (it was deleted, or changed).
 	Forget(skillID uuid.UUID)
 }
@@ -117,9 +129,11 @@ type CallRequest struct {
 	CallID    uuid.UUID
 	Tool      string          // the skill's own name of the tool
 	Arguments json.RawMessage // sent byte for byte
-	// HeaderParams: the tool's definition, for the Mcp-Param-* headers of
-	// MCP 2026-07-28 (x-mcp-header). May be nil.
+	// Definition is the tool's, which the arguments were checked against. Over MCP the Mcp-Param-* headers of
+	// 2026-07-28 (x-mcp-header) are made from it, and it may be nil; over HTTP APIs it says what the request is.
 	Definition *Definition
+	// Idempotent: an operator declared that the tool may be called more than once.
+	Idempotent bool
 	// Timeout is how long the server may take; it does not run while the caller is being
 	// asked. Zero: as long as the context lasts.
 	Timeout time.Duration
@@ -133,6 +147,8 @@ type Result struct {
 	Raw json.RawMessage
 	// IsError is the result's isError.
 	IsError bool
+	// Exchange is what was measured; its zero value: nothing.
+	Exchange Exchange
 }
 
 // FailureKind tells failures apart by the side of the wire that broke.
@@ -182,6 +198,8 @@ type Failure struct {
 	// Connect is set when somebody has to connect the skill before it can be
 	// used: nothing was executed, and the same request may succeed afterwards.
 	Connect *Connect
+	// Exchange is what was measured of it; its zero value: nothing.
+	Exchange Exchange
 	// Err is the cause, for the log.
 	Err error
 }

@@ -1,0 +1,1 @@
+-- call: reserved for what is measured of calls.
