@@ -1,6 +1,7 @@
 package call
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -96,6 +97,7 @@ func (s *Service) attempt(c *Call, skill *agent.Skill, server tool.Server, defin
 	}
 	result, err := source.Call(ctx, server, tool.CallRequest{
 		CallID: c.ID, Tool: c.Tool, Arguments: c.Arguments, Definition: &definition, Timeout: skill.CallTimeout, Caller: caller,
+		Idempotent: skill.Tools[c.Tool].Idempotent,
 	})
 	if err != nil {
 		var failure *tool.Failure
@@ -131,7 +133,7 @@ func (s *Service) accept(c *Call, definition tool.Definition, result tool.Result
 	if result.IsError {
 		return outcome{
 			status: Failed, code: string(tool.ToolError), failure: tool.ToolError,
-			effect: tool.EffectNone, message: "the tool reported an error", result: result.Raw,
+			effect: cmp.Or(result.Effect, tool.EffectNone), message: "the tool reported an error", result: result.Raw,
 		}
 	}
 	if len(definition.OutputSchema) > 0 {

@@ -147,6 +147,8 @@ type Result struct {
 	Raw json.RawMessage
 	// IsError is the result's isError.
 	IsError bool
+	// Effect of a result that is an error; empty: none.
+	Effect Effect
 	// Exchange is what was measured; its zero value: nothing.
 	Exchange Exchange
 }
