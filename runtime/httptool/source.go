@@ -1,0 +1,57 @@
+package httptool
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+
+	"github.com/google/uuid"
+
+	"github.com/holdpoint/holdpoint/internal/outbound"
+	"github.com/holdpoint/holdpoint/runtime/tool"
+)
+
+// Source carries the tools of HTTP APIs. It keeps idle connections, and the definitions that were made of documents; both are no more
+// than savings, so there is nothing to lose when it ends.
+type Source struct {
+	config Config
+	// own dials what operators named, also on private networks; foreign what documents and redirects named. Neither dials link-local or
+	// cloud-metadata addresses.
+	own, foreign *http.Transport
+}
+
+// New returns a Source. The caller closes it.
+func New(config Config) *Source {
+	s := &Source{config: config.withDefaults()}
+	s.own = s.transport(outbound.Policy{AllowPrivate: true})
+	s.foreign = s.transport(outbound.Policy{TrustedHosts: s.config.TrustedHosts})
+	return s
+}
+
+func (s *Source) transport(policy outbound.Policy) *http.Transport {
+	return outbound.NewTransport(outbound.Config{
+		Policy: policy, TLS: s.config.TLS, DialTimeout: s.config.Limits.Connect,
+		IdleTimeout: s.config.Limits.Idle, MaxIdlePerHost: s.config.Limits.IdlePerHost,
+	})
+}
+
+// Close closes the connections that are not in use. Calls on their way still get their answers.
+func (s *Source) Close() {
+	s.own.CloseIdleConnections()
+	s.foreign.CloseIdleConnections()
+}
+
+// Forget implements [tool.Source]. There is nothing of a skill to close: what is kept is kept by document and by host.
+func (*Source) Forget(uuid.UUID) {}
+
+// Request implements [tool.Source]: an HTTP API has no other methods of MCP.
+func (*Source) Request(_ context.Context, server tool.Server, request tool.Request) (json.RawMessage, error) {
+	failure := failed(tool.JSONRPCError, nil, "%s: skill %s is an HTTP API, which has tools only", request.Method, server.Skill)
+	failure.RPC = json.RawMessage(`{"code":-32601,"message":"Method not found"}`)
+	return nil, failure
+}
+
+// Capabilities implements [tool.Source].
+func (*Source) Capabilities(context.Context, tool.Server) (tool.Capabilities, error) {
+	return tool.Capabilities{Tools: true}, nil
+}
