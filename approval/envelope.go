@@ -43,6 +43,7 @@ type Envelope struct {
 	Pin           [sha256.Size]byte
 	Arguments     []byte
 	FileHashes    [][]byte // of attached files, in order
+	Request       []byte   // the very request that is sent, secrets masked; nil: the arguments say it all
 }
 
 // Digest is the SHA-256 over all fields, each preceded by its length, so that
@@ -66,6 +67,10 @@ func (e Envelope) Digest() Digest {
 	field(e.Arguments)
 	for _, hash := range e.FileHashes {
 		field(hash)
+	}
+	if e.Request != nil {
+		field([]byte("request"))
+		field(e.Request)
 	}
 	return Digest(h.Sum(nil))
 }

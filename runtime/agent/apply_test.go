@@ -168,13 +168,29 @@ func TestSpecIsValidated(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	const skill = `{"name":"s","transport":"http","url":"http://h/"`
+	const api = `{"name":"s","transport":"openapi","spec":"http://h/openapi.json"`
 	for name, tc := range map[string]struct{ text, path string }{
 		"name":              {`{"skills":[{"name":"S","transport":"http","url":"http://h/"}]}`, "skills[0].name"},
 		"two underscores":   {`{"skills":[{"name":"a__b","transport":"http","url":"http://h/"}]}`, "skills[0].name"},
 		"last underscore":   {`{"skills":[{"name":"a_","transport":"http","url":"http://h/"}]}`, "skills[0].name"},
 		"twice":             {`{"skills":[` + skill + `},` + skill + `}]}`, "skills[1].name"},
 		"transport":         {`{"skills":[{"name":"s","transport":"sse","url":"http://h/"}]}`, "skills[0].transport"},
-		"openapi":           {`{"skills":[{"name":"s","transport":"openapi"}]}`, "skills[0].transport"},
+		"no document":       {`{"skills":[{"name":"s","transport":"openapi"}]}`, "skills[0].spec"},
+		"two documents":     {`{"skills":[{"name":"s","transport":"openapi","spec":"http://h/","document":"{}"}]}`, "skills[0].document"},
+		"url of an api":     {`{"skills":[` + api + `,"url":"http://h/"}]}`, "skills[0].url"},
+		"base_url of mcp":   {`{"skills":[{"name":"s","transport":"http","base_url":"http://h/"}]}`, "skills[0].base_url"},
+		"no base url":       {`{"skills":[{"name":"s","transport":"http-api","endpoints":[{"name":"x","path":"/x"}]}]}`, "skills[0].base_url"},
+		"endpoints":         {`{"skills":[` + api + `,"endpoints":[{"name":"x","path":"/x"}]}]}`, "skills[0].endpoints"},
+		"spec of mcp":       {`{"skills":[` + skill + `,"spec":"http://h/"}]}`, "skills[0].spec"},
+		"auth type":         {`{"skills":[` + api + `,"auth":{"type":"digest","secret":"x"}}]}`, "skills[0].auth.type"},
+		"no secret":         {`{"skills":[` + api + `,"auth":{"type":"bearer"}}]}`, "skills[0].auth.secret"},
+		"secret with CRLF":  {`{"skills":[` + api + `,"auth":{"type":"bearer","secret":"x\r\nHost: y"}}]}`, "skills[0].auth.secret"},
+		"key nowhere":       {`{"skills":[` + api + `,"auth":{"type":"api_key","name":"k","secret":"x"}}]}`, "skills[0].auth.in"},
+		"key without name":  {`{"skills":[` + api + `,"auth":{"type":"api_key","in":"query","secret":"x"}}]}`, "skills[0].auth.name"},
+		"key as our header": {`{"skills":[` + api + `,"auth":{"type":"api_key","in":"header","name":"host","secret":"x"}}]}`, "skills[0].auth.name"},
+		"two credentials":   {`{"skills":[` + api + `,"headers":{"authorization":"x"},"auth":{"type":"bearer","secret":"x"}}]}`, "skills[0].auth.type"},
+		"oauth for nothing": {`{"skills":[` + api + `,"oauth":{}}]}`, "skills[0].base_url"},
+		"select of mcp":     {`{"skills":[` + skill + `,"tools":{"x":{"select":"."}}}]}`, "skills[0].tools.x.select"},
 		"no url":            {`{"skills":[{"name":"s","transport":"http"}]}`, "skills[0].url"},
 		"relative url":      {`{"skills":[{"name":"s","transport":"http","url":"/mcp"}]}`, "skills[0].url"},
 		"scheme":            {`{"skills":[{"name":"s","transport":"http","url":"file:///etc/passwd"}]}`, "skills[0].url"},

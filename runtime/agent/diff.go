@@ -73,16 +73,17 @@ func (s *skillState) fields() []field {
 		return nil
 	}
 	list := []field{{name: "transport", value: string(s.Transport)}}
-	if s.URL != "" {
+	if s.URL != "" && !s.Transport.IsAPI() {
 		list = append(list, field{name: "url", value: s.URL})
 	}
+	list = append(list, s.apiFields()...)
 	if len(s.Command) > 0 {
 		list = append(list, field{name: "command", value: jsonText(s.Command)})
 	}
 	list = append(list, secretFields("headers.", s.Headers)...)
 	list = append(list, secretFields("env.", s.Env)...)
 	list = append(list, s.OAuth.fields()...)
-	if s.Transport == tool.HTTP {
+	if s.Transport != tool.Stdio {
 		list = append(list, field{name: "connection", value: s.connection()})
 	}
 	list = append(list,
@@ -125,6 +126,9 @@ func (s ToolSettings) String() string {
 	}
 	if s.Disabled() {
 		parts = append(parts, "enabled: false")
+	}
+	if s.Select != "" {
+		parts = append(parts, "select: "+strconv.Quote(s.Select))
 	}
 	return "{" + strings.Join(parts, ", ") + "}"
 }

@@ -33,6 +33,8 @@ type Config struct {
 	SkillDeleted func(ctx context.Context, tx pgx.Tx, skillID uuid.UUID) error
 	// AgentDeleted likewise.
 	AgentDeleted func(ctx context.Context, tx pgx.Tx, agentID uuid.UUID) error
+	// CheckDocument says in plain words what is wrong with an OpenAPI document. Nil: it is found out when its tools are listed.
+	CheckDocument func(document []byte) error
 	// StdioOff refuses skills that run a command on this server.
 	StdioOff bool
 	// ListTimeout is how long the start of a conversation waits for a skill's tools.
@@ -69,7 +71,8 @@ type Service struct {
 
 // limits are what this server does not allow.
 type limits struct {
-	stdioOff bool
+	stdioOff      bool
+	checkDocument func(document []byte) error
 }
 
 // registered is a skill with its server, secrets included.
@@ -89,7 +92,7 @@ func New(cfg Config) (*Service, error) {
 	return &Service{
 		pool: cfg.Pool, discovery: cfg.Discovery, box: cfg.Box, log: cfg.Logger,
 		skillDeleted: cfg.SkillDeleted, agentDeleted: cfg.AgentDeleted,
-		limits: limits{stdioOff: cfg.StdioOff}, listTimeout: cfg.ListTimeout,
+		limits: limits{stdioOff: cfg.StdioOff, checkDocument: cfg.CheckDocument}, listTimeout: cfg.ListTimeout,
 		byKey:         memory[secret.Hash, *Agent](cfg),
 		byName:        memory[string, *Agent](cfg),
 		byID:          memory[uuid.UUID, *Agent](cfg),

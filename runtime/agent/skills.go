@@ -198,6 +198,9 @@ func (s *Service) DeleteSkill(ctx context.Context, by audit.Actor, id uuid.UUID)
 		if err != nil {
 			return err
 		}
+		if err := e.dropDocument(ctx, row.API); err != nil {
+			return err
+		}
 		e.did("skill.deleted", id, auditData(row.Name, nil))
 		if s.skillDeleted == nil {
 			return nil

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -24,6 +25,7 @@ type skillState struct {
 	Env             map[string]string
 	OAuth           *OAuthSpec
 	PerUser         bool
+	API             apiState
 	AutoApprove     bool
 	TrustNewTools   bool
 	ApprovalTimeout time.Duration
@@ -36,13 +38,14 @@ type skillState struct {
 
 // skillSettings is the stored form of what is not secret.
 type skillSettings struct {
-	URL         string   `json:"url,omitempty"`
-	Command     []string `json:"command,omitempty"`
-	HeaderNames []string `json:"header_names,omitempty"`
-	EnvNames    []string `json:"env_names,omitempty"`
-	OAuth       *OAuth   `json:"oauth,omitempty"`
-	PerUser     bool     `json:"per_user,omitempty"`
-	Resources   string   `json:"resources,omitempty"` // empty: gated
+	URL         string    `json:"url,omitempty"`
+	Command     []string  `json:"command,omitempty"`
+	HeaderNames []string  `json:"header_names,omitempty"`
+	EnvNames    []string  `json:"env_names,omitempty"`
+	OAuth       *OAuth    `json:"oauth,omitempty"`
+	PerUser     bool      `json:"per_user,omitempty"`
+	Resources   string    `json:"resources,omitempty"` // empty: gated
+	API         *tool.API `json:"api,omitempty"`
 
 	IdentityHeaders IdentityHeaders `json:"identity_headers,omitzero"`
 }
@@ -52,19 +55,20 @@ type skillSecrets struct {
 	Headers map[string]string `json:"headers,omitempty"`
 	Env     map[string]string `json:"env,omitempty"`
 	OAuth   map[string]string `json:"oauth,omitempty"` // by their paths below oauth
+	Auth    string            `json:"auth,omitempty"`
 }
 
 func (s *skillState) secrets() skillSecrets {
-	return skillSecrets{Headers: s.Headers, Env: s.Env, OAuth: s.OAuth.secrets()}
+	return skillSecrets{Headers: s.Headers, Env: s.Env, OAuth: s.OAuth.secrets(), Auth: s.API.secret}
 }
 
-func (s skillSecrets) none() bool { return len(s.Headers)+len(s.Env)+len(s.OAuth) == 0 }
+func (s skillSecrets) none() bool { return len(s.Headers)+len(s.Env)+len(s.OAuth)+len(s.Auth) == 0 }
 
 func (s *skillState) settings() skillSettings {
 	return skillSettings{
 		URL: s.URL, Command: s.Command,
 		HeaderNames: slices.Sorted(maps.Keys(s.Headers)), EnvNames: slices.Sorted(maps.Keys(s.Env)),
-		OAuth: s.OAuth.open(), PerUser: s.PerUser, Resources: s.Resources, IdentityHeaders: s.IdentityHeaders,
+		OAuth: s.OAuth.open(), PerUser: s.PerUser, Resources: s.Resources, IdentityHeaders: s.IdentityHeaders, API: s.API.stored(),
 	}
 }
 
@@ -101,8 +105,10 @@ func unseal(box *secret.Box, purpose string, id uuid.UUID, sealed []byte, secret
 // state is what a spec declares, with its defaults filled in.
 func (spec SkillSpec) state(r report) *skillState {
 	r.name("name", spec.Name)
+	r.check(spec.URL == "" || !spec.Transport.IsAPI(), "url", "belongs to transport http; that of an API is base_url")
+	r.check(spec.BaseURL == "" || spec.Transport.IsAPI(), "base_url", "belongs to transports openapi and http-api")
 	return &skillState{
-		Transport: spec.Transport, URL: spec.URL, Command: spec.Command,
+		Transport: spec.Transport, URL: cmp.Or(spec.BaseURL, spec.URL), Command: spec.Command, API: spec.APISpec.state(),
 		Headers: canonicalHeaders(r, spec.Headers), Env: maps.Clone(spec.Env),
 		OAuth: spec.OAuth.normal(), PerUser: perUser(r, spec.Connection),
 		AutoApprove: spec.AutoApprove, TrustNewTools: spec.TrustNewTools,
@@ -153,7 +159,11 @@ func normalTools(tools map[string]ToolSettings) map[string]ToolSettings {
 func (patch SkillPatch) apply(r report, s *skillState) *skillState {
 	changed := *s
 	set(&changed.Transport, patch.Transport)
+	r.check(patch.URL == nil || *patch.URL == "" || !changed.Transport.IsAPI(), "url", "belongs to transport http; that of an API is base_url")
+	r.check(patch.BaseURL == nil || *patch.BaseURL == "" || changed.Transport.IsAPI(), "base_url", "belongs to transports openapi and http-api")
 	set(&changed.URL, patch.URL)
+	set(&changed.URL, patch.BaseURL)
+	changed.API = patch.APIPatch.apply(s.API)
 	set(&changed.Command, patch.Command)
 	set(&changed.AutoApprove, patch.AutoApprove)
 	set(&changed.TrustNewTools, patch.TrustNewTools)
@@ -180,9 +190,10 @@ func (patch SkillPatch) apply(r report, s *skillState) *skillState {
 		headers[textproto.CanonicalMIMEHeaderKey(name)] = value
 	}
 	changed.Headers, changed.Env = merge(s.Headers, headers), merge(s.Env, patch.Env)
-	if !sameOrigin(s.URL, changed.URL) {
+	if !sameOrigin(s.home(), changed.home()) {
 		stale(r.below("headers"), changed.Headers, headers)
 		stale(r.below("oauth"), changed.OAuth.secrets(), patch.OAuth.secrets())
+		r.below("auth").check(changed.API.secret == "" || patch.Auth != nil && patch.Auth.Secret != "", "secret", givenForAnother)
 	}
 	return &changed
 }
@@ -190,17 +201,20 @@ func (patch SkillPatch) apply(r report, s *skillState) *skillState {
 func (patch ToolPatch) apply(s ToolSettings) ToolSettings {
 	set(&s.Risk, patch.Risk)
 	set(&s.Idempotent, patch.Idempotent)
+	set(&s.Select, patch.Select)
 	if patch.Enabled != nil {
 		s.Enabled = patch.Enabled
 	}
 	return s
 }
 
+const givenForAnother = "was given for another host: give its value again, or remove it"
+
 // stale refuses secrets that nobody gave again.
 func stale[V any](r report, kept map[string]string, given map[string]V) {
 	for _, name := range slices.Sorted(maps.Keys(kept)) {
 		_, again := given[name]
-		r.check(again, name, "was given for another host: give its value again, or remove it")
+		r.check(again, name, givenForAnother)
 	}
 }
 
@@ -233,5 +247,5 @@ func sameOrigin(a, b string) bool {
 	}
 	ua, errA := url.Parse(a)
 	ub, errB := url.Parse(b)
-	return errA == nil && errB == nil && ua.Scheme == ub.Scheme && ua.Host == ub.Host
+	return errA == nil && errB == nil && ua.Host != "" && ua.Scheme == ub.Scheme && ua.Host == ub.Host
 }

@@ -42,7 +42,7 @@ func (r *skillRow) targets() []any {
 func (r *skillRow) complete() {
 	r.URL, r.Command = r.settings.URL, r.settings.Command
 	r.HeaderNames, r.EnvNames = r.settings.HeaderNames, r.settings.EnvNames
-	r.OAuth, r.PerUser = r.settings.OAuth, r.settings.PerUser
+	r.OAuth, r.PerUser, r.API = r.settings.OAuth, r.settings.PerUser, r.settings.API
 	r.Resources, r.IdentityHeaders = resources(r.settings.Resources), r.settings.IdentityHeaders
 	r.ApprovalTimeout = time.Duration(r.approvalMS) * time.Millisecond
 	r.CallTimeout = time.Duration(r.callMS) * time.Millisecond
@@ -69,11 +69,30 @@ func (r *skillRow) server(box *secret.Box) (tool.Server, error) {
 	if err != nil {
 		return tool.Server{}, err
 	}
-	return tool.Server{
+	server := tool.Server{
 		SkillID: r.ID, Skill: r.Name, Revision: r.Revision, Transport: r.Transport,
 		URL: r.URL, Headers: secrets.Headers, Command: r.Command, Env: secrets.Env,
 		Authorization: r.OAuth.with(secrets.OAuth).authorization(), PerUser: r.PerUser,
-	}, nil
+	}
+	if r.Transport.IsAPI() {
+		server.API, server.AuthSecret = r.api(), secrets.Auth
+	}
+	return server, nil
+}
+
+// api is what a source is told of an HTTP API.
+func (r *skillRow) api() *tool.API {
+	api := tool.API{Select: map[string]string{}}
+	if r.API != nil {
+		api = *r.API
+		api.Select = map[string]string{}
+	}
+	for name, settings := range r.Tools {
+		if settings.Select != "" {
+			api.Select[name] = settings.Select
+		}
+	}
+	return &api
 }
 
 func (r *skillRow) state(box *secret.Box) (*skillState, error) {
@@ -81,7 +100,12 @@ func (r *skillRow) state(box *secret.Box) (*skillState, error) {
 	if err != nil {
 		return nil, err
 	}
+	api := apiState{secret: secrets.Auth}
+	if r.API != nil {
+		api.API = *r.API
+	}
 	return &skillState{
+		API:       api,
 		Transport: r.Transport, URL: r.URL, Command: r.Command, Headers: secrets.Headers, Env: secrets.Env,
 		OAuth: r.OAuth.with(secrets.OAuth), PerUser: r.PerUser,
 		AutoApprove: r.AutoApprove, TrustNewTools: r.TrustNewTools,
@@ -115,6 +139,9 @@ func (e *edit) insertSkill(ctx context.Context, name string, s *skillState) (uui
 	if err != nil {
 		return id, err
 	}
+	if err := e.keepDocument(ctx, s); err != nil {
+		return id, err
+	}
 	_, err = e.tx.Exec(ctx, `INSERT INTO skills (id, name, transport, settings, secrets, auto_approve, trust_new_tools,
 			approval_timeout_ms, call_timeout_ms, tools, team, escalate_to)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, nullif($11, ''), nullif($12, ''))`, id, name, string(s.Transport), s.settings(), sealed,
@@ -133,6 +160,9 @@ func (e *edit) updateSkill(ctx context.Context, row *skillRow, s *skillState, ch
 	if err != nil {
 		return err
 	}
+	if err := e.keepDocument(ctx, s); err != nil {
+		return err
+	}
 	_, err = e.tx.Exec(ctx, `UPDATE skills SET transport = $2, settings = $3, secrets = $4, auto_approve = $5,
 			trust_new_tools = $6, approval_timeout_ms = $7, call_timeout_ms = $8, tools = $9,
 			team = nullif($10, ''), escalate_to = nullif($11, ''),
@@ -141,6 +171,9 @@ func (e *edit) updateSkill(ctx context.Context, row *skillRow, s *skillState, ch
 		s.ApprovalTimeout.Milliseconds(), s.CallTimeout.Milliseconds(), s.Tools,
 		s.Attention.Team, s.Attention.EscalateTo)
 	if err != nil {
+		return err
+	}
+	if err := e.dropDocument(ctx, row.API); err != nil {
 		return err
 	}
 	data := auditData(row.Name, changes)

@@ -65,6 +65,7 @@ type SkillSpec struct {
 	Connection      string                  `json:"connection,omitempty"` // shared, the default, or per_user
 	Team            string                  `json:"team,omitempty"`       // whose attention its calls want; default the agent's
 	EscalateTo      string                  `json:"escalate_to,omitempty"`
+	APISpec
 }
 
 // SkillPatch changes a skill. A nil field stays as it is.
@@ -85,7 +86,8 @@ type SkillPatch struct {
 	Connection      *string                  `json:"connection,omitempty"`
 	Team            *string                  `json:"team,omitempty"`        // "": none
 	EscalateTo      *string                  `json:"escalate_to,omitempty"` // likewise
-	Revision        *int64                   `json:"revision,omitempty" doc:"Of the skill, for which the change is made: where it has another by now, nothing is changed (409). Left out: whichever it has."`
+	APIPatch
+	Revision *int64 `json:"revision,omitempty" doc:"Of the skill, for which the change is made: where it has another by now, nothing is changed (409). Left out: whichever it has."`
 }
 
 // ToolPatch changes what an operator says of one tool. A nil field stays as it is.
@@ -93,6 +95,7 @@ type ToolPatch struct {
 	Risk       *string `json:"risk,omitempty"` // high, or "" for none
 	Idempotent *bool   `json:"idempotent,omitempty"`
 	Enabled    *bool   `json:"enabled,omitempty"`
+	Select     *string `json:"select,omitempty"` // "": none
 	Revision   *int64  `json:"revision,omitempty" doc:"Of the skill, for which the change is made: where it has another by now, nothing is changed (409). Left out: whichever it has."`
 }
 

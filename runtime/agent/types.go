@@ -39,15 +39,17 @@ type Key struct {
 
 // Skill is a named source of tools, without its secrets.
 type Skill struct {
-	ID              uuid.UUID
-	Name            string
-	Transport       tool.Transport
-	URL             string
-	Command         []string
-	HeaderNames     []string // their values are secret
-	EnvNames        []string // likewise
-	OAuth           *OAuth   // nil: nothing was said of it
-	PerUser         bool     // each person has a connection of their own
+	ID          uuid.UUID
+	Name        string
+	Transport   tool.Transport
+	URL         string
+	Command     []string
+	HeaderNames []string // their values are secret
+	EnvNames    []string // likewise
+	OAuth       *OAuth   // nil: nothing was said of it
+	PerUser     bool     // each person has a connection of their own
+	// API is what else is said of an HTTP API, whose base URL is URL. Nil: it is none, or nothing is said.
+	API             *tool.API
 	AutoApprove     bool
 	TrustNewTools   bool
 	ApprovalTimeout time.Duration // default 5 m
@@ -83,6 +85,7 @@ type ToolSettings struct {
 	Risk       string `json:"risk,omitempty"`       // "high" or empty; a high risk is always parked
 	Idempotent bool   `json:"idempotent,omitempty"` // may be sent again
 	Enabled    *bool  `json:"enabled,omitempty"`    // nil: enabled
+	Select     string `json:"select,omitempty"`     // of HTTP APIs: a jq program, which makes the result of a JSON answer; empty: all of it
 }
 
 // Disabled reports whether an operator switched the tool off.

@@ -109,15 +109,18 @@ func (s *skillState) validate(r report, limits limits) {
 		r.check(!s.PerUser, "connection", "per_user belongs to transport http")
 		r.command(s.Command)
 		r.env(s.Env)
-	case "openapi":
-		r.add("transport", "openapi is not available yet")
+	case tool.OpenAPI, tool.HTTPAPI:
+		s.validateAPI(r, limits)
 	default:
-		r.add("transport", "must be stdio or http")
+		r.add("transport", "must be stdio, http, openapi or http-api")
+	}
+	if !s.Transport.IsAPI() {
+		r.check(s.API.none(), "spec", "and what else is of HTTP APIs belongs to transports openapi and http-api")
 	}
 	r.duration("approval_timeout", s.ApprovalTimeout, minApprovalTimeout, maxApprovalTimeout)
 	r.duration("call_timeout", s.CallTimeout, minCallTimeout, maxCallTimeout)
 	r.check(s.Resources == ResourcesGated || s.Resources == ResourcesPass, "resources", "must be gated or pass")
-	r.toolSettings(s.Tools)
+	r.toolSettings(s.Transport, s.Tools)
 	s.Attention.validate(r)
 }
 
@@ -131,13 +134,16 @@ func (r report) headers(headers map[string]string) {
 		case reservedHeader(name):
 			at.add(name, "is a header that Holdpoint sets itself")
 		}
-		value := headers[name]
-		control := func(r rune) bool { return unicode.IsControl(r) && r != '\t' }
-		at.check(len(value) <= maxHeaderValue && utf8.ValidString(value) && !strings.ContainsFunc(value, control) &&
-			strings.TrimSpace(value) == value && value != "",
-			name, fmt.Sprintf("its value must be 1 to %d bytes of text without control characters or white space at its ends",
-				maxHeaderValue))
+		at.headerValue(name, headers[name])
 	}
+}
+
+// headerValue refuses what cannot be the value of a header.
+func (r report) headerValue(field, value string) {
+	control := func(r rune) bool { return unicode.IsControl(r) && r != '\t' }
+	r.check(len(value) <= maxHeaderValue && utf8.ValidString(value) && !strings.ContainsFunc(value, control) &&
+		strings.TrimSpace(value) == value && value != "",
+		field, fmt.Sprintf("its value must be 1 to %d bytes of text without control characters or white space at its ends", maxHeaderValue))
 }
 
 func (r report) env(env map[string]string) {
@@ -157,11 +163,12 @@ func (r report) command(command []string) {
 	}
 }
 
-func (r report) toolSettings(tools map[string]ToolSettings) {
+func (r report) toolSettings(transport tool.Transport, tools map[string]ToolSettings) {
 	r.check(len(tools) <= maxToolSettings, "tools", fmt.Sprintf("must be at most %d", maxToolSettings))
 	at := r.below("tools")
 	for _, name := range slices.Sorted(maps.Keys(tools)) {
 		r.toolName("tools", name)
+		r.check(tools[name].Select == "" || transport.IsAPI(), "tools."+name+".select", "belongs to transports openapi and http-api")
 		at.check(tools[name].Risk == "" || tools[name].Risk == RiskHigh, name+".risk", "must be high, or left out")
 	}
 }

@@ -115,8 +115,8 @@ func (s *Service) approve(ctx context.Context, tx pgx.Tx, a approval.Approval, d
 			return a, err
 		}
 		event.Data["edited"], event.Data["digest"], event.Data["original_digest"] = edit.changed, a.Digest.String(), a.Original.String()
-		batch.Queue(`UPDATE calls SET status = 'approved', submitted = arguments, arguments = $2
-			WHERE id = $1 AND status = 'parked'`, a.CallID, []byte(edit.arguments)).Exec(count)
+		batch.Queue(`UPDATE calls SET status = 'approved', submitted = arguments, arguments = $2, request = $3
+			WHERE id = $1 AND status = 'parked'`, a.CallID, []byte(edit.arguments), []byte(edit.request)).Exec(count)
 	}
 	settled, err := approval.Settle(ctx, tx, a, approval.Approved, d.By, d.Note)
 	if err != nil {

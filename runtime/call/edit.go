@@ -34,6 +34,7 @@ func (e *EditError) Unwrap() error { return ErrEdit }
 // edit is what a reviewer makes of a call.
 type edit struct {
 	arguments json.RawMessage
+	request   json.RawMessage // that they make
 	digest    approval.Digest
 	changed   []string // names of the members that differ: what was edited, without the values
 	late      bool     // the call was not parked when it was read; nothing is approved by this
@@ -94,7 +95,10 @@ func (s *Service) edited(ctx context.Context, d *Decision) (*edit, error) {
 		return nil, err
 	}
 	c.Arguments = clean
-	return &edit{arguments: clean, digest: c.envelope().Digest(), changed: changed}, nil
+	if err := s.redraw(ctx, c); err != nil {
+		return nil, err
+	}
+	return &edit{arguments: clean, request: c.request, digest: c.envelope().Digest(), changed: changed}, nil
 }
 
 const maxChanged = 50

@@ -146,7 +146,11 @@ func (s *Service) recheck(ctx context.Context, c *Call) (*agent.Skill, tool.Serv
 	if r != nil || err != nil {
 		return none(r, err)
 	}
-	return skill, server.For(c.PrincipalID), definition, nil, nil
+	server = server.For(c.PrincipalID)
+	if r, err := s.recheckRequest(ctx, c, skill, server, definition); r != nil || err != nil {
+		return none(r, err)
+	}
+	return skill, server, definition, nil, nil
 }
 
 // recheckPin asks the server when what is known of it is too old.

@@ -196,8 +196,8 @@ const fewItems = 4
 
 const insertCallSQL = `INSERT INTO calls (id, agent_id, principal_id, conversation_id, skill_id, skill_revision,
 		gated, status, tool, exposed_name, pin, arguments, attach_key, code, message, claimed_by, caller, keyed_sum,
-		trace, keyed_until, claimed_at, finished_at)
-	VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $20,
+		trace, request, keyed_until, claimed_at, finished_at)
+	VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $20, $21,
 		CASE WHEN $19::bigint IS NOT NULL THEN holdpoint_now() + $19::bigint * interval '1 microsecond' END,
 		CASE WHEN $16::uuid IS NOT NULL THEN holdpoint_now() END,
 		CASE WHEN $8::text IN ('invalid', 'denied') THEN holdpoint_now() END)`
@@ -208,23 +208,23 @@ func (item *intakeItem) columns() []any {
 		c.ID, c.AgentID, postgres.OrNull(c.PrincipalID), postgres.OrNull(c.ConversationID), c.SkillID, c.SkillRevision,
 		c.Gated, string(c.Status), c.Tool, c.ExposedName, c.Pin[:], []byte(c.Arguments), item.attachKey,
 		nullableText(c.Code), nullableText(c.Message), postgres.OrNull(c.claimedBy), c.caller.stored(), item.keyed.sum,
-		item.keyed.microseconds(), c.trace.Bytes(),
+		item.keyed.microseconds(), c.trace.Bytes(), []byte(c.request),
 	}
 }
 
 const insertCallsSQL = `INSERT INTO calls (id, agent_id, principal_id, conversation_id, skill_id, skill_revision,
 		gated, status, tool, exposed_name, pin, arguments, attach_key, code, message, claimed_by, caller, keyed_sum,
-		trace, keyed_until, claimed_at, finished_at)
+		trace, request, keyed_until, claimed_at, finished_at)
 	SELECT id, agent_id, principal_id, conversation_id, skill_id, skill_revision,
-		gated, status, tool, exposed_name, pin, arguments, attach_key, code, message, claimed_by, caller, keyed_sum, trace,
+		gated, status, tool, exposed_name, pin, arguments, attach_key, code, message, claimed_by, caller, keyed_sum, trace, request,
 		CASE WHEN keyed_for IS NOT NULL THEN holdpoint_now() + keyed_for * interval '1 microsecond' END,
 		CASE WHEN claimed_by IS NOT NULL THEN holdpoint_now() END,
 		CASE WHEN status IN ('invalid', 'denied') THEN holdpoint_now() END
 	FROM unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::uuid[], $5::uuid[], $6::bigint[], $7::boolean[], $8::text[],
 		$9::text[], $10::text[], $11::bytea[], $12::bytea[], $13::bytea[], $14::text[], $15::text[], $16::uuid[],
-		$17::jsonb[], $18::bytea[], $19::bigint[], $20::bytea[])
+		$17::jsonb[], $18::bytea[], $19::bigint[], $20::bytea[], $21::bytea[])
 		AS c(id, agent_id, principal_id, conversation_id, skill_id, skill_revision, gated, status,
-		tool, exposed_name, pin, arguments, attach_key, code, message, claimed_by, caller, keyed_sum, keyed_for, trace)
+		tool, exposed_name, pin, arguments, attach_key, code, message, claimed_by, caller, keyed_sum, keyed_for, trace, request)
 	ORDER BY attach_key`
 
 // insertCalls inserts those that are new, in the order of their attach keys, so that two transactions
@@ -262,7 +262,7 @@ func callColumns(items []*intakeItem) []any {
 	statuses, tools, names := make([]string, n), make([]string, n), make([]string, n)
 	pins, arguments, keys := make([][]byte, n), make([][]byte, n), make([][]byte, n)
 	codes, messages, callers := make([]*string, n), make([]*string, n), make([]*string, n)
-	sums, ttls, traces := make([][]byte, n), make([]*int64, n), make([][]byte, n)
+	sums, ttls, traces, requests := make([][]byte, n), make([]*int64, n), make([][]byte, n), make([][]byte, n)
 	for i, item := range items {
 		c := item.call
 		ids[i], agents[i], skills[i] = c.ID, c.AgentID, c.SkillID
@@ -272,10 +272,11 @@ func callColumns(items []*intakeItem) []any {
 		pins[i], arguments[i], keys[i] = c.Pin[:], c.Arguments, item.attachKey
 		codes[i], messages[i], callers[i] = nullableText(c.Code), nullableText(c.Message), c.caller.stored()
 		sums[i], ttls[i], traces[i] = item.keyed.sum, item.keyed.microseconds(), c.trace.Bytes()
+		requests[i] = c.request
 	}
 	return []any{
 		ids, agents, principals, conversations, skills, revisions, gated, statuses, tools, names,
-		pins, arguments, keys, codes, messages, claimants, callers, sums, ttls, traces,
+		pins, arguments, keys, codes, messages, claimants, callers, sums, ttls, traces, requests,
 	}
 }
 

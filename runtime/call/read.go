@@ -19,12 +19,12 @@ import (
 // columns are those of one call; briefColumns leave out arguments and results; listColumns leave out arguments and results
 // that are larger than 64 KiB: a list of them would not fit into memory.
 const (
-	briefColumns = headColumns + noBytes + noBytes + noBytes + noBytes + noBytes + tailColumns
-	columns      = headColumns + `, arguments, submitted, result, NULL::bytea, made` + tailColumns
+	briefColumns = headColumns + noBytes + noBytes + noBytes + noBytes + noBytes + noBytes + tailColumns
+	columns      = headColumns + `, arguments, submitted, result, NULL::bytea, made, request` + tailColumns
 	listColumns  = headColumns + `, CASE WHEN octet_length(arguments) <= 65536 THEN arguments END,
 	CASE WHEN octet_length(submitted) <= 65536 THEN submitted END,
 	CASE WHEN octet_length(result) <= 65536 THEN result END,
-	CASE WHEN greatest(octet_length(arguments), octet_length(submitted), octet_length(result)) > 65536 THEN sha256(arguments) END, NULL::bytea` + tailColumns
+	CASE WHEN greatest(octet_length(arguments), octet_length(submitted), octet_length(result)) > 65536 THEN sha256(arguments) END, NULL::bytea, NULL::bytea` + tailColumns
 )
 
 const noBytes = `, NULL::bytea`
@@ -37,12 +37,12 @@ const tailColumns = `, coalesce(code, ''), coalesce(failure, ''), coalesce(effec
 func scan(row pgx.CollectableRow) (Call, error) {
 	var c Call
 	var principal, conversation, claimant *uuid.UUID
-	var pin, arguments, submitted, result, sum, unfrozen, trace []byte
+	var pin, arguments, submitted, result, sum, unfrozen, request, trace []byte
 	var late *string
 	var caller *Caller
 	err := row.Scan(&c.ID, &c.AgentID, &principal, &conversation, &c.SkillID, &c.SkillRevision, &c.CreatedAt, &c.FinishedAt,
 		&c.DeliveredAt, &claimant, &c.Gated, &c.Status, &c.Tool, &c.ExposedName, &pin, &caller, &trace, &c.hasFiles,
-		&arguments, &submitted, &result, &sum, &unfrozen, &c.Code, &c.Failure, &c.Effect, &c.Message, &late, &c.Resolution)
+		&arguments, &submitted, &result, &sum, &unfrozen, &request, &c.Code, &c.Failure, &c.Effect, &c.Message, &late, &c.Resolution)
 	if err != nil {
 		return c, err
 	}
@@ -51,6 +51,7 @@ func scan(row pgx.CollectableRow) (Call, error) {
 	}
 	c.PrincipalID, c.ConversationID, c.claimedBy = deref(principal), deref(conversation), deref(claimant)
 	c.Arguments, c.Submitted, c.Result, c.unfrozen = arguments, submitted, result, unfrozen
+	c.request = request
 	c.trace, c.began = telemetry.ReadPending(trace), c.CreatedAt
 	if c.Partial = sum != nil; c.Partial {
 		copy(c.sum[:], sum)

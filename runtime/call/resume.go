@@ -80,6 +80,11 @@ func (s *Service) resumeJudged(ctx context.Context, c *Call, skill *agent.Skill,
 	if problems := schemas.ValidateInput(c.Arguments); len(problems) > 0 {
 		return s.moveOn(ctx, c, &refusal{status: Invalid, code: CodeInvalidArguments, message: listProblems(problems)}, nil)
 	}
+	if problem, err := s.draw(ctx, c, skill, server, definition); err != nil {
+		return err
+	} else if problem != "" {
+		return s.moveOn(ctx, c, &refusal{status: Invalid, code: CodeInvalidArguments, message: problem}, nil)
+	}
 	switch verdict.Action {
 	case approval.Park:
 		return s.parkResumed(ctx, c, skill, verdict)
@@ -139,12 +144,12 @@ func (s *Service) moveOn(ctx context.Context, c *Call, to *refusal, also func(tx
 		if to.status.Final() {
 			effect = nullableText(string(tool.EffectNone))
 		}
-		tag, err := tx.Exec(ctx, `UPDATE calls SET status = $2, code = $3, message = $4, effect = $5, pin = $6, skill_revision = $7, gated = $8,
+		tag, err := tx.Exec(ctx, `UPDATE calls SET status = $2, code = $3, message = $4, effect = $5, pin = $6, skill_revision = $7, gated = $8, request = $12,
 				claimed_by = CASE WHEN $9 THEN $10::uuid END, claimed_at = CASE WHEN $9 THEN holdpoint_now() END,
 				finished_at = CASE WHEN $11 THEN holdpoint_now() END
 			WHERE id = $1 AND status = 'needs_connection'`,
 			c.ID, to.status, nullableText(to.code), nullableText(to.message), effect, c.Pin[:], c.SkillRevision, c.Gated,
-			to.status == Executing, s.Instance, to.status.Final())
+			to.status == Executing, s.Instance, to.status.Final(), []byte(c.request))
 		if err != nil || tag.RowsAffected() == 0 {
 			return err
 		}

@@ -59,6 +59,11 @@ func (s *Service) submitOnce(ctx context.Context, sub *Submission) (Ticket, erro
 		return s.refuse(ctx, c, sub, Denied, CodeNoPrincipal, noPrincipal)
 	}
 	server = server.For(sub.PrincipalID)
+	if problem, err := s.draw(ctx, c, skill, server, definition); err != nil {
+		return Ticket{}, fmt.Errorf("submit %s: %w", sub.Entry.Name, err)
+	} else if problem != "" {
+		return s.refuse(ctx, c, sub, Invalid, CodeInvalidArguments, problem)
+	}
 	if connect, err := s.missing(ctx, server); err != nil {
 		return Ticket{}, fmt.Errorf("submit %s: %w", sub.Entry.Name, err)
 	} else if connect != nil && !connect.Partial && verdict.Action != approval.Deny {
@@ -134,7 +139,7 @@ func (s *Service) refuse(ctx context.Context, c *Call, sub *Submission, status S
 		return before, err
 	}
 	c.Status, c.Code, c.Message = status, code, message
-	c.Arguments, c.Files = c.Made(), nil // nothing of it is kept for a server
+	c.Arguments, c.Files, c.request = c.Made(), nil, nil // nothing of it is kept for a server
 	item := &intakeItem{call: c, event: submitted(c, sub, "call."+string(status), map[string]any{"code": code})}
 	s.direct.do(item)
 	if item.err == nil {
@@ -215,6 +220,7 @@ func (c *Call) envelope() approval.Envelope {
 		Pin:           c.Pin,
 		Arguments:     c.Arguments,
 		FileHashes:    fileHashes(c.Files),
+		Request:       c.request,
 	}
 }
 

@@ -94,6 +94,7 @@ type Call struct {
 	// Partial: arguments or result are too large for a list and were left out of this one.
 	Partial bool
 
+	request   json.RawMessage   // see [Call.Outgoing]; nil also when it was left out of a list
 	sum       [sha256.Size]byte // of the arguments, when Partial
 	claimedBy uuid.UUID         // the instance that sends it
 	caller    Caller

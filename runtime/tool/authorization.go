@@ -29,7 +29,7 @@ func Unattended(grant Grant) bool { return grant == ClientCredentials || grant =
 // for which the operator gave no credentials, neither in the URL nor as a header Authorization.
 func TakesTokens(transport Transport, serverURL string, headerNames iter.Seq[string]) bool {
 	u, err := url.Parse(serverURL)
-	if transport != HTTP || err != nil || u.User != nil {
+	if transport == Stdio || serverURL == "" || err != nil || u.User != nil {
 		return false
 	}
 	for name := range headerNames {

@@ -1,0 +1,144 @@
+package agent_test
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/holdpoint/holdpoint/runtime/agent"
+	"github.com/holdpoint/holdpoint/runtime/tool"
+)
+
+const petstore = `{"openapi":"3.1.0","info":{"title":"pets","version":"1"},"paths":{}}`
+
+func digestOf(document string) string {
+	sum := sha256.Sum256([]byte(document))
+	return hex.EncodeToString(sum[:])
+}
+
+func apiSpec() agent.SkillSpec {
+	return agent.SkillSpec{
+		Name: "pets", Transport: tool.OpenAPI,
+		Tools: map[string]agent.ToolSettings{"listPets": {Select: ".items"}},
+		APISpec: agent.APISpec{
+			BaseURL: "https://pets.example/v1", Document: petstore, Preview: true,
+			Include: []tool.OperationFilter{{Tag: "pets"}},
+			Auth:    &agent.APIAuthSpec{Type: tool.APIKey, In: "header", Name: "X-Key", Secret: "sk-geheim"},
+		},
+	}
+}
+
+func TestAPISkill(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	ctx := t.Context()
+	skill, err := w.CreateSkill(ctx, operator, apiSpec())
+	check(t, err)
+	found, server, err := w.FreshSkill(ctx, skill.ID)
+	check(t, err)
+	if found.URL != "https://pets.example/v1" || found.API.Document != digestOf(petstore) || !found.API.Preview || found.API.Auth.Name != "X-Key" {
+		t.Errorf("%+v, %+v", found, found.API)
+	}
+	if server.AuthSecret != "sk-geheim" || server.URL != found.URL || server.API.Select["listPets"] != ".items" || server.API.Include[0].Tag != "pets" {
+		t.Errorf("%+v, %+v", server, server.API)
+	}
+	if document, err := w.Document(ctx, digestOf(petstore)); err != nil || string(document) != petstore {
+		t.Errorf("%s, %v", document, err)
+	}
+	if n := w.count(`skills s, audit_events e WHERE position('geheim' in s::text || e::text) > 0`); n != 0 {
+		t.Error("the key is stored in clear")
+	}
+	same, err := w.UpdateSkill(ctx, operator, skill.ID, agent.SkillPatch{APIPatch: agent.APIPatch{
+		Document: new(petstore), Auth: &agent.APIAuthSpec{Type: tool.APIKey, In: "header", Name: "X-Key"},
+	}})
+	if err != nil || same.Revision != skill.Revision {
+		t.Errorf("nothing changed: %+v, %v", same, err)
+	}
+	_, server, err = w.FreshSkill(ctx, skill.ID)
+	if err != nil || server.AuthSecret != "sk-geheim" {
+		t.Errorf("a secret that was not given again is gone: %v", err)
+	}
+	without, err := w.UpdateSkill(ctx, operator, skill.ID, agent.SkillPatch{APIPatch: agent.APIPatch{Auth: &agent.APIAuthSpec{}}})
+	if err != nil || without.API.Auth != nil {
+		t.Errorf("%+v, %v", without, err)
+	}
+}
+
+// A document is stored once, and for as long as a skill has it.
+func TestDocumentsAreKeptWhileTheyAreOfUse(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	ctx := t.Context()
+	first, err := w.CreateSkill(ctx, operator, apiSpec())
+	check(t, err)
+	second := apiSpec()
+	second.Name = "others"
+	other, err := w.CreateSkill(ctx, operator, second)
+	check(t, err)
+	if n := w.count("skill_documents"); n != 1 {
+		t.Errorf("%d documents", n)
+	}
+	newer := strings.Replace(petstore, `"1"`, `"2"`, 1)
+	changed, err := w.UpdateSkill(ctx, operator, first.ID, agent.SkillPatch{APIPatch: agent.APIPatch{Document: &newer}})
+	if err != nil || changed.Revision != first.Revision+1 || changed.API.Document != digestOf(newer) {
+		t.Errorf("%+v, %v", changed, err)
+	}
+	if n := w.count("skill_documents"); n != 2 {
+		t.Errorf("%d documents after one changed", n)
+	}
+	check(t, w.DeleteSkill(ctx, operator, other.ID))
+	if _, err := w.Document(ctx, digestOf(petstore)); !errors.Is(err, agent.ErrNotFound) {
+		t.Errorf("nobody has it any more: %v", err)
+	}
+	spec := "https://pets.example/openapi.json"
+	read, err := w.UpdateSkill(ctx, operator, first.ID, agent.SkillPatch{APIPatch: agent.APIPatch{Spec: &spec}})
+	if err != nil || read.API.Spec != spec || read.API.Document != "" || w.count("skill_documents") != 0 {
+		t.Errorf("%+v, %v, %d documents", read.API, err, w.count("skill_documents"))
+	}
+}
+
+// Secrets are for the host that they were given for.
+func TestSecretsOfAPIsStayWithTheirHost(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	skill, err := w.CreateSkill(t.Context(), operator, apiSpec())
+	check(t, err)
+	elsewhere := agent.APIPatch{BaseURL: new("https://other.example/v1")}
+	problems := func(patch agent.APIPatch) []string {
+		_, err := w.UpdateSkill(t.Context(), operator, skill.ID, agent.SkillPatch{APIPatch: patch})
+		invalid, ok := errors.AsType[*agent.InvalidError](err)
+		if !ok {
+			return nil
+		}
+		var paths []string
+		for _, p := range invalid.Problems {
+			paths = append(paths, p.Path)
+		}
+		return paths
+	}
+	if got := problems(elsewhere); !slices.Equal(got, []string{"auth.secret"}) {
+		t.Errorf("%v", got)
+	}
+	// Without a base URL the document says where to, and another document may say another place.
+	newer := strings.Replace(petstore, `"1"`, `"2"`, 1)
+	if got := problems(agent.APIPatch{BaseURL: new(""), Document: &newer}); !slices.Equal(got, []string{"auth.secret"}) {
+		t.Errorf("%v", got)
+	}
+	elsewhere.Auth = &agent.APIAuthSpec{Type: tool.APIBearer, Secret: "another"}
+	if got := problems(elsewhere); got != nil {
+		t.Errorf("%v", got)
+	}
+}
+
+func TestDocumentIsChecked(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t).start(agent.Config{CheckDocument: func([]byte) error { return errors.New("is no OpenAPI document") }})
+	_, err := w.CreateSkill(t.Context(), operator, apiSpec())
+	invalid, ok := errors.AsType[*agent.InvalidError](err)
+	if !ok || len(invalid.Problems) != 1 || invalid.Problems[0].Path != "document" {
+		t.Errorf("%v", err)
+	}
+}
