@@ -15,8 +15,8 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/callback"
 	"github.com/holdpoint/holdpoint/runtime/converse"
 	"github.com/holdpoint/holdpoint/runtime/mcpserver"
-	"github.com/holdpoint/holdpoint/runtime/mcptool"
 	"github.com/holdpoint/holdpoint/runtime/resource"
+	"github.com/holdpoint/holdpoint/runtime/skillauth"
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
@@ -103,7 +103,7 @@ func (rt *Runtime) target(ctx context.Context, key oauthclient.Key) (oauthclient
 	if err != nil {
 		return oauthclient.Target{}, err
 	}
-	return mcptool.Target(server.For(key.Principal)), nil
+	return skillauth.Target(server.For(key.Principal)), nil
 }
 
 // managed lists, for package oauthclient, the skills that this client of an identity provider manages for each person.

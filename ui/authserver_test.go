@@ -16,7 +16,7 @@ import (
 	"github.com/holdpoint/holdpoint/internal/audit"
 	"github.com/holdpoint/holdpoint/oauthclient"
 	"github.com/holdpoint/holdpoint/runtime/agent"
-	"github.com/holdpoint/holdpoint/runtime/mcptool"
+	"github.com/holdpoint/holdpoint/runtime/skillauth"
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
@@ -170,7 +170,7 @@ func (w *world) refused(skill *agent.Skill, principal uuid.UUID) {
 	r, err := http.NewRequestWithContext(w.t.Context(), http.MethodPost, server.URL, nil)
 	check(w.t, err)
 	header := http.Header{"Www-Authenticate": {"Bearer"}}
-	_, err = w.oauth.Handler(mcptool.Target(server.For(principal))).Answered(w.t.Context(), r, "tools/list", http.StatusUnauthorized, header, oauthclient.Signed{})
+	_, err = w.oauth.Handler(skillauth.Target(server.For(principal))).Answered(w.t.Context(), r, "tools/list", http.StatusUnauthorized, header, oauthclient.Signed{})
 	if err == nil {
 		w.t.Fatal("a refusal without a token asks for nothing")
 	}

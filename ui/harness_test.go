@@ -40,8 +40,8 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/callback"
 	"github.com/holdpoint/holdpoint/runtime/converse"
 	"github.com/holdpoint/holdpoint/runtime/file"
-	"github.com/holdpoint/holdpoint/runtime/mcptool"
 	"github.com/holdpoint/holdpoint/runtime/model"
+	"github.com/holdpoint/holdpoint/runtime/skillauth"
 	"github.com/holdpoint/holdpoint/runtime/tool"
 	"github.com/holdpoint/holdpoint/ui"
 )
@@ -62,7 +62,7 @@ type fakeSource struct {
 
 // Ready asks for a connection as the real Source does.
 func (f *fakeSource) Ready(ctx context.Context, server tool.Server) (*tool.Connect, error) {
-	err := f.oauth.Handler(mcptool.Target(server)).Ready(ctx)
+	err := f.oauth.Handler(skillauth.Target(server)).Ready(ctx)
 	if needs, ok := errors.AsType[*oauthclient.NeedsConnectionError](err); ok {
 		return &tool.Connect{Reason: needs.Reason, Scopes: needs.Scopes}, nil
 	}
@@ -234,7 +234,7 @@ func bareWorld(t *testing.T, idp *providertest.Provider, shift time.Duration) *w
 			if errors.Is(err, agent.ErrNotFound) {
 				err = oauthclient.ErrNotFound
 			}
-			return mcptool.Target(server.For(key.Principal)), err
+			return skillauth.Target(server.For(key.Principal)), err
 		},
 		Managed: func(_ context.Context, issuer, clientID string) ([]uuid.UUID, error) {
 			w.vouched <- issuer + " " + clientID

@@ -24,6 +24,7 @@ import (
 	"github.com/holdpoint/holdpoint/migrations"
 	"github.com/holdpoint/holdpoint/oauthclient"
 	"github.com/holdpoint/holdpoint/runtime/mcptool"
+	"github.com/holdpoint/holdpoint/runtime/skillauth"
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
@@ -114,7 +115,7 @@ func (st *state) assemble(ctx context.Context, sc scenario) error {
 		TrustedHosts:  []string{target.Hostname()}, // the suite's servers are on this machine
 		WorkloadToken: func(context.Context) (string, error) { return sc.WorkloadJWT, nil },
 		Target: func(context.Context, oauthclient.Key) (oauthclient.Target, error) {
-			return mcptool.Target(st.server), nil
+			return skillauth.Target(st.server), nil
 		},
 	})
 	if err != nil {

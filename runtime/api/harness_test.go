@@ -28,8 +28,8 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/agent"
 	"github.com/holdpoint/holdpoint/runtime/call"
 	"github.com/holdpoint/holdpoint/runtime/callback"
-	"github.com/holdpoint/holdpoint/runtime/mcptool"
 	"github.com/holdpoint/holdpoint/runtime/model"
+	"github.com/holdpoint/holdpoint/runtime/skillauth"
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
@@ -203,7 +203,7 @@ func newWorldWith(t *testing.T, m model.Provider) *world {
 // target finds a skill's server, as the assembler does.
 func (w *world) target(ctx context.Context, key oauthclient.Key) (oauthclient.Target, error) {
 	_, server, err := w.agents.FreshSkill(ctx, key.SkillID)
-	return mcptool.Target(server.For(key.Principal)), err
+	return skillauth.Target(server.For(key.Principal)), err
 }
 
 func (w *world) register() {

@@ -100,7 +100,7 @@ func membersOf(params json.RawMessage) ([]byte, error) {
 
 // notSent is the JSON-RPC error of a request that no server was asked.
 func notSent(code int64, format string, args ...any) *tool.Failure {
-	f := transportFailure(tool.EffectNone, nil, format, args...)
+	f := tool.BrokeOff(tool.EffectNone, nil, format, args...)
 	f.Kind = tool.JSONRPCError
 	rpc := strconv.AppendInt([]byte(`{"code":`), code, 10)
 	f.RPC = append(quoted(append(rpc, `,"message":`...), f.Message), '}')

@@ -23,6 +23,7 @@ import (
 	"github.com/holdpoint/holdpoint/internal/secret"
 	"github.com/holdpoint/holdpoint/oauthclient"
 	"github.com/holdpoint/holdpoint/runtime/mcptool"
+	"github.com/holdpoint/holdpoint/runtime/skillauth"
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
@@ -143,7 +144,7 @@ func newOAuth(t testing.TB, skill *tool.Server) *oauthclient.Service {
 	s, err := oauthclient.New(oauthclient.Config{
 		Pool: db.Pool(), Box: box, Identity: people, Logger: log, Now: time.Now, PublicURL: "http://127.0.0.1:1",
 		Target: func(_ context.Context, key oauthclient.Key) (oauthclient.Target, error) {
-			return mcptool.Target(skill.For(key.Principal)), nil
+			return skillauth.Target(skill.For(key.Principal)), nil
 		},
 	})
 	must(t, err)

@@ -19,7 +19,7 @@
 //     SDK reports every failed write alike, and its 404 or an undecodable answer
 //     ends the session for all calls that are on their way; here a call fails
 //     alone. No request that carries a call is ever repeated by net/http, and
-//     what was written is counted below it (see wire).
+//     what was written is counted below it (see [outbound.Wire]).
 //   - Bounds. The SDK reads JSON answers and error bodies without a limit, waits
 //     for server/discover and for its standalone stream without one, and fails
 //     a stdio connection at the first line that is not JSON.

@@ -51,7 +51,7 @@ type errands struct {
 // they may ask for what it declared, and nothing else may ask.
 func (s *Source) newErrand(ctx context.Context, server tool.Server, caller tool.Caller, limit time.Duration, input bool) (*errand, *tool.Failure) {
 	if caller.LogLevel != "" && gravity(caller.LogLevel) == 0 {
-		return nil, transportFailure(tool.EffectNone, nil, "log level %q is none of MCP's", plain(caller.LogLevel, 32))
+		return nil, tool.BrokeOff(tool.EffectNone, nil, "log level %q is none of MCP's", plain(caller.LogLevel, 32))
 	}
 	e := &errand{
 		caller: caller, key: keyOf(server), log: s.config.Logger.With("skill", server.Skill),
@@ -63,7 +63,7 @@ func (s *Source) newErrand(ctx context.Context, server tool.Server, caller tool.
 	if caller.Ask != nil || input {
 		may, err := readCapabilities(caller.Capabilities)
 		if err != nil {
-			return nil, transportFailure(tool.EffectNone, err, "capabilities of the caller: %s", plain(err.Error(), 200))
+			return nil, tool.BrokeOff(tool.EffectNone, err, "capabilities of the caller: %s", plain(err.Error(), 200))
 		}
 		e.may = may
 	}

@@ -64,7 +64,7 @@ func (s *Source) follow(e *errand, server tool.Server, first *request, raw json.
 	result, failure := f.run(state)
 	if failure != nil && e.ctx.Err() != nil {
 		f.cancel()
-		return nil, ended(e.ctx, tool.EffectPossible, first.what)
+		return nil, tool.Ended(e.ctx, tool.EffectPossible, first.what)
 	}
 	return result, failure
 }
@@ -186,9 +186,9 @@ func (f *follower) wait(pause time.Duration) *tool.Failure {
 				return nil
 			}
 		case <-f.errand.ctx.Done():
-			return ended(f.errand.ctx, tool.EffectPossible, f.first.what)
+			return tool.Ended(f.errand.ctx, tool.EffectPossible, f.first.what)
 		case <-f.source.ctx.Done():
-			return transportFailure(tool.EffectPossible, errPeerClosed, "%s: %s", f.first.what, errPeerClosed)
+			return tool.BrokeOff(tool.EffectPossible, errPeerClosed, "%s: %s", f.first.what, errPeerClosed)
 		}
 	}
 }

@@ -50,7 +50,7 @@ type httpPeer struct {
 func connectHTTP(ctx context.Context, config Config, server tool.Server, e era, h *handshake, to listener) (*httpPeer, *tool.Failure) {
 	endpoint, err := url.Parse(server.URL)
 	if err != nil || (endpoint.Scheme != "http" && endpoint.Scheme != "https") || endpoint.Host == "" {
-		return nil, transportFailure(tool.EffectNone, nil, "connect: the skill's URL is not an http or https URL")
+		return nil, tool.BrokeOff(tool.EffectNone, nil, "connect: the skill's URL is not an http or https URL")
 	}
 	p := &httpPeer{
 		config: config, server: server, endpoint: endpoint, listener: to,
@@ -85,7 +85,7 @@ func newTransport(config Config) *http.Transport {
 		IdleTimeout:    config.Limits.Idle,
 		MaxIdlePerHost: config.Limits.IdlePerSkill,
 		TLS:            config.TLS,
-		Wrap:           countConn,
+		Wrap:           outbound.Count,
 	})
 }
 

@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"github.com/holdpoint/holdpoint/oauthclient"
+	"github.com/holdpoint/holdpoint/runtime/skillauth"
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
@@ -81,7 +82,7 @@ func (w *connectWatch) authorized(r *http.Request) (*http.Response, error) {
 		again, failure := auth.answered(r.Context(), attempt, methodOf(r), response, signed, round)
 		switch {
 		case failure != nil:
-			finishRefused(response)
+			skillauth.FinishRefused(response)
 			w.handshake.fail(failure)
 			return nil, w.refuse(failure)
 		case !again && auth == nil:
@@ -98,7 +99,7 @@ func (w *connectWatch) authorized(r *http.Request) (*http.Response, error) {
 			}
 			return response, nil
 		}
-		finishRefused(response)
+		skillauth.FinishRefused(response)
 		w.handshake.beginMethod(methodOf(r))
 	}
 }
@@ -232,7 +233,7 @@ func (w *connectWatch) read(p []byte) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if !w.done {
-		w.body = append(w.body, p[:min(len(p), max(0, maxRaw-len(w.body)))]...)
+		w.body = append(w.body, p[:min(len(p), max(0, tool.MaxEvidence-len(w.body)))]...)
 	}
 }
 
@@ -251,16 +252,16 @@ func (w *connectWatch) failure(ctx context.Context, err error) *tool.Failure {
 	p := w.peer
 	switch {
 	case w.refused != nil:
-		hide(p.auth.last(), w.refused)
+		skillauth.Hide(w.refused, skillauth.Token(p.auth.last()))
 		return w.refused
 	case w.err != nil && ctx.Err() == nil:
-		return transportFailure(tool.EffectNone, w.err, "connect to %s: %s", p.origin(), plain(w.err.Error(), 300))
+		return tool.BrokeOff(tool.EffectNone, w.err, "connect to %s: %s", p.origin(), plain(w.err.Error(), 300))
 	case w.status >= 300:
 		out := statusFailure(p.origin()+" answered", w.status, w.header, w.body, errors.New(plain(err.Error(), 1000)))
-		hide(p.auth.last(), out.failure)
+		skillauth.Hide(out.failure, skillauth.Token(p.auth.last()))
 		return without(out.failure)
 	case ctx.Err() != nil:
-		return without(ended(ctx, tool.EffectNone, "connect to "+p.origin()))
+		return without(tool.Ended(ctx, tool.EffectNone, "connect to "+p.origin()))
 	}
 	if e, parsed := parseEnvelope(w.body); parsed == nil && e.isError() {
 		return rpcFailure(e.err)

@@ -9,9 +9,10 @@ import (
 	"maps"
 	"mime"
 	"net/http"
-	"net/http/httptrace"
 	"time"
 
+	"github.com/holdpoint/holdpoint/internal/outbound"
+	"github.com/holdpoint/holdpoint/runtime/skillauth"
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
@@ -27,7 +28,7 @@ type httpExchange struct {
 	caller  context.Context // the caller's; it decides how long to wait
 	ctx     context.Context // the HTTP request's; it may outlive the caller's, to keep a connection
 	cancel  context.CancelCauseFunc
-	wire    *wire
+	wire    *outbound.Wire
 	sent    string      // the last Authorization
 	release func() bool // unties ctx from caller
 }
@@ -42,7 +43,7 @@ func (p *httpPeer) exchange(ctx context.Context, r *request) outcome {
 	x.release = context.AfterFunc(ctx, func() { x.cancel(context.Cause(ctx)) })
 	out := x.run()
 	if p.auth != nil {
-		hide(x.sent, out.failure)
+		skillauth.Hide(out.failure, skillauth.Token(x.sent))
 	}
 	return out
 }
@@ -76,7 +77,7 @@ func (x *httpExchange) settle(out outcome) outcome {
 	if f := out.failure; f == nil || f.Effect == tool.EffectNone || x.ctx.Err() == nil {
 		return out
 	}
-	return failed(ended(x.ctx, tool.EffectPossible, x.request.what))
+	return failed(tool.Ended(x.ctx, tool.EffectPossible, x.request.what))
 }
 
 // finish frees what the request held. Its connection is kept if the answer was
@@ -100,7 +101,7 @@ func (x *httpExchange) authorized() (*http.Response, outcome) {
 		case failure != nil:
 			return nil, failed(failure)
 		case x.peer.sessionID != "" && x.peer.auth.foreign(signed):
-			out := failed(transportFailure(tool.EffectNone, nil, "%s: the skill was connected anew meanwhile", x.request.what))
+			out := failed(tool.BrokeOff(tool.EffectNone, nil, "%s: the skill was connected anew meanwhile", x.request.what))
 			out.unsent, out.renew = true, true // the session is another account's
 			return nil, out
 		}
@@ -111,12 +112,12 @@ func (x *httpExchange) authorized() (*http.Response, outcome) {
 		again, failure := x.peer.auth.answered(x.ctx, r, x.request.method, response, signed, round)
 		switch {
 		case failure != nil:
-			finishRefused(response)
+			skillauth.FinishRefused(response)
 			return nil, failed(failure)
 		case !again:
 			return response, out
 		}
-		finishRefused(response)
+		skillauth.FinishRefused(response)
 	}
 }
 
@@ -136,14 +137,14 @@ func (x *httpExchange) build() *http.Request {
 // post sends the request. Without a response it says what became of it.
 func (x *httpExchange) post(r *http.Request) (*http.Response, outcome) {
 	p := x.peer
-	x.wire = &wire{} // what an earlier round wrote was refused
-	r = r.WithContext(httptrace.WithClientTrace(x.ctx, x.wire.trace()))
+	x.wire = &outbound.Wire{} // what an earlier round wrote was refused
+	r = r.WithContext(x.wire.Observe(x.ctx))
 	response, err := p.transport.RoundTrip(r)
 	if err == nil {
 		return response, outcome{}
 	}
 	stopped := x.ctx.Err() != nil
-	untouched := x.wire.untouched(stopped)
+	untouched := x.wire.Untouched(stopped)
 	effect := tool.EffectPossible
 	if untouched {
 		effect = tool.EffectNone
@@ -153,16 +154,16 @@ func (x *httpExchange) post(r *http.Request) (*http.Response, outcome) {
 		if !untouched {
 			p.sendCancelled(x.id)
 		}
-		return nil, failed(ended(x.ctx, effect, x.request.what))
-	case !x.wire.connected.Load():
-		return nil, failed(transportFailure(effect, err, "%s: connect to %s: %s", x.request.what, p.origin(), plain(err.Error(), 300)))
+		return nil, failed(tool.Ended(x.ctx, effect, x.request.what))
+	case !x.wire.Connected():
+		return nil, failed(tool.BrokeOff(effect, err, "%s: connect to %s: %s", x.request.what, p.origin(), plain(err.Error(), 300)))
 	case untouched:
 		p.transport.CloseIdleConnections() // so that the next attempt dials
-		out := failed(transportFailure(effect, err, "%s: the connection to %s closed before the request was sent", x.request.what, p.origin()))
+		out := failed(tool.BrokeOff(effect, err, "%s: the connection to %s closed before the request was sent", x.request.what, p.origin()))
 		out.unsent = true
 		return nil, out
 	}
-	return nil, failed(transportFailure(effect, err, "%s: the connection to %s broke before an answer came: %s", x.request.what, p.origin(), plain(err.Error(), 300)))
+	return nil, failed(tool.BrokeOff(effect, err, "%s: the connection to %s broke before an answer came: %s", x.request.what, p.origin(), plain(err.Error(), 300)))
 }
 
 // requestHeader is the header of one request.
@@ -251,9 +252,9 @@ func (x *httpExchange) tooLarge(beginning []byte) outcome {
 func (x *httpExchange) broke(err error) outcome {
 	if x.ctx.Err() != nil {
 		x.peer.sendCancelled(x.id)
-		return failed(ended(x.ctx, tool.EffectPossible, x.request.what))
+		return failed(tool.Ended(x.ctx, tool.EffectPossible, x.request.what))
 	}
-	return failed(transportFailure(tool.EffectPossible, err, "%s: the connection to %s broke in the middle of the answer: %s",
+	return failed(tool.BrokeOff(tool.EffectPossible, err, "%s: the connection to %s broke in the middle of the answer: %s",
 		x.request.what, x.peer.origin(), plain(err.Error(), 300)))
 }
 

@@ -55,13 +55,13 @@ func statusFailure(what string, status int, header http.Header, body []byte, err
 		if status == http.StatusFound || status == http.StatusSeeOther {
 			effect = tool.EffectPossible
 		}
-		return failed(transportFailure(effect, err, "%s: it redirects to %s, and redirects are not followed", message, redirectOrigin(header)))
+		return failed(tool.BrokeOff(effect, err, "%s: it redirects to %s, and redirects are not followed", message, redirectOrigin(header)))
 	case status == http.StatusUnauthorized, status == http.StatusForbidden:
 		c := oauthclient.ParseChallenge(header.Values("Www-Authenticate"))
 		if c.Error != "" {
 			message += " (" + plain(strings.TrimSuffix(c.Error+": "+c.ErrorDescription, ": "), 300) + ")"
 		}
-		f := transportFailure(effect, err, "%s", message)
+		f := tool.BrokeOff(effect, err, "%s", message)
 		f.Unauthorized, f.Challenge = true, challenge(header)
 		return failed(f)
 	case status == http.StatusRequestTimeout, status >= 500:
@@ -70,7 +70,7 @@ func statusFailure(what string, status int, header http.Header, body []byte, err
 	if gist := bodyGist(header, body); gist != "" {
 		message += ": " + gist
 	}
-	out := failed(transportFailure(effect, err, "%s", message))
+	out := failed(tool.BrokeOff(effect, err, "%s", message))
 	out.renew = status == http.StatusBadRequest || status == http.StatusNotFound
 	return out
 }

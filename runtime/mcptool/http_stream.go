@@ -44,7 +44,7 @@ func (x *httpExchange) stream(response *http.Response) outcome {
 			if x.ctx.Err() != nil {
 				return x.broke(err)
 			}
-			return failed(transportFailure(tool.EffectPossible, err, "%s: the answer's stream ended early and could not be resumed: %s",
+			return failed(tool.BrokeOff(tool.EffectPossible, err, "%s: the answer's stream ended early and could not be resumed: %s",
 				x.request.what, plain(err.Error(), 300)))
 		}
 		response = resumed

@@ -81,7 +81,7 @@ func (k *keeper) acquire(ctx context.Context) (h *held, failure *tool.Failure, r
 				return nil, a.failure, false
 			}
 		case <-ctx.Done():
-			return nil, ended(ctx, tool.EffectNone, "connect to skill "+k.server.Skill), false
+			return nil, tool.Ended(ctx, tool.EffectNone, "connect to skill "+k.server.Skill), false
 		}
 	}
 }
@@ -99,7 +99,7 @@ func (k *keeper) start(ctx context.Context) {
 		k.finish(a, p, failure)
 	})
 	if !started { // the Source was closed
-		a.failure = transportFailure(tool.EffectNone, errPeerClosed, "skill %s: connections are being closed", k.server.Skill)
+		a.failure = tool.BrokeOff(tool.EffectNone, errPeerClosed, "skill %s: connections are being closed", k.server.Skill)
 		close(a.done)
 	}
 }

@@ -40,7 +40,7 @@ func (r *rest) broke(now, since time.Time) {
 		*r = rest{}
 		return
 	}
-	r.failed(now, transportFailure(tool.EffectNone, nil, "the server died shortly after its start"))
+	r.failed(now, tool.BrokeOff(tool.EffectNone, nil, "the server died shortly after its start"))
 }
 
 // refuses returns the failure of a request that comes within a pause.

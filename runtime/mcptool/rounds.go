@@ -129,7 +129,7 @@ func (e *errand) respond(what string, raw json.RawMessage, wants inputRequired) 
 	answers, refused := e.askAll(e.ctx, wants.questions)
 	switch {
 	case e.ctx.Err() != nil:
-		return nil, ended(e.ctx, tool.EffectPossible, what)
+		return nil, tool.Ended(e.ctx, tool.EffectPossible, what)
 	case refused != nil:
 		return nil, protocolFailure(raw, refused, "%s: the server asks for input, and %s", what, refused.message)
 	}

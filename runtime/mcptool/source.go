@@ -187,7 +187,7 @@ func (s *Source) send(ctx context.Context, server tool.Server, r *request) (json
 		}
 		if r.continues && !h.peer.negotiated().modern() {
 			h.release(false)
-			return nil, negotiated{}, transportFailure(tool.EffectPossible, errOtherRevision, "%s: the server asked for input, and is now one that could not go on with it", r.what)
+			return nil, negotiated{}, tool.BrokeOff(tool.EffectPossible, errOtherRevision, "%s: the server asked for input, and is now one that could not go on with it", r.what)
 		}
 		h.hearLogs(ctx, r)
 		on, seen := s.observe(ctx, server, h.peer.negotiated(), r)
@@ -240,7 +240,7 @@ func (s *Source) keeper(server tool.Server) (*keeper, *tool.Failure) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
-		return nil, transportFailure(tool.EffectNone, errPeerClosed, "skill %s: connections are being closed", server.Skill)
+		return nil, tool.BrokeOff(tool.EffectNone, errPeerClosed, "skill %s: connections are being closed", server.Skill)
 	}
 	key := keyOf(server)
 	k := s.keepers[key]
@@ -248,7 +248,7 @@ func (s *Source) keeper(server tool.Server) (*keeper, *tool.Failure) {
 	case k != nil && k.server.Revision == server.Revision:
 		return k, nil
 	case k != nil && k.server.Revision > server.Revision:
-		return nil, transportFailure(tool.EffectNone, nil, "skill %s: revision %d is not current any more", server.Skill, server.Revision)
+		return nil, tool.BrokeOff(tool.EffectNone, nil, "skill %s: revision %d is not current any more", server.Skill, server.Revision)
 	case k != nil:
 		s.tasks.run(k.retire) // not here: it locks what is locked before s.mu
 	}
@@ -277,5 +277,5 @@ func (s *Source) connect(ctx context.Context, server tool.Server, e era, h *hand
 		}
 		return p, nil
 	}
-	return nil, transportFailure(tool.EffectNone, nil, "skill %s: transport %q is not MCP", server.Skill, server.Transport)
+	return nil, tool.BrokeOff(tool.EffectNone, nil, "skill %s: transport %q is not MCP", server.Skill, server.Transport)
 }

@@ -84,14 +84,14 @@ func oneLine(data []byte) []byte {
 func connectStdio(ctx context.Context, config Config, server tool.Server, e era, h *handshake, to listener) (*stdioPeer, *tool.Failure) {
 	switch {
 	case config.StdioOff:
-		return nil, transportFailure(tool.EffectNone, nil, "start skill %s: stdio skills are switched off on this server", server.Skill)
+		return nil, tool.BrokeOff(tool.EffectNone, nil, "start skill %s: stdio skills are switched off on this server", server.Skill)
 	case len(server.Command) == 0:
-		return nil, transportFailure(tool.EffectNone, nil, "start skill %s: it has no command", server.Skill)
+		return nil, tool.BrokeOff(tool.EffectNone, nil, "start skill %s: it has no command", server.Skill)
 	}
 	h.begin("connect", "")
 	c, err := startChild(config, server)
 	if err != nil {
-		return nil, transportFailure(tool.EffectNone, err, "start skill %s: %s", server.Skill, plain(err.Error(), 500))
+		return nil, tool.BrokeOff(tool.EffectNone, err, "start skill %s: %s", server.Skill, plain(err.Error(), 500))
 	}
 	h.finish(fmt.Sprintf("process %d", c.cmd.Process.Pid), nil)
 	p := &stdioPeer{

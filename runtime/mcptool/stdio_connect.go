@@ -28,9 +28,9 @@ func (p *stdioPeer) negotiate(ctx context.Context, e era, h *handshake) *tool.Fa
 	var rpc *jsonrpc.Error
 	switch {
 	case p.broken():
-		return transportFailure(tool.EffectNone, err, "start skill %s: %s%s", p.server.Skill, p.child.ending(), p.noiseSince(0))
+		return tool.BrokeOff(tool.EffectNone, err, "start skill %s: %s%s", p.server.Skill, p.child.ending(), p.noiseSince(0))
 	case ctx.Err() != nil:
-		f := ended(ctx, tool.EffectNone, "start skill "+p.server.Skill)
+		f := tool.Ended(ctx, tool.EffectNone, "start skill "+p.server.Skill)
 		f.Message += p.child.lastWords()
 		if said := p.noiseSince(0); said != "" {
 			f.Kind, f.Message = tool.ProtocolFailure, f.Message+said

@@ -24,7 +24,7 @@ func (p *stdioPeer) exchange(ctx context.Context, r *request) outcome {
 	case <-p.gone:
 		return p.lost(m, r, noise)
 	case <-ctx.Done():
-		return failed(ended(ctx, tool.EffectNone, r.what))
+		return failed(tool.Ended(ctx, tool.EffectNone, r.what))
 	}
 	select {
 	case got := <-answer:
@@ -86,7 +86,7 @@ func (m *message) failure() error {
 // lost is the outcome of a request whose server went away.
 func (p *stdioPeer) lost(m *message, r *request, noise int64) outcome {
 	if m.unsent() {
-		out := failed(transportFailure(tool.EffectNone, m.failure(), "%s: not sent, for the server's process takes no more input%s", r.what, p.child.lastWords()))
+		out := failed(tool.BrokeOff(tool.EffectNone, m.failure(), "%s: not sent, for the server's process takes no more input%s", r.what, p.child.lastWords()))
 		out.unsent = true
 		return out
 	}
@@ -94,20 +94,20 @@ func (p *stdioPeer) lost(m *message, r *request, noise int64) outcome {
 	if !p.closing.Load() {
 		how = p.child.ending()
 	}
-	return failed(transportFailure(tool.EffectPossible, m.failure(), "%s: no answer came: %s%s", r.what, how, p.noiseSince(noise)))
+	return failed(tool.BrokeOff(tool.EffectPossible, m.failure(), "%s: no answer came: %s%s", r.what, how, p.noiseSince(noise)))
 }
 
 // gaveUp is the outcome of a request that was waited for no longer.
 func (p *stdioPeer) gaveUp(ctx context.Context, m *message, id int64, r *request, noise int64) outcome {
 	if m.unsent() {
-		return failed(ended(ctx, tool.EffectNone, r.what+": the server reads nothing"))
+		return failed(tool.Ended(ctx, tool.EffectNone, r.what+": the server reads nothing"))
 	}
 	p.post(cancelled(id))
-	f := ended(ctx, tool.EffectPossible, r.what)
+	f := tool.Ended(ctx, tool.EffectPossible, r.what)
 	if said := p.noiseSince(noise); said != "" {
 		f.Kind = tool.ProtocolFailure
 		f.Message += said
-		f.Raw = evidence([]byte(*p.last.Load()))
+		f.Raw = tool.Evidence([]byte(*p.last.Load()))
 	}
 	return failed(f)
 }

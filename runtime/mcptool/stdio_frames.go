@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+
+	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
 // frameReader reads lines of a child's stdout, holding at most limit bytes of
@@ -57,7 +59,7 @@ func (r *frameReader) line(f *frame) error {
 			scan.feed(piece)
 			f.tooLarge = true
 			f.data = append(f.data, piece...)
-			f.data = bytes.Clone(f.data[:min(len(f.data), maxRaw)])
+			f.data = bytes.Clone(f.data[:min(len(f.data), tool.MaxEvidence)])
 		}
 		if errors.Is(err, bufio.ErrBufferFull) {
 			continue

@@ -63,7 +63,7 @@ func (h *held) subscribe(ctx context.Context, uri string) outcome {
 	}
 	sub, err := k.take(ctx, uri)
 	if err != nil {
-		return failed(ended(ctx, tool.EffectNone, ask.what))
+		return failed(tool.Ended(ctx, tool.EffectNone, ask.what))
 	}
 	defer func() { <-sub.turn }()
 	k.mu.Lock()

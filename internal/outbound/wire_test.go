@@ -1,12 +1,15 @@
-package mcptool_test
+package outbound_test
 
 import (
+	"context"
 	"errors"
 	"net"
+	"net/http"
+	"strings"
 	"syscall"
 	"testing"
 
-	"github.com/holdpoint/holdpoint/runtime/mcptool"
+	"github.com/holdpoint/holdpoint/internal/outbound"
 )
 
 // brokenConn takes some bytes, and then fails; or its far end leaves.
@@ -42,9 +45,9 @@ func TestWhatWasWrittenIsKnown(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			untouched, err := mcptool.Untouched(t.Context(), test.dial)
-			if err == nil || untouched != test.untouched {
-				t.Errorf("untouched %t, %v", untouched, err)
+			got, err := untouched(t.Context(), test.dial)
+			if err == nil || got != test.untouched {
+				t.Errorf("untouched %t, %v", got, err)
 			}
 		})
 	}
@@ -53,4 +56,28 @@ func TestWhatWasWrittenIsKnown(t *testing.T) {
 func broken(room int) net.Conn {
 	near, far := net.Pipe()
 	return &brokenConn{Conn: near, far: far, room: room}
+}
+
+// untouched posts a request over a connection and reports whether, after its
+// failure, it counts as certainly unwritten.
+func untouched(ctx context.Context, dial func() (net.Conn, error)) (bool, error) {
+	transport := &http.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) {
+		conn, err := dial()
+		if err != nil {
+			return nil, err
+		}
+		return outbound.Count(conn), nil
+	}}
+	defer transport.CloseIdleConnections()
+	var w outbound.Wire
+	r, err := http.NewRequestWithContext(w.Observe(ctx), http.MethodPost, "http://test.invalid/", strings.NewReader("{}"))
+	if err != nil {
+		return false, err
+	}
+	r.GetBody = nil
+	response, err := transport.RoundTrip(r)
+	if err == nil {
+		return false, response.Body.Close()
+	}
+	return w.Untouched(ctx.Err() != nil), err
 }

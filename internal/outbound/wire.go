@@ -1,6 +1,7 @@
-package mcptool
+package outbound
 
 import (
+	"context"
 	"crypto/tls"
 	"net"
 	"net/http/httptrace"
@@ -14,7 +15,8 @@ type countedConn struct {
 	written atomic.Int64
 }
 
-func countConn(c net.Conn) net.Conn { return &countedConn{Conn: c} }
+// Count wraps a connection so that a [Wire] knows what was written to it: for Wrap in [Config].
+func Count(c net.Conn) net.Conn { return &countedConn{Conn: c} }
 
 // Write counts what it may write before it writes it: a reader of the count
 // never sees less than what is on its way.
@@ -27,17 +29,18 @@ func (c *countedConn) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// wire observes one HTTP request on its way out. Its answers are right once
-// RoundTrip has returned an error.
-type wire struct {
+// Wire observes one HTTP request on its way out over a transport whose connections are counted (see [Count]). Its answers
+// are right once RoundTrip has returned an error. Its zero value is ready.
+type Wire struct {
 	connected atomic.Bool  // a connection was there
 	headers   atomic.Bool  // the request's headers were written, at least to a buffer
 	before    atomic.Int64 // the connection's count when the request got it
 	conn      atomic.Pointer[countedConn]
 }
 
-func (w *wire) trace() *httptrace.ClientTrace {
-	return &httptrace.ClientTrace{
+// Observe returns the context that the request is to have.
+func (w *Wire) Observe(ctx context.Context) context.Context {
+	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
 		GotConn: func(info httptrace.GotConnInfo) {
 			if conn := countedUnder(info.Conn); conn != nil {
 				w.before.Store(conn.written.Load())
@@ -46,7 +49,7 @@ func (w *wire) trace() *httptrace.ClientTrace {
 			w.connected.Store(true)
 		},
 		WroteHeaders: func() { w.headers.Store(true) },
-	}
+	})
 }
 
 // countedUnder finds the counted connection of an HTTP/1 connection. HTTP/2
@@ -62,11 +65,14 @@ func countedUnder(conn net.Conn) *countedConn {
 	return counted
 }
 
-// untouched reports whether certainly no byte of the request was written. Over
+// Connected reports whether the request got a connection.
+func (w *Wire) Connected() bool { return w.connected.Load() }
+
+// Untouched reports whether certainly no byte of the request was written. Over
 // HTTP/1 the connection was closed before RoundTrip returned its error, so what
 // net/http's own goroutine has not begun to write by then, it cannot write.
 // stopped: the request was cancelled, and HTTP/2 may then still be writing.
-func (w *wire) untouched(stopped bool) bool {
+func (w *Wire) Untouched(stopped bool) bool {
 	switch conn := w.conn.Load(); {
 	case !w.connected.Load():
 		return true
