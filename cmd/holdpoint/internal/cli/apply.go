@@ -25,8 +25,9 @@ names are all that the agent has. Applied again it changes nothing.
 
 Values of headers, variables, keys and clients' secrets may stand in variables or files of this
 machine, as {env: NAME} and {file: PATH}, or with the suffixes _env and _file (api_key_env: NAME,
-client_secret_file: PATH). They are sent to the server, which stores them encrypted. The file's
-part "server:" is ignored.`,
+client_secret_file: PATH). They are sent to the server, which stores them encrypted. Where a skill's
+"spec" is a path, the OpenAPI document there is sent. Paths are relative to the file's folder. The
+file's part "server:" is ignored.`,
 		Example: `  holdpoint apply -f holdpoint.yaml --dry-run
   holdpoint apply -f holdpoint.yaml`,
 		Args: usage(cobra.NoArgs),

@@ -82,6 +82,10 @@ func options() manifest.Options {
 			switch name {
 			case "conf/secret.txt":
 				return []byte("from a file\n"), nil
+			case "conf/shop.json":
+				return []byte("{\"openapi\": \"3.1.0\"}\n"), nil
+			case "latin1.json":
+				return []byte("\xe9"), nil
 			case "conf/key.pem":
 				return []byte("a\nkey\r\n"), nil
 			}
@@ -148,6 +152,72 @@ func TestParseOAuth(t *testing.T) {
 	}
 }
 
+func TestParseHTTPAPIs(t *testing.T) {
+	t.Parallel()
+	const text = `skills:
+  - name: shop
+    transport: openapi
+    spec: shop.json
+    base_url: https://shop.example/v1
+    include: [{tag: orders, method: GET}, {operation_id: "order*"}]
+    exclude: [{path: "/admin/**"}]
+    auth: {type: api_key, in: header, name: X-Key, secret_env: KEY}
+    preview: true
+    output_schemas: false
+    tools: {listOrders: {select: ".items[].id"}}
+  - {name: forge, spec: HTTPS://forge.example/openapi.yaml, auth: {type: basic, username: me, secret_file: secret.txt}}
+  - name: weather
+    transport: http-api
+    base_url: http://weather.example
+    endpoints:
+      - name: get_weather
+        path: /weather/{city}
+        parameters:
+          city: {description: Its name}
+          days: {in: query, name: d, type: integer, required: true, schema: {minimum: 1, maximum: 9007199254740993, default: 1.5}}
+        headers: {X-Version: 2}
+        input_schema:
+          type: object
+          properties: {city: {type: [string, "null"], enum: [a, "1", 1, true, null]}}
+          additionalProperties: false
+        output_schema: true
+        body: json
+`
+	const want = `{"skills":[
+		{"name":"shop","transport":"openapi","document":"{\"openapi\": \"3.1.0\"}\n","base_url":"https://shop.example/v1",
+			"include":[{"tag":"orders","method":"GET"},{"operation_id":"order*"}],"exclude":[{"path":"/admin/**"}],
+			"auth":{"type":"api_key","in":"header","name":"X-Key","secret":"k3y"},"preview":true,"output_schemas":false,
+			"tools":{"listOrders":{"select":".items[].id"}}},
+		{"name":"forge","spec":"HTTPS://forge.example/openapi.yaml","auth":{"type":"basic","username":"me","secret":"from a file"}},
+		{"name":"weather","transport":"http-api","base_url":"http://weather.example","endpoints":[{"name":"get_weather","path":"/weather/{city}",
+			"parameters":{"city":{"description":"Its name"},
+				"days":{"in":"query","name":"d","type":"integer","required":true,"schema":{"minimum":1,"maximum":9007199254740993,"default":1.5}}},
+			"headers":{"X-Version":"2"},"body":"json","output_schema":true,
+			"input_schema":{"type":"object","additionalProperties":false,
+				"properties":{"city":{"type":["string","null"],"enum":["a","1",1,true,null]}}}}]}]}`
+	parsed, err := manifest.Parse("conf/holdpoint.yaml", []byte(text), options())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := decode(t, parsed.Spec), decode(t, []byte(want)); !reflect.DeepEqual(got, want) {
+		t.Errorf("got\n%s\nwant\n%s", parsed.Spec, want)
+	}
+	if !strings.Contains(string(parsed.Spec), "9007199254740993") {
+		t.Errorf("a whole number was rounded: %s", parsed.Spec)
+	}
+	for path, want := range map[string]string{
+		"skills[0].document":                          "conf/holdpoint.yaml:4:5: skills[0].document: no",
+		"skills[0].auth.secret":                       "conf/holdpoint.yaml:8:52: skills[0].auth.secret: no",
+		"skills[2].endpoints[0].parameters.days.in":   "conf/holdpoint.yaml:21:18: skills[2].endpoints[0].parameters.days.in: no",
+		"skills[2].endpoints[0].input_schema.type":    "conf/holdpoint.yaml:24:11: skills[2].endpoints[0].input_schema.type: no",
+		"skills[2].endpoints[0].input_schema.nowhere": "conf/holdpoint.yaml:23:9: skills[2].endpoints[0].input_schema.nowhere: no",
+	} {
+		if got := parsed.Locate(path, "no").Error(); got != want {
+			t.Errorf("got  %s\nwant %s", got, want)
+		}
+	}
+}
+
 func decode(t *testing.T, text []byte) any {
 	t.Helper()
 	var v any
@@ -204,6 +274,14 @@ func TestParseErrors(t *testing.T) {
 		{"not a truth", "skills:\n  - auto_approve: \"yes\"\n", []string{"f.yaml:2:19: skills[0].auto_approve: want true or false"}},
 		{"not a number", "agents:\n  - limits: {concurrency: few}\n", []string{"f.yaml:2:27: agents[0].limits.concurrency: want a whole number"}},
 		{"not a duration", "skills:\n  - call_timeout: 60\n", []string{"f.yaml:2:19: skills[0].call_timeout: want a duration such as 90s, 5m or 1h30m"}},
+		{"no such document", "skills:\n  - spec: shop.yaml\n", []string{"f.yaml:2:11: skills[0].spec: want the URL of an OpenAPI document, or the path of a file: open shop.yaml: file does not exist"}},
+		{"a document that is no text", "skills:\n  - spec: latin1.json\n", []string{"f.yaml:2:11: skills[0].spec: latin1.json is not text"}},
+		{"a document in the file itself", "skills:\n  - document: '{}'\n", []string{`f.yaml:2:5: skills[0]: unknown key "document"`}},
+		{"spec and again", "skills:\n  - {spec: latin1.json, spec: http://h/}\n", []string{"f.yaml:2:25: "}},
+		{"unknown key of an endpoint", "skills:\n  - endpoints: [{url: x}]\n", []string{`f.yaml:2:18: skills[0].endpoints[0]: unknown key "url"`}},
+		{"unknown key of auth", "skills:\n  - auth: {token: x}\n", []string{`f.yaml:2:12: skills[0].auth: unknown key "token"`}},
+		{"auth's secret not set", "skills:\n  - auth: {secret_env: NOPE}\n", []string{"f.yaml:2:24: skills[0].auth.secret_env: the variable NOPE is not set on this machine"}},
+		{"a schema that JSON cannot say", "skills:\n  - endpoints: [{input_schema: {maximum: .inf}}]\n", []string{"f.yaml:2:42: skills[0].endpoints[0].input_schema.maximum: want what JSON can say"}},
 		{"all of them", "skills:\n  - nam: a\nagents:\n  - skill: b\n", []string{"f.yaml:2:5: ", "f.yaml:4:5: "}},
 		{"empty", "# nothing\n", []string{"f.yaml: the file is empty"}},
 		{"two documents", "skills: []\n---\nagents: []\n", []string{"f.yaml:3:1: want one document, not several"}},

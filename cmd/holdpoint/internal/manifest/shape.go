@@ -8,6 +8,7 @@ type shape struct {
 	secret bool             // a word that may stand in a variable or a file
 	short  string           // of an object: the field that a single word stands for
 	ignore bool             // not ours
+	file   string           // of a word that is a URL or a path: the field that gets what a file holds
 }
 
 type kind int
@@ -21,6 +22,7 @@ const (
 	list                   // a sequence
 	dictionary             // a mapping with any keys
 	object                 // a mapping with known keys
+	free                   // whatever JSON can say
 )
 
 func listOf(of shape) shape       { return shape{kind: list, of: &of} }
@@ -51,11 +53,32 @@ func skill() shape {
 			"enabled": {kind: boolean}, "agent": {}, "call": {}, "principal": {},
 		}},
 		"tools": dictionaryOf(shape{kind: object, fields: map[string]shape{
-			"risk": {}, "idempotent": {kind: boolean}, "enabled": {kind: boolean},
+			"risk": {}, "idempotent": {kind: boolean}, "enabled": {kind: boolean}, "select": {},
 		}}),
 		"oauth":      oauth(),
 		"connection": {},
 		"team":       {}, "escalate_to": {},
+		"base_url": {}, "spec": {file: "document"}, "include": filters(), "exclude": filters(),
+		"endpoints": listOf(endpoint()),
+		"auth":      {kind: object, fields: map[string]shape{"type": {}, "in": {}, "name": {}, "username": {}, "secret": secret}},
+		"preview":   {kind: boolean}, "output_schemas": {kind: boolean},
+	}}
+}
+
+// filters select operations of an HTTP API's document.
+func filters() shape {
+	return listOf(shape{kind: object, fields: map[string]shape{"operation_id": {}, "tag": {}, "method": {}, "path": {}}})
+}
+
+// endpoint is one of an HTTP API that has no document.
+func endpoint() shape {
+	schema := shape{kind: free}
+	return shape{kind: object, fields: map[string]shape{
+		"name": {}, "title": {}, "description": {}, "method": {}, "path": {}, "body": {},
+		"headers": dictionaryOf(shape{}), "input_schema": schema, "output_schema": schema,
+		"parameters": dictionaryOf(shape{kind: object, fields: map[string]shape{
+			"in": {}, "name": {}, "type": {}, "description": {}, "required": {kind: boolean}, "schema": schema,
+		}}),
 	}}
 }
 

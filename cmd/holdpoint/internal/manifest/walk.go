@@ -75,6 +75,8 @@ func (w *walker) value(node ast.Node, s shape, path string, depth int) any {
 		return w.decimal(node, path)
 	case duration:
 		return w.duration(node, path)
+	case free:
+		return w.free(node, path, depth)
 	default:
 		return w.word(node, s, path)
 	}
@@ -143,6 +145,29 @@ func (w *walker) decimal(node ast.Node, path string) any {
 	return x
 }
 
+// free reads whatever JSON can say too, such as a JSON Schema.
+func (w *walker) free(node ast.Node, path string, depth int) any {
+	switch n := node.(type) {
+	case *ast.SequenceNode:
+		return w.list(node, shape{kind: list, of: &shape{kind: free}}, path, depth)
+	case *ast.MappingNode, *ast.MappingValueNode:
+		return w.mapping(node, shape{kind: dictionary, of: &shape{kind: free}}, path, depth)
+	case *ast.NullNode:
+		return nil
+	case *ast.BoolNode:
+		return n.Value
+	case *ast.IntegerNode:
+		return n.Value
+	case *ast.FloatNode:
+		return n.Value
+	}
+	found, ok := text(node)
+	if _, quoted := node.(*ast.StringNode); !ok || !quoted && node.Type() != ast.LiteralType {
+		w.failf(node, path, "want what JSON can say")
+	}
+	return found
+}
+
 // outside reads a value that stands in a variable or a file.
 func (w *walker) outside(node ast.Node, from, path string) any {
 	name, ok := text(node)
@@ -157,10 +182,7 @@ func (w *walker) outside(node ast.Node, from, path string) any {
 		}
 		return found
 	}
-	if !filepath.IsAbs(name) {
-		name = filepath.Join(w.dir, name)
-	}
-	content, err := w.ReadFile(name)
+	content, err := w.read(name)
 	switch {
 	case err != nil:
 		w.failf(node, path, "%v", err)
@@ -168,6 +190,40 @@ func (w *walker) outside(node ast.Node, from, path string) any {
 		w.failf(node, path, "%s is not text", name)
 	}
 	return strings.TrimRight(string(content), "\r\n")
+}
+
+// maxFile bounds a file that is sent as a whole, in bytes.
+const maxFile = 32 << 20
+
+// document is what a file holds that a path names; false: it is a URL, or nothing that names a file.
+func (w *walker) document(node ast.Node, path string) (string, bool) {
+	name, ok := text(node)
+	if !ok || name == "" || isURL(name) {
+		return "", false
+	}
+	content, err := w.read(name)
+	switch {
+	case err != nil:
+		w.failf(node, path, "want the URL of an OpenAPI document, or the path of a file: %v", err)
+	case len(content) > maxFile:
+		w.failf(node, path, "%s is longer than %d MiB", name, maxFile>>20)
+	case !utf8.Valid(content):
+		w.failf(node, path, "%s is not text", name)
+	}
+	return string(content), true
+}
+
+func isURL(text string) bool {
+	scheme, _, _ := strings.Cut(text, "://")
+	return strings.EqualFold(scheme, "http") || strings.EqualFold(scheme, "https")
+}
+
+// read reads a file; a relative path is below the folder of the file that names it.
+func (w *walker) read(name string) ([]byte, error) {
+	if !filepath.IsAbs(name) {
+		name = filepath.Join(w.dir, name)
+	}
+	return w.ReadFile(name)
 }
 
 func (w *walker) list(node ast.Node, s shape, path string, depth int) any {
@@ -223,6 +279,13 @@ func (w *walker) member(values map[string]any, pair *ast.MappingValueNode, s sha
 	}
 	at := below(path, name)
 	w.places[at] = place(pair.Key)
+	if of.file != "" {
+		if document, ok := w.document(pair.Value, at); ok {
+			values[of.file] = document
+			w.places[below(path, of.file)] = place(pair.Key)
+			return
+		}
+	}
 	if from != "" {
 		values[name] = w.outside(pair.Value, from, below(path, key))
 		return
