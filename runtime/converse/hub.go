@@ -2,6 +2,7 @@ package converse
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"slices"
 	"sync"
@@ -79,30 +80,37 @@ type turns struct {
 
 // running is one of them.
 type running struct {
+	step   int64
 	cancel context.CancelFunc // breaks off the request to the model
 	over   chan struct{}
 }
 
 func newTurns() *turns { return &turns{open: map[uuid.UUID]*running{}} }
 
-// enter waits until no other turn of the conversation runs here: one that still does is of an earlier step, has nothing more to
-// say, and is broken off. It reports false when ctx ends first.
-func (t *turns) enter(ctx context.Context, id uuid.UUID, cancel context.CancelFunc) bool {
+// errStale: a turn of a later step runs here. The job of an earlier one, which another process left behind, has nothing more to do.
+var errStale = errors.New("a later turn is under way")
+
+// enter waits until no other turn of the conversation runs here: one of an earlier step that still does has nothing more to
+// say, and is broken off. Errors: errStale, or that ctx ended first.
+func (t *turns) enter(ctx context.Context, id uuid.UUID, step int64, cancel context.CancelFunc) error {
 	for {
 		t.mu.Lock()
-		earlier := t.open[id]
-		if earlier == nil {
-			t.open[id] = &running{cancel, make(chan struct{})}
+		other := t.open[id]
+		if other == nil {
+			t.open[id] = &running{step, cancel, make(chan struct{})}
 		}
 		t.mu.Unlock()
-		if earlier == nil {
-			return true
+		switch {
+		case other == nil:
+			return nil
+		case other.step >= step:
+			return errStale
 		}
-		earlier.cancel()
+		other.cancel()
 		select {
-		case <-earlier.over:
+		case <-other.over:
 		case <-ctx.Done():
-			return false
+			return ctx.Err()
 		}
 	}
 }

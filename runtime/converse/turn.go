@@ -68,8 +68,8 @@ var errOver = errors.New("the turn is over")
 func (s *Service) work(args turnArgs) bool {
 	ctx, cancel := context.WithTimeout(s.asking, turnLimit)
 	defer cancel()
-	if !s.turns.enter(ctx, args.Conversation, cancel) {
-		return false // this process is stopping
+	if err := s.turns.enter(ctx, args.Conversation, args.Step, cancel); err != nil {
+		return errors.Is(err, errStale) // else this process is stopping
 	}
 	defer s.turns.leave(args.Conversation)
 	t := &turn{s: s, id: args.Conversation, step: args.Step}

@@ -1,0 +1,41 @@
+package converse
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/google/uuid"
+)
+
+// The job of an earlier turn, which a process that stopped left behind, leaves the later one alone.
+func TestStaleTurnBreaksNothingOff(t *testing.T) {
+	t.Parallel()
+	running, id := newTurns(), uuid.New()
+	broken := make(chan struct{})
+	if err := running.enter(t.Context(), id, 2, func() { close(broken) }); err != nil {
+		t.Fatal(err)
+	}
+	for _, step := range []int64{1, 2} {
+		if err := running.enter(t.Context(), id, step, func() {}); !errors.Is(err, errStale) {
+			t.Errorf("step %d: %v, want it to be stale", step, err)
+		}
+	}
+	select {
+	case <-broken:
+		t.Fatal("the turn under way was broken off")
+	default:
+	}
+	next := make(chan error, 1)
+	go func() { next <- running.enter(t.Context(), id, 3, func() {}) }()
+	<-broken
+	running.leave(id)
+	if err := <-next; err != nil {
+		t.Errorf("the next turn: %v", err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := running.enter(ctx, id, 4, func() {}); !errors.Is(err, context.Canceled) {
+		t.Errorf("of a process that stops: %v", err)
+	}
+}
