@@ -49,7 +49,7 @@ type Limits struct {
 	OutputBytes   int   // of one tool's output schema: a longer one is left out. Default 64 KiB
 
 	ResultBytes int64 // of one answer. Default 16 MiB
-	Documents   int   // how many documents' definitions are remembered. Default 32
+	Documents   int   // how many skills' definitions are remembered. Default 16
 
 	IdlePerHost int           // unused connections kept for a server. Default 128
 	Idle        time.Duration // how long they are kept. Default 4 s: many servers close theirs after 5 s, and a call that meets a closing connection may count as sent
@@ -74,7 +74,7 @@ func (c Config) withDefaults() Config {
 	set(&l.InputBytes, 256<<10)
 	set(&l.OutputBytes, 64<<10)
 	set(&l.ResultBytes, 16<<20)
-	set(&l.Documents, 32)
+	set(&l.Documents, 16)
 	set(&l.IdlePerHost, 128)
 	set(&l.Idle, 4*time.Second)
 	return c

@@ -18,11 +18,12 @@ type Source struct {
 	// own dials what operators named, also on private networks; foreign what documents and redirects named. Neither dials link-local or
 	// cloud-metadata addresses.
 	own, foreign *http.Transport
+	documents    *documents
 }
 
 // New returns a Source. The caller closes it.
 func New(config Config) *Source {
-	s := &Source{config: config.withDefaults()}
+	s := &Source{config: config.withDefaults(), documents: newDocuments()}
 	s.own = s.transport(outbound.Policy{AllowPrivate: true})
 	s.foreign = s.transport(outbound.Policy{TrustedHosts: s.config.TrustedHosts})
 	return s

@@ -1,0 +1,67 @@
+package httptool
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/holdpoint/holdpoint/runtime/tool"
+)
+
+// filter is an [tool.OperationFilter], compiled.
+type filter struct {
+	id, tag, path *regexp.Regexp // nil: any
+	method        string
+}
+
+func newFilter(f tool.OperationFilter) filter {
+	return filter{id: pattern(f.OperationID), tag: pattern(f.Tag), path: pattern(f.Path), method: strings.ToUpper(f.Method)}
+}
+
+// pattern compiles one in which * stands for any characters but /, and ** for any. Letters count as they are written. Empty: nil.
+func pattern(p string) *regexp.Regexp {
+	if p == "" {
+		return nil
+	}
+	var b strings.Builder
+	b.WriteString(`(?s)\A`)
+	for i, part := range strings.Split(p, "**") {
+		if i > 0 {
+			b.WriteString(`.*`)
+		}
+		b.WriteString(strings.ReplaceAll(regexp.QuoteMeta(part), `\*`, `[^/]*`))
+	}
+	b.WriteString(`\z`)
+	return regexp.MustCompile(b.String())
+}
+
+// fits reports whether an operation has all that the filter asks for.
+func (f filter) fits(o *operation) bool {
+	tagged := func() bool { return slices.ContainsFunc(o.object.get("tags").strings(), f.tag.MatchString) }
+	return (f.method == "" || f.method == o.method) && (f.path == nil || f.path.MatchString(o.path)) &&
+		(f.id == nil || f.id.MatchString(o.id())) && (f.tag == nil || tagged())
+}
+
+// choose keeps the operations that an operator included and did not exclude. What is included and not there is told.
+func choose(all []*operation, api *tool.API) (chosen []*operation, missing []tool.Skipped) {
+	found := make([]bool, len(api.Include))
+	for _, o := range all {
+		included := len(api.Include) == 0
+		for i, f := range api.Include {
+			if newFilter(f).fits(o) {
+				included, found[i] = true, true
+			}
+		}
+		excluded := slices.ContainsFunc(api.Exclude, func(f tool.OperationFilter) bool { return newFilter(f).fits(o) })
+		if included && !excluded {
+			chosen = append(chosen, o)
+		}
+	}
+	for i, f := range found {
+		if !f {
+			missing = append(missing, tool.Skipped{Name: fmt.Sprintf("include[%d]", i), Reason: "no operation of the document fits it"})
+		}
+	}
+	return chosen, missing
+}

@@ -1,0 +1,165 @@
+package httptool
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/holdpoint/holdpoint/internal/plain"
+)
+
+// Bounds of what is told of a document.
+const (
+	maxReason = 300 // bytes
+	maxHops   = 16  // references that lead to references
+)
+
+// document is an OpenAPI description, 3.0 or 3.1, read but not judged: what is wrong with one operation leaves the others alone.
+type document struct {
+	root    *value
+	version string // "3.0.3"
+	// resolved are the values that references lead to.
+	resolved map[string]*value
+}
+
+// readDocument reads an OpenAPI description in JSON or YAML.
+func readDocument(text []byte) (*document, error) {
+	text = bytes.TrimPrefix(text, []byte("\xef\xbb\xbf"))
+	read, form := readYAML, "YAML"
+	if start := bytes.TrimLeft(text, " \t\r\n"); len(start) > 0 && start[0] == '{' {
+		read, form = readJSON, "JSON"
+	}
+	root, err := read(text)
+	if err != nil {
+		return nil, fmt.Errorf("the document cannot be read as %s: %w", form, err)
+	}
+	d := &document{root: root, version: root.get("openapi").str(), resolved: map[string]*value{}}
+	if root.get("openapi").is('0') { // 3.1 without quotation marks
+		d.version = root.get("openapi").text
+	}
+	switch {
+	case !root.is('{'):
+		return nil, errors.New("openapi: expected an object with a member openapi")
+	case d.is("3.0"), d.is("3.1"):
+	case root.get("swagger") != nil:
+		version := root.get("swagger")
+		return nil, fmt.Errorf("openapi: expected 3.0.x or 3.1.x, got swagger %s; convert it to OpenAPI 3 first", plain.Line(version.text, 20))
+	case d.version == "":
+		return nil, errors.New("openapi: expected 3.0.x or 3.1.x, got no version")
+	default:
+		return nil, fmt.Errorf("openapi: expected 3.0.x or 3.1.x, got %s", plain.Line(d.version, 20))
+	}
+	if !root.get("paths").is('{') && root.get("paths") != nil {
+		return nil, errors.New("paths: expected an object")
+	}
+	return d, nil
+}
+
+func (d *document) is(version string) bool {
+	return d.version == version || strings.HasPrefix(d.version, version+".")
+}
+
+// follow is a value that may be a reference object, and what that leads to.
+func (d *document) follow(v *value) (*value, error) {
+	for range maxHops {
+		ref := v.get("$ref")
+		if !ref.is('"') {
+			return v, nil
+		}
+		next, err := d.lookup(ref.text)
+		if err != nil {
+			return nil, err
+		}
+		v = next
+	}
+	return nil, errors.New("references go round in circles")
+}
+
+// lookup finds what a reference leads to (RFC 6901, in a fragment). Other documents are never asked for.
+func (d *document) lookup(ref string) (*value, error) {
+	if found, ok := d.resolved[ref]; ok {
+		return found, nil
+	}
+	path, local := strings.CutPrefix(ref, "#/")
+	if !local {
+		return nil, fmt.Errorf("reference %s: only references within the document (#/…) are followed", plain.Quoted(ref, 100))
+	}
+	path, err := url.PathUnescape(path)
+	if err != nil {
+		return nil, fmt.Errorf("reference %s: is no JSON pointer", plain.Quoted(ref, 100))
+	}
+	found := d.root
+	for name := range strings.SplitSeq(path, "/") {
+		if found = found.child(jsontext.Pointer("/" + name).LastToken()); found == nil {
+			return nil, fmt.Errorf("reference %s: leads nowhere", plain.Quoted(ref, 100))
+		}
+	}
+	d.resolved[ref] = found
+	return found, nil
+}
+
+// child is a member of an object, or an element of an array.
+func (v *value) child(name string) *value {
+	if !v.is('[') {
+		return v.get(name)
+	}
+	i, err := strconv.Atoi(name)
+	if err != nil || i < 0 || i >= len(v.members) {
+		return nil
+	}
+	return &v.members[i].value
+}
+
+// operation is one operation of a document.
+type operation struct {
+	name   string // of its tool
+	method string
+	path   string
+	object *value // the operation object
+	item   *value // the path item that it is in
+	err    error  // why it cannot be read
+}
+
+func (o *operation) id() string { return o.object.get("operationId").str() }
+
+// operations are all of a document, in its order, each with the name of its tool.
+func (d *document) operations() []*operation {
+	var list []*operation
+	for i := range d.root.get("paths").all() {
+		path := &d.root.get("paths").members[i]
+		if strings.HasPrefix(path.name, "x-") {
+			continue
+		}
+		item, err := d.follow(&path.value)
+		if err != nil { // its methods are not known
+			list = append(list, &operation{path: path.name, err: err})
+			continue
+		}
+		for j := range item.all() {
+			method := &item.members[j]
+			if upper := strings.ToUpper(method.name); slices.Contains(methods(), upper) && strings.ToLower(method.name) == method.name {
+				list = append(list, &operation{method: upper, path: path.name, object: &method.value, item: item})
+			}
+		}
+	}
+	names := newNames(toolNameLength, isToolName)
+	for _, o := range list {
+		wanted := o.id()
+		if wanted == "" {
+			wanted = o.method + "_" + strings.Trim(o.path, "/")
+		}
+		o.name = names.take(wanted)
+	}
+	return list
+}
+
+// methods are those of a path item (OpenAPI 3.1, section 4.8.9).
+func methods() []string {
+	return []string{"GET", "PUT", "POST", "DELETE", "OPTIONS", "HEAD", "PATCH", "TRACE"}
+}

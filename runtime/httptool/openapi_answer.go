@@ -1,0 +1,161 @@
+package httptool
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// answer is what is known of the answers of an operation that succeeded.
+type answer struct {
+	accept   string // media types to ask for
+	schema   []byte // nil: there is none
+	noSchema string // why, where the document has one
+}
+
+var success = regexp.MustCompile(`^2([0-9][0-9]|[xX][xX])$`)
+
+// answer reads the success responses of an operation. There is a schema where all of them are JSON of one schema: an answer that has another, or nothing in it,
+// would break it though nothing is wrong.
+func (b *builder) answer(o *operation) answer {
+	var made answer
+	var schemas []*value
+	var types []string
+	for i := range o.object.get("responses").all() {
+		m := &o.object.get("responses").members[i]
+		if !success.MatchString(m.name) {
+			continue
+		}
+		response, err := b.doc.follow(&m.value)
+		if err != nil {
+			made.noSchema = err.Error()
+			continue
+		}
+		schema, media := answerMedia(response.get("content"))
+		schemas = append(schemas, schema)
+		types = append(types, media...)
+	}
+	made.accept = strings.Join(distinct(types), ", ")
+	first := slices.IndexFunc(schemas, func(v *value) bool { return v != nil })
+	switch {
+	case o.method == "HEAD" || first < 0 || made.noSchema != "":
+		return made
+	case slices.ContainsFunc(schemas, func(v *value) bool { return !v.equal(schemas[first]) }):
+		made.noSchema = "its success responses have different schemas"
+		return made
+	}
+	schema, err := b.outputSchema(schemas[first])
+	if errors.Is(err, errTooLarge) {
+		err = fmt.Errorf("its output schema is larger than %d KiB", b.limits.OutputBytes>>10)
+	}
+	if err != nil {
+		made.noSchema = err.Error()
+		return made
+	}
+	made.schema = schema
+	return made
+}
+
+// answerMedia chooses what to ask for: JSON where there is any.
+func answerMedia(content *value) (*value, []string) {
+	var others []string
+	var json *member
+	for i := range content.all() {
+		m := &content.members[i]
+		base := mediaType(m.name)
+		switch {
+		case base == "application/json", isJSON(m.name) && json == nil:
+			json = m
+		case base != "":
+			others = append(others, m.name)
+		}
+		if base == "application/json" {
+			break
+		}
+	}
+	if json != nil {
+		return json.value.get("schema"), []string{json.name}
+	}
+	return nil, others
+}
+
+// The kinds of the root of a schema.
+const (
+	rootUnknown = iota
+	rootObject
+	rootOther
+)
+
+// root tells whether values of a schema are objects.
+func (b *builder) root(v *value, depth int) int {
+	v, err := b.doc.follow(v)
+	if err != nil || !v.is('{') || depth > maxHops || v.get("nullable").isTrue() {
+		return rootUnknown
+	}
+	switch kind := v.get("type"); {
+	case kind.is('"') && kind.text == "object":
+		return rootObject
+	case kind.is('"'):
+		return rootOther
+	case kind.is('['):
+		if kinds := kind.strings(); slices.Equal(kinds, []string{"object"}) {
+			return rootObject
+		} else if !slices.Contains(kinds, "object") {
+			return rootOther
+		}
+		return rootUnknown
+	case v.get("properties").is('{'):
+		return rootObject
+	case v.get("items") != nil:
+		return rootOther
+	}
+	for i := range v.get("allOf").all() {
+		if kind := b.root(&v.get("allOf").members[i].value, depth+1); kind != rootUnknown {
+			return kind
+		}
+	}
+	found := rootUnknown
+	for _, name := range []string{"oneOf", "anyOf"} {
+		for i := range v.get(name).all() {
+			kind := b.root(&v.get(name).members[i].value, depth+1)
+			if kind == rootUnknown || i > 0 && kind != found {
+				return rootUnknown
+			}
+			found = kind
+		}
+	}
+	return found
+}
+
+// outputSchema is that of structuredContent, which is an object: what is none is its member result.
+func (b *builder) outputSchema(v *value) ([]byte, error) {
+	kind := b.root(v, 0)
+	if kind == rootUnknown {
+		return nil, errors.New("it does not say whether answers are objects")
+	}
+	b.out.refs = nil
+	target := v
+	if kind == rootObject {
+		var err error
+		if target, err = b.doc.follow(v); err != nil {
+			return nil, err
+		}
+	}
+	converted, err := b.out.convert(target)
+	if err != nil {
+		return nil, err
+	}
+	if kind == rootObject {
+		converted.set("type", text("object")) // MCP wants it said, also of what is an allOf
+	} else {
+		converted = object(member{"type", text("object")}, member{"properties", object(member{"result", converted})}, member{"required", texts([]string{"result"})})
+	}
+	schema := converted.appendTo(nil)
+	schema, err = b.out.appendDefs(schema[:len(schema)-1], b.out.refs, b.limits.OutputBytes)
+	if err == nil && len(schema) >= b.limits.OutputBytes {
+		err = errTooLarge
+	}
+	return append(schema, '}'), err
+}

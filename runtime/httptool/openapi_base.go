@@ -1,0 +1,113 @@
+package httptool
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"strings"
+
+	"github.com/holdpoint/holdpoint/internal/plain"
+)
+
+// bases finds the base URL of operations.
+type bases struct {
+	doc       *document
+	origin    string // the URL that the document was read from; empty: it was given by value
+	operators string // the operator's base URL; empty: the document's
+
+	known bool
+	url   string // the document's first server, as an absolute URL
+	err   error
+}
+
+// document is the document's base URL, or why it cannot be used.
+func (b *bases) document() (string, error) {
+	if !b.known {
+		b.known = true
+		b.url, b.err = b.server(b.doc.root.get("servers"))
+		if b.url == "" && b.err == nil {
+			b.url, b.err = b.resolve("/")
+		}
+		if b.err != nil {
+			b.err = fmt.Errorf("%w: set base_url", b.err)
+		}
+	}
+	return b.url, b.err
+}
+
+// of is an operation's base URL; empty: the skill's.
+func (b *bases) of(o *operation) (string, error) {
+	own, err := b.server(o.object.get("servers"))
+	if own == "" && err == nil {
+		own, err = b.server(o.item.get("servers"))
+	}
+	if err != nil {
+		return "", err
+	}
+	whole, err := b.document()
+	switch {
+	case own == "" && b.operators != "":
+		return "", nil
+	case own == "":
+		return whole, err
+	case own == whole && b.operators != "":
+		return "", nil
+	case b.operators != "":
+		return "", fmt.Errorf("the document names another server for it, %s, and base_url is that of the others", plain.Line(own, 200))
+	}
+	return own, nil
+}
+
+// server is the first of some servers, its variables by their defaults. Empty: there is none.
+func (b *bases) server(servers *value) (string, error) {
+	if !servers.is('[') || len(servers.members) == 0 {
+		return "", nil
+	}
+	first := &servers.members[0].value
+	address := first.get("url").str()
+	for _, name := range placeholders(address) {
+		variable := first.get("variables").get(name).get("default")
+		if variable == nil {
+			return "", fmt.Errorf("the document's server %s has no default for {%s}", plain.Line(address, 200), plain.Line(name, 50))
+		}
+		address = strings.ReplaceAll(address, "{"+name+"}", variable.text)
+	}
+	return b.resolve(address)
+}
+
+// resolve makes an absolute base URL of what the document says, and refuses one that it has no say in.
+func (b *bases) resolve(address string) (string, error) {
+	shown := plain.Line(address, 200)
+	u, err := url.Parse(address)
+	if err != nil {
+		return "", fmt.Errorf("the document's server %s is no URL", shown)
+	}
+	var own *url.URL
+	if b.origin != "" {
+		if own, err = url.Parse(b.origin); err != nil {
+			return "", errors.New("spec: expected a URL")
+		}
+		u = own.ResolveReference(u)
+	}
+	switch {
+	case u.Scheme == "" || u.Host == "":
+		return "", fmt.Errorf("the document names %s as its server, which is no absolute URL", shown)
+	case u.Scheme != "http" && u.Scheme != "https":
+		return "", fmt.Errorf("the document names %s as its server: expected http or https", shown)
+	case u.User != nil || u.RawQuery != "" || u.Fragment != "":
+		return "", fmt.Errorf("the document names %s as its server: expected no user, query or fragment in it", shown)
+	case own != nil && b.operators == "" && originOf(u) != originOf(own):
+		return "", fmt.Errorf("the document names %s as its server, another origin than the document's", shown)
+	}
+	return strings.TrimRight(u.String(), "/"), nil
+}
+
+// originOf is scheme, host and port of a URL (RFC 6454, section 4).
+func originOf(u *url.URL) string {
+	port := u.Port()
+	if port == "" {
+		port = map[string]string{"http": "80", "https": "443"}[strings.ToLower(u.Scheme)]
+	}
+	return strings.ToLower(u.Scheme) + "://" + net.JoinHostPort(strings.ToLower(u.Hostname()), port)
+}

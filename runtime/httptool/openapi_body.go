@@ -1,0 +1,259 @@
+package httptool
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/holdpoint/holdpoint/internal/plain"
+)
+
+// body is what an operation's request body is made of. Nil: it has none.
+func (b *builder) body(o *operation) (*bodyArguments, error) {
+	v, err := b.doc.follow(o.object.get("requestBody"))
+	if err != nil {
+		return nil, fmt.Errorf("requestBody: %w", err)
+	}
+	content := v.get("content")
+	if len(content.all()) == 0 {
+		return nil, nil
+	}
+	required := v.get("required").isTrue()
+	if o.method == "GET" || o.method == "HEAD" { // content in one has no meaning (RFC 9110, section 9.3.1)
+		if required {
+			return nil, fmt.Errorf("requestBody: a %s has none", o.method)
+		}
+		return nil, nil
+	}
+	media, kind := bodyMedia(content)
+	if kind == "" {
+		return nil, errors.New("requestBody: none of its media types is one")
+	}
+	made := &bodyArguments{body: Body{Kind: kind, Media: sent(media, kind), Required: required}}
+	mediaObject := content.get(media)
+	switch kind {
+	case BodyText, BodyBytes:
+		schema := object(member{"type", text("string")})
+		if kind == BodyBytes {
+			schema.set("contentEncoding", text("base64"))
+		}
+		made.whole = &argument{name: "body", in: InBody, required: required, schema: annotate(schema, v.get("description").str(), false)}
+		return made, nil
+	}
+	if err := b.structured(made, mediaObject, v.get("description").str()); err != nil {
+		return nil, fmt.Errorf("requestBody: %w", err)
+	}
+	return made, nil
+}
+
+// structured reads a body that has members: each is an argument, where all are known.
+func (b *builder) structured(made *bodyArguments, media *value, description string) error {
+	schema := media.get("schema")
+	flat := &flatBody{doc: b.doc}
+	if flat.add(schema, 0) && len(flat.names) > 0 {
+		return b.fields(made, flat, media.get("encoding"))
+	}
+	if made.body.Kind != BodyJSON && !b.isObject(schema, 0) {
+		return fmt.Errorf("of %s only objects are written", made.body.Media)
+	}
+	converted, err := b.in.convert(schema)
+	if err != nil {
+		return err
+	}
+	if converted.get("description") == nil {
+		converted = annotate(converted, description, false)
+	}
+	made.whole = &argument{name: "body", in: InBody, required: made.body.Required, schema: converted}
+	return nil
+}
+
+// isObject reports whether a schema is of objects only.
+func (b *builder) isObject(v *value, depth int) bool {
+	v, err := b.doc.follow(v)
+	if err != nil || v == nil || depth > maxHops {
+		return false
+	}
+	if v.get("type").str() == "object" || v.get("type") == nil && v.get("properties").is('{') {
+		return true
+	}
+	for i := range v.get("allOf").all() {
+		if b.isObject(&v.get("allOf").members[i].value, depth+1) {
+			return true
+		}
+	}
+	return false
+}
+
+// fields makes an argument of each property. A body that requires one is required.
+func (b *builder) fields(made *bodyArguments, flat *flatBody, encoding *value) error {
+	for _, name := range flat.names {
+		a := argument{name: name, in: InBody, required: slices.Contains(flat.required, name), field: Field{Name: name}}
+		made.body.Required = made.body.Required || a.required
+		var parts []value
+		for _, schema := range flat.properties[name] {
+			converted, err := b.in.convert(schema)
+			if err != nil {
+				return fmt.Errorf("%s: %w", plain.Quoted(name, 100), err)
+			}
+			parts = append(parts, converted)
+		}
+		a.schema = parts[0]
+		if len(parts) > 1 {
+			a.schema = object(member{"allOf", array(parts...)})
+		}
+		if made.body.Kind != BodyJSON {
+			b.encode(&a, made.body.Kind, flat.properties[name][0], encoding.get(name))
+		}
+		made.fields = append(made.fields, a)
+	}
+	return nil
+}
+
+// encode reads how a pair of a form, or a part, is written (OpenAPI 3.1, section 4.8.15).
+func (b *builder) encode(a *argument, kind string, schema, encoding *value) {
+	if kind == BodyForm {
+		a.field.Style, a.field.Explode = StyleForm, true
+		if given := encoding.get("style").str(); slices.Contains([]string{StyleForm, StyleSpaceDelimited, StylePipeDelimited, StyleDeepObject}, given) {
+			a.field.Style, a.field.Explode = given, given == StyleForm
+		}
+		if explode := encoding.get("explode"); explode.is('t') || explode.is('f') {
+			a.field.Explode = explode.isTrue()
+		}
+		return
+	}
+	if media := encoding.get("contentType").str(); mediaType(media) != "" && !strings.ContainsAny(media, "*,") {
+		a.field.Media = media
+	}
+	file := object(member{"type", text("string")}, member{"contentEncoding", text("base64")})
+	resolved, _ := b.doc.follow(schema)
+	description := resolved.get("description").str()
+	switch {
+	case b.isFile(schema):
+		a.field.File, a.schema = true, annotate(file, description, false)
+	case resolved.get("items") != nil && b.isFile(resolved.get("items")):
+		a.field.File = true
+		a.schema = annotate(object(member{"type", text("array")}, member{"items", file}), description, false)
+	}
+}
+
+// isFile reports whether a part is a file: bytes of which the schema says no more.
+func (b *builder) isFile(v *value) bool {
+	v, err := b.doc.follow(v)
+	if err != nil {
+		return false
+	}
+	return v.get("type").str() == "string" && (v.get("format").str() == "binary" || v.get("format").str() == "base64" || v.get("contentEncoding") != nil) ||
+		v.get("type").str() == "" && v.get("contentMediaType") != nil
+}
+
+// bodyMedia chooses of a body's media types the one that says most, and how it is written.
+func bodyMedia(content *value) (media, kind string) {
+	rank := func(media string) (int, string) {
+		base := mediaType(media)
+		switch {
+		case base == "":
+			return 0, ""
+		case base == "application/json":
+			return 9, BodyJSON
+		case strings.HasSuffix(base, "+json"):
+			return 8, BodyJSON
+		case base == "application/x-www-form-urlencoded":
+			return 7, BodyForm
+		case base == "multipart/form-data":
+			return 6, BodyMultipart
+		case base == "*/*" || base == "application/*":
+			return 5, BodyJSON
+		case base == "text/plain":
+			return 4, BodyText
+		case strings.HasPrefix(base, "text/"), strings.HasSuffix(base, "+xml"), base == "application/xml", base == "application/yaml":
+			return 3, BodyText
+		case strings.HasPrefix(base, "multipart/"):
+			return 0, ""
+		}
+		return 2, BodyBytes
+	}
+	best := 0
+	for _, m := range content.all() {
+		if r, k := rank(m.name); r > best {
+			best, media, kind = r, m.name, k
+		}
+	}
+	return media, kind
+}
+
+// sent is the Content-Type of a body: that of the document, where it is one and no range of some.
+func sent(media, kind string) string {
+	switch {
+	case kind == BodyMultipart:
+		return "multipart/form-data"
+	case !strings.Contains(media, "*"):
+		return media
+	case kind == BodyJSON:
+		return "application/json"
+	case kind == BodyText:
+		return "text/plain; charset=utf-8"
+	}
+	return "application/octet-stream"
+}
+
+// flatBody gathers the properties of a plain object, allOf followed.
+type flatBody struct {
+	doc        *document
+	names      []string // in order
+	properties map[string][]*value
+	required   []string
+}
+
+// add takes a schema's properties. False: it is more than a plain object.
+func (f *flatBody) add(v *value, depth int) bool {
+	v, err := f.doc.follow(v)
+	if err != nil || !v.is('{') || depth > maxHops {
+		return false
+	}
+	for i := range v.members {
+		m := &v.members[i]
+		switch m.name {
+		case "oneOf", "anyOf", "not", "if", "enum", "const", "patternProperties", "propertyNames", "unevaluatedProperties", "dependentSchemas", "$dynamicRef":
+			return false
+		case "type":
+			if m.value.str() != "object" {
+				return false
+			}
+		case "additionalProperties":
+			if m.value.kind != 'f' {
+				return false
+			}
+		case "$ref": // of which 3.0 does not have anything beside it
+			return false
+		}
+	}
+	for i := range v.get("allOf").all() {
+		if !f.add(&v.get("allOf").members[i].value, depth+1) {
+			return false
+		}
+	}
+	f.take(v)
+	return true
+}
+
+func (f *flatBody) take(v *value) {
+	if f.properties == nil {
+		f.properties = map[string][]*value{}
+	}
+	properties := v.get("properties")
+	for i := range properties.all() {
+		m := &properties.members[i]
+		if target, err := f.doc.follow(&m.value); err == nil && target.get("readOnly").isTrue() {
+			continue
+		}
+		present := f.properties[m.name]
+		if present == nil {
+			f.names = append(f.names, m.name)
+		}
+		if !slices.ContainsFunc(present, m.value.equal) {
+			f.properties[m.name] = append(present, &m.value)
+		}
+	}
+	f.required = append(f.required, v.get("required").strings()...)
+}

@@ -1,0 +1,216 @@
+package httptool
+
+import (
+	"errors"
+	"fmt"
+	"mime"
+	"net/textproto"
+	"regexp"
+	"slices"
+	"strings"
+
+	"golang.org/x/net/http/httpguts"
+
+	"github.com/holdpoint/holdpoint/internal/plain"
+	"github.com/holdpoint/holdpoint/runtime/tool"
+)
+
+var placeholder = regexp.MustCompile(`\{([^{}]*)\}`)
+
+// placeholders are the names of the parameters in a path template.
+func placeholders(path string) []string {
+	var list []string
+	for _, found := range placeholder.FindAllStringSubmatch(path, -1) {
+		list = append(list, found[1])
+	}
+	return list
+}
+
+// parameters are those of an operation, and of its path, that are not in the body.
+func (b *builder) parameters(o *operation) ([]argument, error) {
+	if err := checkPath(o.path); err != nil {
+		return nil, err
+	}
+	var list []argument
+	for _, object := range []*value{o.item, o.object} { // those of the operation go before
+		for i := range object.get("parameters").all() {
+			a, err := b.parameter(o, &object.get("parameters").members[i].value)
+			if err != nil {
+				return nil, err
+			}
+			if a == nil {
+				continue
+			}
+			same := func(other argument) bool { return other.name == a.name && other.in == a.in }
+			if at := slices.IndexFunc(list, same); at >= 0 {
+				list[at] = *a
+			} else {
+				list = append(list, *a)
+			}
+		}
+	}
+	for _, name := range placeholders(o.path) {
+		if !slices.ContainsFunc(list, func(a argument) bool { return a.in == InPath && a.name == name }) {
+			return nil, fmt.Errorf("path parameter %s is not declared", plain.Quoted(name, 100))
+		}
+	}
+	return list, nil
+}
+
+// checkPath refuses path templates that are more than a path.
+func checkPath(path string) error {
+	switch {
+	case !strings.HasPrefix(path, "/"):
+		return errors.New("its path does not begin with /")
+	case strings.ContainsAny(path, "?#"):
+		return errors.New("its path has a query or a fragment")
+	case strings.ContainsAny(placeholder.ReplaceAllString(path, ""), "{}"):
+		return errors.New("its path has braces that are no parameter")
+	}
+	return nil
+}
+
+// parameter reads one. Nil: it is no argument.
+func (b *builder) parameter(o *operation, v *value) (*argument, error) {
+	v, err := b.doc.follow(v)
+	if err != nil {
+		return nil, fmt.Errorf("a parameter: %w", err)
+	}
+	a := &argument{name: v.get("name").str(), in: v.get("in").str()}
+	a.required = v.get("required").isTrue() || a.in == InPath
+	switch {
+	case !v.is('{') || a.name == "":
+		return nil, errors.New("a parameter has no name")
+	case !slices.Contains(places(), a.in):
+		return nil, fmt.Errorf("parameter %s: in: expected path, query, header or cookie, got %s", plain.Quoted(a.name, 100), plain.Quoted(a.in, 20))
+	case a.in == InPath && !slices.Contains(placeholders(o.path), a.name):
+		return nil, nil
+	case b.givenOtherwise(a):
+		return nil, nil
+	}
+	if err := reserved(a); err != nil {
+		if a.required {
+			return nil, err
+		}
+		return nil, nil // an argument that need not be given is left out
+	}
+	if err := b.written(a, v); err != nil {
+		return nil, fmt.Errorf("parameter %s: %w", plain.Quoted(a.name, 100), err)
+	}
+	return a, nil
+}
+
+// givenOtherwise tells the parameters that are no arguments: those that OpenAPI has other words for, and those that the operator set.
+func (b *builder) givenOtherwise(a *argument) bool {
+	name := textproto.CanonicalMIMEHeaderKey(a.name)
+	if a.in == InHeader {
+		if slices.Contains([]string{"Accept", "Content-Type", "Authorization"}, name) { // OpenAPI 3.1, section 4.8.12
+			return true
+		}
+		for set := range b.server.Headers {
+			if textproto.CanonicalMIMEHeaderKey(set) == name {
+				return true
+			}
+		}
+	}
+	auth := b.server.API.Auth
+	if auth == nil || auth.Type != tool.APIKey || auth.In != a.in {
+		return false
+	}
+	return auth.Name == a.name || a.in == InHeader && textproto.CanonicalMIMEHeaderKey(auth.Name) == name
+}
+
+// reserved refuses what only Holdpoint may send.
+func reserved(a *argument) error {
+	switch {
+	case a.in == InHeader && !httpguts.ValidHeaderFieldName(a.name):
+		return fmt.Errorf("parameter %s: is no name of a header", plain.Quoted(a.name, 100))
+	case a.in == InHeader && tool.ReservedHeader(a.name):
+		return fmt.Errorf("parameter %s: is a header that Holdpoint sets itself", plain.Quoted(a.name, 100))
+	case a.in == InCookie && !httpguts.ValidHeaderFieldName(a.name): // both are tokens (RFC 6265, section 4.1.1)
+		return fmt.Errorf("parameter %s: is no name of a cookie", plain.Quoted(a.name, 100))
+	}
+	return nil
+}
+
+// written finds out how a parameter is written, and what it may be.
+func (b *builder) written(a *argument, v *value) error {
+	a.param = Param{Name: a.name, In: a.in, Style: StyleSimple}
+	if a.in == InQuery || a.in == InCookie {
+		a.param.Style = StyleForm
+	}
+	schema := v.get("schema")
+	if content := v.get("content"); content.is('{') {
+		if len(content.members) != 1 {
+			return errors.New("content: expected one media type")
+		}
+		if !isJSON(content.members[0].name) {
+			return fmt.Errorf("content: expected JSON, got %s", plain.Quoted(content.members[0].name, 100))
+		}
+		a.param.JSON = true
+		schema = content.members[0].value.get("schema")
+	} else if err := style(&a.param, v); err != nil {
+		return err
+	}
+	if schema == nil && !a.param.JSON {
+		string1 := object(member{"type", text("string")})
+		schema = &string1
+	}
+	converted, err := b.in.convert(schema)
+	if err != nil {
+		return err
+	}
+	a.schema = annotate(converted, v.get("description").str(), v.get("deprecated").isTrue())
+	return nil
+}
+
+// style reads how a parameter is written (OpenAPI 3.1, section 4.8.12.2.2).
+func style(p *Param, v *value) error {
+	if given := v.get("style").str(); given != "" {
+		p.Style = given
+	}
+	allowed := map[string][]string{
+		InPath: {StyleSimple, StyleLabel, StyleMatrix}, InHeader: {StyleSimple}, InCookie: {StyleForm},
+		InQuery: {StyleForm, StyleSpaceDelimited, StylePipeDelimited, StyleDeepObject},
+	}
+	if !slices.Contains(allowed[p.In], p.Style) {
+		return fmt.Errorf("style: %s is none of parameters in %s", plain.Quoted(p.Style, 20), p.In)
+	}
+	p.Explode = p.Style == StyleForm
+	if explode := v.get("explode"); explode.is('t') || explode.is('f') {
+		p.Explode = explode.isTrue()
+	}
+	p.AllowReserved = p.In == InQuery && v.get("allowReserved").isTrue()
+	return nil
+}
+
+// annotate says what an argument is for, unless nothing is known of it.
+func annotate(schema value, description string, deprecated bool) value {
+	if description == "" && !deprecated || schema.kind == 'f' {
+		return schema
+	}
+	if schema.kind == 't' {
+		schema = object()
+	}
+	if description != "" {
+		schema.set("description", text(description))
+	}
+	if deprecated {
+		schema.set("deprecated", boolean(true))
+	}
+	return schema
+}
+
+// mediaType is a media type without its parameters, in lower case; empty for what is none.
+func mediaType(media string) string {
+	base, _, err := mime.ParseMediaType(media)
+	if err != nil || !httpguts.ValidHeaderFieldValue(media) {
+		return ""
+	}
+	return base
+}
+
+func isJSON(media string) bool {
+	base := mediaType(media)
+	return base == "application/json" || strings.HasSuffix(base, "+json")
+}
