@@ -79,6 +79,14 @@ func (u *UI) presented(ctx context.Context, s *subject, access identity.Access, 
 	}
 	presented := presentCall(s, access, f, how)
 	presented.Edited, presented.Arguments.Fixed = edited, edited != nil
+	if presented.Request, err = u.request(ctx, s, presented.Arguments, edited != nil); err != nil {
+		return view.Call{}, err
+	}
+	presented.Arguments.Mapped = presented.Request != nil
+	if presented.Request != nil && presented.Request.Folded && presented.Actions.Kind != "" {
+		presented.Arguments.Folded = true
+		presented.Actions = actions(s, access, presented.Arguments, how)
+	}
 	if pending && how.editing != nil {
 		presented.Editing = how.editing
 		presented.Actions.Kind = view.ActionEdit

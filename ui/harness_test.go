@@ -55,9 +55,11 @@ type fakeSource struct {
 	own   map[string][]string // of a skill that has tools of its own, by its name
 	sent  []string
 	reply func(tool.CallRequest) (tool.Result, error)
-	steps []tool.Step   // of a probe
-	gate  chan struct{} // when set, each step after the first waits until it is closed
-	oauth *oauthclient.Service
+	// before is what is there before a call of an HTTP API; nil: it cannot be read.
+	before func(tool.Server, tool.CallRequest) (*tool.State, error)
+	steps  []tool.Step   // of a probe
+	gate   chan struct{} // when set, each step after the first waits until it is closed
+	oauth  *oauthclient.Service
 }
 
 // Ready asks for a connection as the real Source does.
@@ -114,12 +116,37 @@ func (f *fakeSource) Probe(_ context.Context, _ tool.Server, step func(tool.Step
 	return nil
 }
 
-func (*fakeSource) Outgoing(tool.Server, tool.CallRequest) (*tool.Outgoing, error) {
-	return nil, nil
+// Outgoing is of HTTP APIs: a PATCH of what the argument order names, with the other arguments.
+func (f *fakeSource) Outgoing(server tool.Server, r tool.CallRequest) (*tool.Outgoing, error) {
+	var members map[string]json.RawMessage
+	if err := json.Unmarshal(r.Arguments, &members); err != nil {
+		return nil, err
+	}
+	var order string
+	if err := json.Unmarshal(members["order"], &order); err != nil || order == ".." {
+		return nil, &tool.Failure{Kind: tool.ProtocolFailure, Effect: tool.EffectNone, Message: "argument order: must be a part of a path"}
+	}
+	o := &tool.Outgoing{Method: http.MethodPatch, URL: server.URL + "/orders/" + url.PathEscape(order) + "?notify=true", Headers: []tool.OutgoingHeader{
+		{Name: "Accept", Value: "application/json"}, {Name: "Authorization", Secret: true}, {Name: "Content-Type", Value: "application/json"},
+	}}
+	delete(members, "order")
+	if len(members) == 0 {
+		o.Method = http.MethodDelete
+		return o, nil
+	}
+	var err error
+	o.Body, err = json.Marshal(members)
+	return o, err
 }
 
-func (*fakeSource) Before(context.Context, tool.Server, tool.CallRequest) (*tool.State, error) {
-	return nil, nil
+func (f *fakeSource) Before(_ context.Context, server tool.Server, r tool.CallRequest) (*tool.State, error) {
+	f.mu.Lock()
+	before := f.before
+	f.mu.Unlock()
+	if before == nil {
+		return nil, &tool.Failure{Kind: tool.TransportFailure, Message: "no answer in time"}
+	}
+	return before(server, r)
 }
 
 func (*fakeSource) Forget(uuid.UUID) {}
@@ -213,7 +240,7 @@ func bareWorld(t *testing.T, idp *providertest.Provider, shift time.Duration) *w
 	box, err := secret.Open(secret.Config{File: filepath.Join(t.TempDir(), "key.json")})
 	check(t, err)
 	w.discovery, err = tool.NewDiscovery(tool.DiscoveryConfig{
-		Pool: w.db.Pool(), Sources: map[tool.Transport]tool.Source{tool.HTTP: w.source},
+		Pool: w.db.Pool(), Sources: map[tool.Transport]tool.Source{tool.HTTP: w.source, tool.OpenAPI: w.source},
 		Listed: agent.RecordListing, Logger: log, Now: w.now,
 	})
 	check(t, err)

@@ -72,6 +72,7 @@ func newHouse(t *testing.T, shift time.Duration, say words) *house {
 	h.world.people.Invalidate()
 	h.source.own = h.tools()
 	h.source.answer(h.reply)
+	h.source.before = h.before
 	h.settle()
 	h.startDashboard(slog.New(slog.DiscardHandler), "")
 	h.connect()
@@ -113,6 +114,9 @@ func (h *house) settle() {
 			skill("files", agent.SkillSpec{}),
 			skill("archive", agent.SkillSpec{}),
 			skill("calendar", agent.SkillSpec{AutoApprove: true}),
+			{Name: "shop", Transport: tool.OpenAPI, ApprovalTimeout: &long, APISpec: agent.APISpec{
+				BaseURL: url("shop"), Spec: url("shop/openapi.json"), Preview: true, Auth: &agent.APIAuthSpec{Type: tool.APIBearer, Secret: "shop-secret"},
+			}},
 		},
 		Agents: []agent.AgentSpec{
 			{Name: "invoices", Team: "finance", Instructions: h.say("instructions", "You file the invoices that suppliers send."), Skills: assigned("ledger", "mail", "files", "calendar")},
@@ -150,7 +154,7 @@ func (h *house) connect() {
 			{Name: "drive", Transport: tool.HTTP, URL: as.url + "/mcp", ApprovalTimeout: &wait},
 			{Name: "customers", Transport: tool.HTTP, URL: as.url + "/mcp", ApprovalTimeout: &wait, Connection: agent.ConnectionPerUser},
 		},
-		Agents: []agent.AgentSpec{{Name: "support", Skills: assigned("mail", "files", "calendar", "archive", "drive", "customers")}},
+		Agents: []agent.AgentSpec{{Name: "support", Skills: assigned("mail", "files", "calendar", "archive", "shop", "drive", "customers")}},
 	}, false)
 	check(h.t, err)
 	h.maren = h.withToken(maren, identity.Reviewer, identity.Operator)
@@ -283,6 +287,8 @@ func (h *house) present() {
 			h.calls["other tool"] = h.as("support", "theo", exposed, object("folder", "Inbox"))
 		}
 	}
+	h.ago(5*time.Minute + 3*time.Second)
+	h.calls["request"] = h.as("support", "theo", "shop__change_order", object("order", h.say("argument", "A-3391"), "ship_on", "2026-03-17", "note", h.say("argument", "After the holiday")))
 	h.ago(3*time.Minute + 44*time.Second)
 	h.calls["long"] = h.as("support", "theo", "mail__send_message", object("to", "all@alder-finch.example", "subject", "Opening hours", "body",
 		strings.Repeat(h.say("argument", "We are closed on Monday. ")+"\n", 60)))

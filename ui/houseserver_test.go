@@ -64,7 +64,18 @@ func (h *house) tools() map[string][]string {
 		"customers": {h.definition("update", "Update a customer", "Changes what we know of a customer.", nil, text("customer", "Name"), text("phone", "With area code (optional)"))},
 		"archive":   {h.definition("put", "Put away", "Puts a box into the archive.", nil, text("box", "Its label"))},
 		"calendar":  {h.slotTool("Finds time for a meeting.")},
+		"shop": {strings.TrimSuffix(h.definition("change_order", "Change an order", "PATCH /orders/{order}: changes an order that did not ship yet.", nil,
+			text("order", "Its number"), text("ship_on", "A date (optional)"), text("note", "For the customer (optional)")), "}") +
+			`,"x-holdpoint-http":{"method":"PATCH","path":"/orders/{order}","preview":{"method":"GET","path":"/orders/{order}"}}}`},
 	}
+}
+
+// before is what the shop's orders are like.
+func (h *house) before(server tool.Server, _ tool.CallRequest) (*tool.State, error) {
+	return &tool.State{
+		Request: tool.Outgoing{Method: "GET", URL: server.URL + "/orders/A-3391"}, Status: 200, Media: "application/json",
+		Body: []byte(object("order", "A-3391", "customer", h.say("result", "Riverside Books"), "ship_on", "2026-03-16", "note", h.say("result", ""), "items", 3)),
+	}, nil
 }
 
 func (h *house) slotTool(about string) string {

@@ -40,6 +40,7 @@ func (u *UI) reviewRoutes() []Route {
 		{"GET /calls/{id}", both(), u.showCall},
 		{"GET /calls/{id}/arguments", both(), u.downloadArguments},
 		{"GET /calls/{id}/result", both(), u.downloadResult},
+		{"GET /calls/{id}/before", both(), u.showBefore},
 		{"GET /calls/{id}/files/{file}", both(), u.downloadFile},
 		{"POST /calls/{id}/reveal", both(), u.reveal},
 		{"POST /calls/{id}/approve", reviewers(), u.approve},

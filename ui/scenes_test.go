@@ -78,6 +78,8 @@ func (h *house) scenes() []scene {
 			p.Click("edit-preview")
 			p.Wait("problems")
 		}},
+		{name: "call-request", route: showCall, path: at("request"), ready: "decide", do: func(p *browsertest.Page) { p.WaitText("before", "2026-03-17") }},
+		{name: "call-before", route: "GET /calls/{id}/before", path: at("request") + "/before", ready: "before"},
 		{name: "calls-like", route: "GET /calls/{id}/like", path: at("parked") + "/like", ready: "alike-row"},
 		{name: "call-revealed", route: showCall, path: at("secret"), ready: "reveal", do: func(p *browsertest.Page) {
 			p.Click("reveal")

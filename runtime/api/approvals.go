@@ -31,6 +31,7 @@ type Approval struct {
 	Tool            string          `json:"tool" doc:"The skill's own name of the tool."`
 	Arguments       json.RawMessage `json:"arguments" doc:"Byte for byte as they will be sent."`
 	Files           []AttachedFile  `json:"files" nullable:"false" doc:"Attached when the call was made; the digest is of them too."`
+	Request         *Outgoing       `json:"request" doc:"Of HTTP APIs: the very request that is sent, secrets masked; the digest is of it too. Else, and in lists, null."`
 	Digest          string          `json:"digest" doc:"Of everything that the decision is about; hand it back with the decision."`
 	ArgumentsDigest string          `json:"arguments_digest" doc:"SHA-256 of the argument bytes, in hex."`
 	ToolPin         string          `json:"tool_pin" doc:"Digest of the tool's definition, in hex."`
@@ -76,7 +77,9 @@ func (a *API) approvalView(ctx context.Context, w call.Waiting) (*bodyOutput[App
 	if err != nil {
 		return nil, err
 	}
-	return output(view(w)), nil
+	answer := output(view(w))
+	answer.Body.Request, err = outgoingOf(&w.Call)
+	return answer, err
 }
 
 type listApprovalsInput struct {

@@ -38,6 +38,7 @@ type Call struct {
 	Deadline       *time.Time      `json:"deadline" doc:"Of parked calls: when the approval expires. Of calls in needs_connection: until when they wait for somebody to connect the skill."`
 	Late           json.RawMessage `json:"late" doc:"Evidence: an outcome that came after the call had become unknown."`
 	Partial        bool            `json:"partial,omitempty" doc:"In lists: arguments or result are larger than 64 KiB and were left out; get the call by its id."`
+	Request        *Outgoing       `json:"request" doc:"Of calls of HTTP APIs: the very request that was, or will be, sent, secrets masked. Null for who may not see approvals, and in lists."`
 	Resolution     *Resolution     `json:"resolution" doc:"What an operator found out about an unknown outcome."`
 	Decision       *Decision       `json:"decision" doc:"How it was decided; null for who may not see approvals, and where nobody had, or has yet, to decide."`
 }
@@ -110,7 +111,11 @@ func (a *API) callView(ctx context.Context, c call.Call) (*bodyOutput[Call], err
 	if err != nil {
 		return nil, err
 	}
-	return output(view(c)), nil
+	answer := output(view(c))
+	if callerOf(ctx).seesAll() {
+		answer.Body.Request, err = outgoingOf(&c)
+	}
+	return answer, err
 }
 
 // people returns the names of people by id.

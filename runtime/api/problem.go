@@ -41,6 +41,7 @@ const (
 
 	CodeConnectionNeeded    = "connection_needed"    // somebody has to do something before the skill can be connected
 	CodeAuthorizationFailed = "authorization_failed" // on the way to the authorization server, or there
+	CodeUpstreamFailed      = "upstream_failed"      // on the way to a skill's server, or there
 )
 
 // Problem is the body of every error: RFC 9457 with a stable code.

@@ -42,6 +42,7 @@ func (a *API) workOperations() []join {
 		on(a, "listApprovals", a.listApprovals),
 		on(a, "getApproval", a.getApproval),
 		on(a, "approve", a.approve),
+		on(a, "previewCall", a.previewCall),
 		on(a, "extend", a.extend),
 		on(a, "reject", a.reject),
 		on(a, "getInsights", a.getInsights),

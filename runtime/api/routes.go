@@ -139,6 +139,7 @@ func workRoutes() []route {
 		to("approve", "POST approvals/{id}/approve", "Approve the call, exactly as it was shown, or with other arguments", reviewers()).checking().upTo(approveBody),
 		to("reject", "POST approvals/{id}/reject", "Reject the call, with a reason for its agent", reviewers()).checking(),
 
+		to("previewCall", "GET approvals/{id}/preview", "The present state of what a parked call would change", both()),
 		to("extend", "POST approvals/{id}/extend", "Give a parked call more time", reviewers()),
 
 		to("getInsights", "GET insights", "Figures of calls and approvals in a range of time", both()),

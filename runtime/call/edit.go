@@ -64,6 +64,9 @@ func (s *Service) CheckEdit(ctx context.Context, c *Call, arguments []byte) (jso
 	if problems := schemas.ValidateInput(clean); len(problems) > 0 {
 		return nil, &EditError{Problems: problems}
 	}
+	if _, err := s.OutgoingWith(ctx, c, clean); err != nil {
+		return nil, err
+	}
 	return clean, nil
 }
 

@@ -42,6 +42,11 @@ type fakeSource struct {
 	reply func(r tool.CallRequest) (tool.Result, error)
 	// missing is what somebody has to do before the server can be used.
 	missing *tool.Connect
+	// Of HTTP APIs: the request that goes out, and what is there before.
+	outgoing func(server tool.Server, r tool.CallRequest) (*tool.Outgoing, error)
+	state    *tool.State
+	stateErr error
+	looks    int
 	// refuses is what List answers instead of tools.
 	refuses *tool.Failure
 }
@@ -92,12 +97,18 @@ func (f *fakeSource) Call(ctx context.Context, _ tool.Server, r tool.CallRequest
 }
 
 func (*fakeSource) Probe(context.Context, tool.Server, func(tool.Step)) error { return nil }
-func (*fakeSource) Outgoing(tool.Server, tool.CallRequest) (*tool.Outgoing, error) {
-	return nil, nil
+
+func (f *fakeSource) Outgoing(server tool.Server, r tool.CallRequest) (*tool.Outgoing, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.outgoing(server, r)
 }
 
-func (*fakeSource) Before(context.Context, tool.Server, tool.CallRequest) (*tool.State, error) {
-	return nil, nil
+func (f *fakeSource) Before(context.Context, tool.Server, tool.CallRequest) (*tool.State, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.looks++
+	return f.state, f.stateErr
 }
 
 func (*fakeSource) Forget(uuid.UUID) {}
@@ -159,7 +170,7 @@ func newTracedWorld(t testing.TB, traces *telemetry.Tracer) *world {
 	check(t, err)
 	log := slog.New(slog.DiscardHandler)
 	w.discovery, err = tool.NewDiscovery(tool.DiscoveryConfig{
-		Pool: w.db.Pool(), Sources: map[tool.Transport]tool.Source{tool.HTTP: w.source},
+		Pool: w.db.Pool(), Sources: map[tool.Transport]tool.Source{tool.HTTP: w.source, tool.OpenAPI: w.source},
 		Listed: agent.RecordListing, Logger: log, Now: time.Now,
 	})
 	check(t, err)

@@ -6,7 +6,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"time"
 
+	"github.com/google/uuid"
+
+	"github.com/holdpoint/holdpoint/internal/registry"
 	"github.com/holdpoint/holdpoint/runtime/agent"
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
@@ -66,8 +70,8 @@ func (s *Service) draw(ctx context.Context, c *Call, skill *agent.Skill, server 
 	if err != nil {
 		return "", err
 	}
-	request := tool.CallRequest{CallID: c.ID, Tool: c.Tool, Arguments: c.Arguments, Definition: &definition}
-	if request.Caller.Headers, err = s.IdentityHeaders(ctx, skill, c.AgentID, c.ID, c.PrincipalID); err != nil {
+	request, err := s.callRequest(ctx, c, skill, &definition)
+	if err != nil {
 		return "", err
 	}
 	outgoing, err := source.Outgoing(server, request)
@@ -99,8 +103,32 @@ func (s *Service) recheckRequest(ctx context.Context, c *Call, skill *agent.Skil
 // ErrNoPreview: what a call would change cannot be looked at beforehand.
 var ErrNoPreview = errors.New("there is no preview of this call")
 
-// Before reads what a parked call would change, as it is now. It changes nothing, and nothing waits for it.
-// Errors: ErrNotFound, ErrState, ErrNoPreview, *[tool.Failure].
+const (
+	beforeAge     = 15 * time.Second // how long a state is remembered: pages are read anew often
+	beforeTimeout = 8 * time.Second
+	beforeBytes   = 16 << 20 // of all that are remembered
+)
+
+// stateBefore is what a call would change; failure is why it cannot be told.
+type stateBefore struct {
+	state   *tool.State
+	failure *tool.Failure
+}
+
+func beforeMemory(now func() time.Time) *registry.Memory[uuid.UUID, stateBefore] {
+	return registry.NewMemory[uuid.UUID](registry.Config[stateBefore]{
+		TTL: beforeAge, LoadTimeout: beforeTimeout, MaxSize: beforeBytes, Now: now,
+		Size: func(b stateBefore) int {
+			if b.state == nil {
+				return 1 << 10
+			}
+			return 1<<10 + len(b.state.Body)
+		},
+	})
+}
+
+// Before reads what a parked call would change, as it is now, or was a moment ago. It changes nothing, and nothing waits for it.
+// Errors: ErrState, ErrNoPreview, *[tool.Failure].
 func (s *Service) Before(ctx context.Context, c *Call) (*tool.State, error) {
 	if c.Status != Parked {
 		return nil, ErrState
@@ -108,31 +136,62 @@ func (s *Service) Before(ctx context.Context, c *Call) (*tool.State, error) {
 	if c.request == nil {
 		return nil, ErrNoPreview
 	}
+	found, err := s.before.Get(ctx, c.ID, func(ctx context.Context) (stateBefore, error) { return s.readBefore(ctx, c) })
+	return found.result(err)
+}
+
+// BeforeKnown is what [Service.Before] read a moment ago; known is false when it did not.
+func (s *Service) BeforeKnown(c *Call) (state *tool.State, err error, known bool) { //nolint:revive,staticcheck // whether it is known comes last, as ever
+	found, known := s.before.Peek(c.ID)
+	if !known {
+		return nil, nil, false
+	}
+	state, err = found.result(nil)
+	return state, err, true
+}
+
+func (b stateBefore) result(err error) (*tool.State, error) {
+	if err == nil && b.failure != nil {
+		err = b.failure
+	}
+	return b.state, err
+}
+
+func (s *Service) readBefore(ctx context.Context, c *Call) (stateBefore, error) {
+	var none stateBefore
 	skill, server, err := s.Agents.FreshSkill(ctx, c.SkillID)
-	if errors.Is(err, agent.ErrNotFound) {
-		return nil, ErrNoPreview
+	if errors.Is(err, agent.ErrNotFound) || err == nil && skill.Revision != c.SkillRevision {
+		return none, ErrNoPreview // it would not be sent
 	}
 	if err != nil {
-		return nil, err
-	}
-	if skill.Revision != c.SkillRevision {
-		return nil, ErrNoPreview
+		return none, err
 	}
 	definition, err := s.Discovery.Definition(ctx, c.Pin)
 	if err != nil {
-		return nil, err
+		return none, err
 	}
 	source, err := s.Discovery.Source(server.Transport)
 	if err != nil {
-		return nil, err
+		return none, err
 	}
-	request := tool.CallRequest{CallID: c.ID, Tool: c.Tool, Arguments: c.Arguments, Definition: &definition}
-	if request.Caller.Headers, err = s.IdentityHeaders(ctx, skill, c.AgentID, c.ID, c.PrincipalID); err != nil {
-		return nil, err
+	request, err := s.callRequest(ctx, c, skill, &definition)
+	if err != nil {
+		return none, err
 	}
-	state, err := source.Before(ctx, server.For(c.PrincipalID), request)
+	state, err := source.Before(c.trace.In(ctx), server.For(c.PrincipalID), request)
+	if failure, ok := errors.AsType[*tool.Failure](err); ok {
+		return stateBefore{failure: failure}, nil
+	}
 	if err == nil && state == nil {
 		err = ErrNoPreview
 	}
-	return state, err
+	return stateBefore{state: state}, err
+}
+
+// callRequest is what a source is told of a call, but for who may be asked while it is made.
+func (s *Service) callRequest(ctx context.Context, c *Call, skill *agent.Skill, definition *tool.Definition) (tool.CallRequest, error) {
+	request := tool.CallRequest{CallID: c.ID, Tool: c.Tool, Arguments: c.Arguments, Definition: definition}
+	var err error
+	request.Caller.Headers, err = s.IdentityHeaders(ctx, skill, c.AgentID, c.ID, c.PrincipalID)
+	return request, err
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/riverqueue/river"
 
+	"github.com/holdpoint/holdpoint/internal/registry"
 	"github.com/holdpoint/holdpoint/internal/telemetry"
 	"github.com/holdpoint/holdpoint/runtime/agent"
 	"github.com/holdpoint/holdpoint/runtime/file"
@@ -86,6 +87,7 @@ type Service struct {
 	relays   *relays
 	gates    *gates
 	schemas  *schemaCache
+	before   *registry.Memory[uuid.UUID, stateBefore]
 	direct   *batcher[intakeItem]
 	gated    *batcher[intakeItem]
 	outcomes *batcher[finishItem]
@@ -119,6 +121,7 @@ func New(cfg Config) (*Service, error) {
 		relays:   newRelays(),
 		gates:    newGates(cfg.SkillConcurrency),
 		schemas:  newSchemaCache(),
+		before:   beforeMemory(cfg.Now),
 		insights: make(chan struct{}, insightsAtOnce),
 		searches: make(chan struct{}, searchAtOnce),
 	}
@@ -162,6 +165,7 @@ func (s *Service) Stop(ctx context.Context) error {
 		s.Logger.Warn("stopping with calls in flight; another process will mark them unknown", "calls", s.flights.count())
 	}
 	s.stop()
+	s.before.Close()
 	if idle {
 		s.direct.close()
 		s.gated.close()

@@ -157,3 +157,16 @@ func (d Definition) Hints() Hints {
 	}
 	return h
 }
+
+// Previewed reports whether there is a way to look at what a call of the tool would change, before it does; see [Source].
+func (d Definition) Previewed() bool {
+	if !bytes.Contains(d.raw, []byte(BindingMember)) {
+		return false
+	}
+	var members struct {
+		Binding struct {
+			Preview json.RawMessage `json:"preview"`
+		} `json:"x-holdpoint-http"`
+	}
+	return json.Unmarshal(d.raw, &members) == nil && members.Binding.Preview != nil
+}

@@ -84,6 +84,7 @@ type Call struct {
 	Resolve   bool // an operator is asked what became of it
 	MayCancel bool // an operator may end it
 	Arguments Arguments
+	Request   *Request // nil: there is nothing to tell but the arguments
 	Files     []File
 	Tool      *Tool
 	Accepted  *Tool // the definition that was accepted before; nil: no other
@@ -164,6 +165,7 @@ type Arguments struct {
 	WholeURL string           // the same page with nothing cut
 	FoldURL  string           // the same page with long values cut
 	TextURL  string           // the bytes as text/plain
+	Mapped   bool             // they are not sent as they are, but in a request that is shown
 	Nested   bool             // shown as JSON because it is too nested for fields
 	Findings hostile.Findings // of the decoded values, whatever the format
 

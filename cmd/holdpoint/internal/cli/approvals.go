@@ -24,6 +24,7 @@ type approvalView struct {
 	Tool      string          `json:"tool"`
 	Arguments json.RawMessage `json:"arguments"`
 	Files     []fileView      `json:"files"`
+	Request   *outgoingView   `json:"request"`
 	Digest    string          `json:"digest"`
 	ToolPin   string          `json:"tool_pin"`
 	Principal *string         `json:"principal"`
@@ -84,10 +85,14 @@ func (e *Env) fetchApproval(cmd *cobra.Command, id string) (json.RawMessage, app
 }
 
 func newApprovalsShowCmd(e *Env) *cobra.Command {
-	return &cobra.Command{
+	var preview bool
+	cmd := &cobra.Command{
 		Use: "show ID", Short: "Show what an approval is about", Args: usage(cobra.ExactArgs(1)),
 		Example: "  holdpoint approvals show 0198c1de-9f6b-7c4e-8f0a-7f3f9f2f6f11",
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if preview {
+				return e.showPreview(cmd, args[0])
+			}
 			text, found, err := e.fetchApproval(cmd, args[0])
 			if err != nil {
 				return err
@@ -98,6 +103,8 @@ func newApprovalsShowCmd(e *Env) *cobra.Command {
 			return e.showApproval(found)
 		},
 	}
+	cmd.Flags().BoolVar(&preview, "preview", false, "show the present state of what the call would change instead (HTTP APIs)")
+	return cmd
 }
 
 func (e *Env) showApproval(a approvalView) error {
@@ -105,7 +112,7 @@ func (e *Env) showApproval(a approvalView) error {
 	if a.Principal != nil {
 		sentence += " on behalf of " + *a.Principal
 	}
-	if err := write(e.Stdout, cell(sentence)+"\n\n"+Visible(prettyJSON(a.Arguments))+"\n\n"); err != nil {
+	if err := write(e.Stdout, cell(sentence)+"\n\n"+Visible(prettyJSON(a.Arguments))+"\n\n"+a.Request.String()); err != nil {
 		return err
 	}
 	pairs := []string{"Approval", a.ID, "Status", a.Status, "Risk", riskWords(a.Risk), "Parked because", a.Rule, "Asked", moment(&a.CreatedAt), "Team", value(a.Team)}

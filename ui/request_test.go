@@ -1,0 +1,157 @@
+package ui_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/google/uuid"
+
+	"github.com/holdpoint/holdpoint/approval"
+	"github.com/holdpoint/holdpoint/internal/audit"
+	"github.com/holdpoint/holdpoint/internal/identity"
+	"github.com/holdpoint/holdpoint/runtime/agent"
+	"github.com/holdpoint/holdpoint/runtime/tool"
+)
+
+const orderTool = `{"name":"change_order","inputSchema":{"type":"object","properties":{"order":{"type":"string"},"note":{"type":"string"},
+	"pin":{"type":"string","writeOnly":true}},"required":["order"]},"x-holdpoint-http":{"method":"PATCH","preview":{"method":"GET"}}}`
+
+// withShop gives the agent a skill over an HTTP API.
+func (w *world) withShop() {
+	w.t.Helper()
+	w.source.set(func() { w.source.own = map[string][]string{"shop": {orderTool}} })
+	_, err := w.agents.Apply(w.t.Context(), audit.System(), agent.Spec{
+		Skills: []agent.SkillSpec{{Name: "shop", Transport: tool.OpenAPI, APISpec: agent.APISpec{
+			BaseURL: "https://shop.example/v1", Spec: "https://shop.example/openapi.json", Preview: true,
+			Auth: &agent.APIAuthSpec{Type: tool.APIBearer, Secret: "sk-geheim"},
+		}}},
+		Agents: []agent.AgentSpec{{Name: "billing", Skills: &[]agent.AssignmentSpec{{Skill: "files"}, {Skill: "shop"}}}},
+	}, false)
+	check(w.t, err)
+}
+
+// there is what a look at the shop finds.
+func (w *world) there(status int, body string) {
+	w.source.set(func() {
+		w.source.before = func(server tool.Server, _ tool.CallRequest) (*tool.State, error) {
+			return &tool.State{Request: tool.Outgoing{Method: http.MethodGet, URL: server.URL + "/orders/7"}, Status: status, Body: []byte(body), Media: "application/json"}, nil
+		}
+	})
+}
+
+func TestRequestIsShown(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.withShop()
+	v := w.signedIn("rita", identity.Reviewer)
+	id := w.submit(uuid.Nil, "shop__change_order", `{"order":"a/b","note":"now\u202e"}`)
+	page := v.get(callPath(id))
+	text := strings.Join(strings.Fields(page.find("request").Text()), " ")
+	for _, want := range []string{"PATCH", "https://shop.example/v1/orders/a%2Fb?notify=true", "Authorization", "a secret that is not shown", "Accept", "application/json", "U+202E", "once the call is approved"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the request lacks %q: %s", want, text)
+		}
+	}
+	if strings.Contains(page.body, "geheim") {
+		t.Error("the secret is shown")
+	}
+	if after := v.get(callPath(id) + "/before"); after.status != http.StatusOK || !strings.Contains(after.find("before-failed").Text(), "no answer in time") {
+		t.Errorf("nothing can be read: %d: %s", after.status, after.text())
+	}
+	// What cannot be looked at is decided about all the same.
+	if a := v.post(callPath(id)+"/approve", page.form("decide")); a.status != http.StatusSeeOther {
+		t.Fatalf("approve: %d: %s", a.status, a.text())
+	}
+	w.outcome(id)
+	done := v.get(callPath(id))
+	if text := done.find("request").Text(); !strings.Contains(text, "This is what was sent.") || done.find("before").Length() != 0 {
+		t.Errorf("afterwards: %s", done.text())
+	}
+	if a := v.get(callPath(id) + "/before"); !strings.Contains(a.find("before-failed").Text(), "does not wait") {
+		t.Errorf("afterwards: %d: %s", a.status, a.text())
+	}
+}
+
+func TestRequestOfAnEdit(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.withShop()
+	v := w.signedIn("rita", identity.Reviewer)
+	id := w.submit(uuid.Nil, "shop__change_order", `{"order":"7","note":"now"}`)
+	preview := v.preview(id, `{"order":"8","note":"now"}`)
+	if text := preview.find("request").Text(); !strings.Contains(text, "/orders/8?notify=true") || preview.find("before").Length() != 0 {
+		t.Errorf("the request of what was edited: %s", text)
+	}
+	wrong := v.preview(id, `{"order":"..","note":"now"}`)
+	if wrong.status != http.StatusUnprocessableEntity || !strings.Contains(wrong.find("problems").Text(), "argument order") {
+		t.Errorf("what makes no request: %d: %s", wrong.status, wrong.text())
+	}
+	if a := v.post(callPath(id)+"/approve", preview.form("decide")); a.status != http.StatusSeeOther {
+		t.Fatalf("approve as edited: %d: %s", a.status, a.text())
+	}
+	w.outcome(id)
+	if text := v.get(callPath(id)).find("request").Text(); !strings.Contains(text, "/orders/8?notify=true") {
+		t.Errorf("what was sent: %s", text)
+	}
+}
+
+// The request holds what the arguments hold: their secrets are shown with them, or not at all.
+func TestRequestWithSecrets(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.withShop()
+	v := w.signedIn("rita", identity.Reviewer)
+	id := w.submit(uuid.Nil, "shop__change_order", `{"order":"7","pin":"4711"}`)
+	page := v.get(callPath(id))
+	if page.find("request-hidden").Length() != 1 || strings.Contains(page.body, "4711") || page.find("before").Length() != 0 {
+		t.Errorf("the secret is shown: %s", page.text())
+	}
+	shown := v.post(callPath(id)+"/reveal", page.form("reveal"))
+	if text := shown.find("request").Text(); !strings.Contains(text, "4711") || !strings.Contains(text, "/orders/7") {
+		t.Errorf("revealed: %s", shown.text())
+	}
+}
+
+func TestWhatACallChanges(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.withShop()
+	v := w.signedIn("rita", identity.Reviewer)
+	before := func(arguments string, status int, body string) *answer {
+		t.Helper()
+		w.there(status, body)
+		return v.get(callPath(w.submit(uuid.Nil, "shop__change_order", arguments)) + "/before")
+	}
+	changed := before(`{"order":"7","note":"tomorrow","extra":{"a":null,"b":2}}`, 200, `{"id":7,"note":"now","extra":{"a":1,"b":1,"c":3}}`)
+	diff := strings.Join(strings.Fields(changed.find("diff").Text()), " ")
+	for _, want := range []string{`- "note": "now"`, `+ "note": "tomorrow"`, `- "a": 1`, `+ "b": 2`, `"c": 3`, `"id": 7`} {
+		if !strings.Contains(diff, want) {
+			t.Errorf("the difference lacks %s: %s", want, diff)
+		}
+	}
+	if strings.Contains(diff, "null") {
+		t.Errorf("a member that is taken away is shown as null: %s", diff)
+	}
+	deleted := before(`{"order":"7"}`, 200, `{"id":7,"note":"<b>now</b>"}`)
+	if deleted.find("before-deleted").Length() != 1 || !strings.Contains(deleted.find("before").Text(), "<b>now</b>") {
+		t.Errorf("of a DELETE: %s", deleted.text())
+	}
+	if gone := before(`{"order":"8","note":"x"}`, 404, `no such order`); !strings.Contains(gone.find("before-gone").Text(), "nothing there now (HTTP 404)") {
+		t.Errorf("of nothing: %s", gone.text())
+	}
+	if refused := before(`{"order":"9","note":"x"}`, 403, ``); !strings.Contains(refused.find("before-failed").Text(), "Forbidden") {
+		t.Errorf("of what may not be read: %s", refused.text())
+	}
+	if odd := before(`{"order":"10","note":"x"}`, 200, `not JSON`); odd.find("diff").Length() != 0 || !strings.Contains(odd.find("before").Text(), "not JSON") {
+		t.Errorf("of what is no JSON: %s", odd.text())
+	}
+	// Nothing of that decided anything.
+	id := w.submit(uuid.Nil, "shop__change_order", `{"order":"11","note":"x"}`)
+	if v.get(callPath(id) + "/before"); w.approval(id).Status != approval.Pending {
+		t.Error("a look decides")
+	}
+	if a := v.get(callPath(w.submit(uuid.Nil, "files__save_csv", `{"filename":"x"}`)) + "/before"); a.status != http.StatusNotFound {
+		t.Errorf("of what is no HTTP API: %d", a.status)
+	}
+}

@@ -1,0 +1,45 @@
+package view
+
+import "github.com/holdpoint/holdpoint/ui/view/hostile"
+
+// Request is the very request that a call of an HTTP API sends.
+type Request struct {
+	Method  string
+	URL     hostile.Value
+	Headers []RequestHeader
+	Body    *Body // nil: none
+	Sent    bool  // it is on its way, or was
+	Folded  bool  // something of it is not shown
+	Hidden  bool  // none of it is shown, because secrets among the arguments are not
+	// BeforeURL is the page of what the call would change; empty: there is no way to look at it.
+	BeforeURL string
+	Before    *Before // when it is known; nil: it has yet to be asked for
+}
+
+// RequestHeader is one field of a header. Name and Value are from outside.
+type RequestHeader struct {
+	Name   string
+	Value  hostile.Value
+	Secret bool
+}
+
+// Body is a body in one of these forms.
+type Body struct {
+	Pretty *hostile.Pretty // JSON
+	Text   *hostile.Value
+	Bytes  int
+	SHA256 string // of what is not text
+}
+
+// Before is what a call would change, as it is now.
+type Before struct {
+	URL      hostile.Value // that it was read from
+	Failure  string        // why it cannot be told; from outside
+	Status   int           // HTTP status of the answer
+	Gone     bool          // there is nothing there
+	Body     *Body         // as it is
+	Diff     *hostile.Diff // what the call would change in it
+	Whole    bool          // the call replaces all of it
+	Deletion bool          // the call deletes it
+	Cut      bool
+}
