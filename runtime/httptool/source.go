@@ -32,7 +32,7 @@ func New(config Config) *Source {
 func (s *Source) transport(policy outbound.Policy) *http.Transport {
 	return outbound.NewTransport(outbound.Config{
 		Policy: policy, TLS: s.config.TLS, DialTimeout: s.config.Limits.Connect,
-		IdleTimeout: s.config.Limits.Idle, MaxIdlePerHost: s.config.Limits.IdlePerHost,
+		IdleTimeout: s.config.Limits.Idle, MaxIdlePerHost: s.config.Limits.IdlePerHost, Wrap: outbound.Count,
 	})
 }
 

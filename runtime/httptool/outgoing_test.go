@@ -1,0 +1,198 @@
+package httptool_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/holdpoint/holdpoint/runtime/httptool"
+	"github.com/holdpoint/holdpoint/runtime/tool"
+)
+
+// mask takes the secrets of the tests out of what a server received, as Outgoing does.
+func mask(s string) string {
+	return strings.NewReplacer("K%26y%20secret", "•••", "session-secret", "•••", "other-secret", "•••").Replace(s)
+}
+
+// compareOutgoing makes a call and compares what the server got with what was told before.
+func compareOutgoing(t testing.TB, a *api, s *httptool.Source, server tool.Server, r tool.CallRequest) {
+	t.Helper()
+	before := len(a.requests())
+	told, err := s.Outgoing(server, r)
+	if err != nil {
+		t.Fatalf("%s: outgoing: %v", r.Arguments, err)
+	}
+	again, err := s.Outgoing(server, r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if first, second := encoded(t, told), encoded(t, again); first != second {
+		t.Fatalf("told as %s, then as %s", first, second)
+	}
+	result, err := s.Call(t.Context(), server, r)
+	if err != nil {
+		t.Fatalf("%s: call: %v", r.Arguments, err)
+	}
+	all := a.requests()
+	if len(all) != before+1 {
+		t.Fatalf("%s: sent %d times: %s", r.Arguments, len(all)-before, result.Raw)
+	}
+	got := all[before]
+	if got.method != told.Method || mask(a.URL+got.uri) != told.URL || got.body != string(told.Body) {
+		t.Errorf("%s: told %s %s %q,\nsent %s %s %q", r.Arguments, told.Method, told.URL, told.Body, got.method, a.URL+got.uri, got.body)
+	}
+	left := maps.Clone(map[string][]string(got.header))
+	for _, name := range []string{"User-Agent", "Content-Length"} { // what the transport adds
+		delete(left, name)
+	}
+	for _, h := range told.Headers {
+		values := left[h.Name]
+		delete(left, h.Name)
+		switch {
+		case len(values) != 1:
+			t.Errorf("%s: header %s was told, and sent as %q", r.Arguments, h.Name, values)
+		case h.Secret && h.Value != "", !h.Secret && mask(values[0]) != h.Value:
+			t.Errorf("%s: header %s was told as %q, and sent as %q", r.Arguments, h.Name, h.Value, values[0])
+		}
+	}
+	if len(left) > 0 {
+		t.Errorf("%s: sent, and not told: %v", r.Arguments, left)
+	}
+}
+
+func encoded(t testing.TB, v any) string {
+	t.Helper()
+	text, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// everything is a binding with parameters in all places.
+func everything(body httptool.Body) httptool.Binding {
+	styled := func(name, in, style string, explode bool) httptool.Param {
+		return httptool.Param{Arg: name, Name: name, In: in, Style: style, Explode: explode}
+	}
+	return post("/a/{id}/{m}.json?fixed=1", body,
+		param("id", httptool.InPath), styled("m", "path", "matrix", true), param("q", httptool.InQuery),
+		styled("deep", "query", "deepObject", true), styled("pipe", "query", "pipeDelimited", false),
+		httptool.Param{Arg: "free", Name: "free", In: "query", Style: "form", AllowReserved: true}, param("X-Note", httptool.InHeader), param("track", httptool.InCookie))
+}
+
+func secretive(base string) tool.Server {
+	server := skill(base)
+	server.Headers = map[string]string{"X-Org": "other-secret", "Cookie": "sid=session-secret"}
+	server.API = &tool.API{Auth: &tool.APIAuth{Type: tool.APIKey, In: "query", Name: "key"}}
+	server.AuthSecret = "K&y secret"
+	return server
+}
+
+// TestOutgoingIsWhatIsSent: for whatever arguments, what is told is what a server receives, but for the secrets.
+func TestOutgoingIsWhatIsSent(t *testing.T) {
+	t.Parallel()
+	a := newAPI(t, nil)
+	s := newSource(t, httptool.Config{})
+	fields := []httptool.Field{{Arg: "f", Name: "f"}, {Arg: "g", Name: "g\"\r\n"}, {Arg: "h", Name: "h", Style: httptool.StyleForm, Explode: true}}
+	kinds := []httptool.Body{
+		{Kind: httptool.BodyJSON, Media: "application/json", Fields: fields}, {Kind: httptool.BodyForm, Fields: fields},
+		{Kind: httptool.BodyMultipart, Fields: fields}, {Kind: httptool.BodyText, Media: "text/plain", Arg: "f"},
+	}
+	random := rand.New(rand.NewPCG(1, 2))
+	for i := range 300 {
+		kind := kinds[i%len(kinds)]
+		arguments := map[string]any{"id": "x" + word(random), "m": []string{word(random) + "1", "2"}}
+		for _, name := range []string{"q", "free", "track", "f", "g", "h"} {
+			if kind.Arg != "" && name > "f" && name < "i" {
+				continue
+			}
+			if random.IntN(4) > 0 {
+				arguments[name] = word(random)
+			}
+		}
+		if random.IntN(2) == 0 {
+			arguments["q"], arguments["deep"], arguments["pipe"] = []any{word(random), 1}, map[string]any{word(random): word(random)}, []string{word(random), "b"}
+		}
+		if random.IntN(2) == 0 {
+			arguments["X-Note"] = fmt.Sprintf("note %d; a=b, c", i)
+		}
+		r := request(define(t, everything(kind), nil), encoded(t, arguments))
+		r.Caller.Headers = map[string]string{"X-Agent": "sales", "X-Call": r.CallID.String()}
+		compareOutgoing(t, a, s, secretive(a.URL+"/base/"), r)
+	}
+}
+
+// word is a text of what is hard to send.
+func word(random *rand.Rand) string {
+	const hard = "abc /\\?#&=%;,+\"'<>{}[]|^`~!@$()*:.\r\n\t\x00\u00e9\u202e\U0001F600-_"
+	letters := []rune(hard)
+	text := make([]rune, random.IntN(12))
+	for i := range text {
+		text[i] = letters[random.IntN(len(letters))]
+	}
+	return strings.ReplaceAll(string(text), "..", "") + "z"
+}
+
+func TestOutgoingTellsNoSecret(t *testing.T) {
+	t.Parallel()
+	s := newSource(t, httptool.Config{})
+	server := secretive("http://user:pass-secret@127.0.0.1:1/base")
+	server.Headers["Host"] = "inner.example"
+	r := request(define(t, everything(httptool.Body{Kind: httptool.BodyJSON}), nil), `{"id":1,"m":2,"track":"t"}`)
+	told, err := s.Outgoing(server, r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if text := encoded(t, told); strings.Contains(text, "-secret") || strings.Contains(text, "user") || strings.Contains(text, "K&y") {
+		t.Errorf("%s", text)
+	}
+	if told.URL != "http://127.0.0.1:1/base/a/1/;m=2.json?fixed=1&key=•••" {
+		t.Errorf("%q", told.URL)
+	}
+	want := []tool.OutgoingHeader{
+		{Name: "Host", Secret: true}, {Name: "Accept", Value: "*/*"}, {Name: "Authorization", Secret: true},
+		{Name: "Cookie", Value: "track=t; sid=•••"}, {Name: "X-Org", Secret: true},
+	}
+	if !slices.Equal(told.Headers, want) {
+		t.Errorf("%+v", told.Headers)
+	}
+}
+
+func TestOutgoingOfWrongArguments(t *testing.T) {
+	t.Parallel()
+	_, err := newSource(t, httptool.Config{}).Outgoing(skill("http://127.0.0.1:1"), request(define(t, get("/x/{id}", param("id", httptool.InPath)), nil), `{"id":".."}`))
+	if err == nil || !strings.Contains(err.Error(), `argument "id"`) {
+		t.Error(err)
+	}
+}
+
+// FuzzOutgoing: whatever the arguments, they are refused, or what is sent is below the base URL and what was told.
+func FuzzOutgoing(f *testing.F) {
+	for _, id := range []string{"1", "..", "a/../b", "%2e%2e%2f", "a?b#c", "\r\nX: y", "..;/x", "{other}"} {
+		f.Add(id, id, id)
+	}
+	a := newAPI(f, nil)
+	s := httptool.New(httptool.Config{})
+	defer s.Close()
+	b := get("/a/{id}", param("id", httptool.InPath), param("q", httptool.InQuery), param("X-Note", httptool.InHeader))
+	f.Fuzz(func(t *testing.T, id, q, note string) {
+		arguments := encoded(t, map[string]any{"id": id, "q": q, "X-Note": note})
+		r := request(define(t, b, nil), arguments)
+		told, err := s.Outgoing(skill(a.URL+"/base"), r)
+		if err != nil {
+			if !strings.Contains(err.Error(), "argument ") {
+				t.Errorf("%s: %v", arguments, err)
+			}
+			return
+		}
+		if !strings.HasPrefix(told.URL, a.URL+"/base/a/") || told.Method != http.MethodGet {
+			t.Errorf("%s: %s", arguments, told.URL)
+		}
+		compareOutgoing(t, a, s, skill(a.URL+"/base"), r)
+	})
+}

@@ -1,0 +1,225 @@
+package httptool
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"mime"
+	"net/http"
+	"net/url"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/holdpoint/holdpoint/internal/plain"
+	"github.com/holdpoint/holdpoint/runtime/tool"
+)
+
+const (
+	// maxErrorBody is how much of an answer that is an error is told.
+	maxErrorBody = 32 << 10
+	// maxUnasked is how large JSON may be that is told as structuredContent too though the tool has no output schema.
+	maxUnasked = 256 << 10
+)
+
+// result makes a tool's result of an answer.
+func (x *exchange) result(got *reply) (tool.Result, *tool.Failure) {
+	media, parameters, err := mime.ParseMediaType(got.header.Get("Content-Type"))
+	if err != nil {
+		media = ""
+	}
+	if got.status < 200 || got.status > 299 {
+		return x.refusal(got, media, parameters["charset"]), nil
+	}
+	var blocks []block
+	var structured json.RawMessage
+	switch {
+	case len(got.body) == 0:
+		blocks = []block{textBlock(emptyText(got))}
+	case isJSON(media):
+		var failure *tool.Failure
+		if blocks, structured, failure = x.json(got, parameters["charset"]); failure != nil {
+			return tool.Result{}, failure
+		}
+	case isPicture(media) && !got.cut:
+		blocks = []block{{Type: "image", Data: base64.StdEncoding.EncodeToString(x.hideIn(got.body)), MimeType: media}}
+	case strings.HasPrefix(media, "audio/") && !got.cut:
+		blocks = []block{{Type: "audio", Data: base64.StdEncoding.EncodeToString(x.hideIn(got.body)), MimeType: media}}
+	default:
+		blocks = x.other(got, media, parameters["charset"])
+	}
+	if got.cut {
+		blocks = append(blocks, textBlock(fmt.Sprintf("[The answer was longer than %d bytes: what came after them is missing.]", x.limit)))
+	}
+	if location := got.header.Get("Location"); location != "" {
+		blocks = append(blocks, textBlock("Location: "+plain.Line(x.hideText(location), 2000)))
+	}
+	return tool.Result{Raw: resultJSON(blocks, structured, false)}, nil
+}
+
+// emptyText is what is told of an answer without a body.
+func emptyText(got *reply) string {
+	text := strings.TrimSpace(fmt.Sprintf("HTTP %d %s", got.status, http.StatusText(got.status)))
+	for _, name := range []string{"Content-Type", "Content-Length", "Last-Modified", "Etag"} {
+		if value := got.header.Get(name); value != "" && got.status == http.StatusOK {
+			text += "\n" + name + ": " + plain.Line(value, 300)
+		}
+	}
+	return text
+}
+
+// refusal is the result of an answer whose status is no success. Of one that says that the server broke it is not known what was done.
+func (x *exchange) refusal(got *reply, media, charset string) tool.Result {
+	text := strings.TrimSpace(x.errorText(got, media, charset))
+	if text == "" {
+		text = http.StatusText(got.status)
+	}
+	text = strings.TrimSuffix(fmt.Sprintf("Upstream API returned %d: %s", got.status, text), ": ")
+	for _, name := range []string{"Location", "Retry-After"} {
+		if value := got.header.Get(name); value != "" {
+			text += "\n" + name + ": " + plain.Line(x.hideText(value), 2000)
+		}
+	}
+	if got.note != "" {
+		text += "\n" + got.note
+	}
+	effect := tool.EffectNone
+	if got.status >= 500 {
+		effect = tool.EffectPossible
+		text += "\nIt may have been executed: do not repeat it blindly."
+	}
+	return errorResult(text, effect)
+}
+
+// errorText is the body of an error, bounded.
+func (x *exchange) errorText(got *reply, media, charset string) string {
+	text, ok := x.text(got.body, media, charset)
+	if !ok {
+		return fmt.Sprintf("(%d bytes of %s)", len(got.body), plain.Line(orElse(media, "an unknown type"), 100))
+	}
+	if compact, err := compacted([]byte(text)); err == nil && isJSON(media) {
+		text = string(compact)
+	}
+	if len(text) > maxErrorBody {
+		text = string(tool.WholeCharacters([]byte(text[:maxErrorBody]))) + fmt.Sprintf("\n[The answer was longer than %d bytes: what came after them is missing.]", maxErrorBody)
+	}
+	return text
+}
+
+func orElse(text, otherwise string) string {
+	if text == "" {
+		return otherwise
+	}
+	return text
+}
+
+// json is an answer that claims to be JSON: as text, and, if it is JSON and all there, as structured content. A selection takes the place
+// of both.
+func (x *exchange) json(got *reply, charset string) ([]block, json.RawMessage, *tool.Failure) {
+	text, _ := x.text(got.body, "application/json", charset)
+	compact, err := compacted([]byte(text))
+	switch {
+	case got.cut && x.wantsStructure():
+		f := protocolFailure(fmt.Sprintf("%s: the answer is longer than %d bytes, and the tool's output schema wants it whole", x.what(), x.limit), nil)
+		f.Raw = tool.Evidence([]byte(text))
+		return nil, nil, f
+	case got.cut:
+		return []block{textBlock(text)}, nil, nil
+	case err != nil:
+		return []block{textBlock(text), textBlock("[The answer says that it is JSON, and is not: " + plain.Line(err.Error(), 200) + "]")}, nil, nil
+	case x.binding.Select != "":
+		return x.selected(compact), nil, nil
+	case !x.wantsStructure() && len(compact) > maxUnasked:
+		return []block{textBlock(string(compact))}, nil, nil
+	}
+	return []block{textBlock(string(compact))}, structure(compact), nil
+}
+
+func (x *exchange) wantsStructure() bool {
+	return x.request.Definition != nil && len(x.request.Definition.OutputSchema) > 0
+}
+
+// structure makes an object of JSON: what is none is the member result.
+func structure(compact jsontext.Value) json.RawMessage {
+	if compact.Kind() == '{' {
+		return json.RawMessage(compact)
+	}
+	return json.RawMessage(`{"result":` + string(compact) + `}`)
+}
+
+// compacted is JSON without insignificant white space, and else as it came.
+func compacted(text []byte) (jsontext.Value, error) {
+	v := jsontext.Value(bytes.Clone(text))
+	err := v.Compact(jsontext.PreserveRawStrings(true), jsontext.AllowDuplicateNames(false), jsontext.AllowInvalidUTF8(false),
+		jsontext.CanonicalizeRawInts(false), jsontext.CanonicalizeRawFloats(false))
+	return v, err
+}
+
+// other is an answer of any other kind: text as such, bytes as a resource.
+func (x *exchange) other(got *reply, media, charset string) []block {
+	if text, ok := x.text(got.body, media, charset); ok {
+		return []block{textBlock(text)}
+	}
+	if media == "" {
+		media = "application/octet-stream"
+	}
+	from := url.URL{Scheme: got.from.Scheme, Host: got.from.Host, Path: got.from.Path, RawPath: got.from.RawPath}
+	return []block{{Type: "resource", Resource: &resource{
+		URI: x.hideText(from.String()), MimeType: media, Blob: base64.StdEncoding.EncodeToString(x.hideIn(got.body)),
+	}}}
+}
+
+func isPicture(media string) bool {
+	return strings.HasPrefix(media, "image/") && media != "image/svg+xml"
+}
+
+// block is one element of a result's content.
+type block struct {
+	Type     string    `json:"type"`
+	Text     *string   `json:"text,omitempty"`
+	Data     string    `json:"data,omitempty"`
+	MimeType string    `json:"mimeType,omitempty"`
+	Resource *resource `json:"resource,omitempty"`
+}
+
+type resource struct {
+	URI      string `json:"uri"`
+	MimeType string `json:"mimeType"`
+	Blob     string `json:"blob"`
+}
+
+func textBlock(text string) block {
+	if !utf8.ValidString(text) {
+		text = strings.ToValidUTF8(text, "\uFFFD")
+	}
+	return block{Type: "text", Text: &text}
+}
+
+func errorResult(text string, effect tool.Effect) tool.Result {
+	r := tool.Result{Raw: resultJSON([]block{textBlock(text)}, nil, true), IsError: true}
+	if effect != tool.EffectNone {
+		r.Effect = effect
+	}
+	return r
+}
+
+// resultJSON writes a result of MCP.
+func resultJSON(blocks []block, structured json.RawMessage, isError bool) json.RawMessage {
+	raw := []byte(`{"content":`)
+	var content bytes.Buffer
+	encoder := json.NewEncoder(&content)
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(blocks); err != nil { // they are strings
+		return errorResult("The answer could not be encoded.", tool.EffectPossible).Raw
+	}
+	raw = append(raw, bytes.TrimSpace(content.Bytes())...)
+	if structured != nil {
+		raw = append(append(raw, `,"structuredContent":`...), structured...)
+	}
+	if isError {
+		raw = append(raw, `,"isError":true`...)
+	}
+	return append(raw, '}')
+}

@@ -1,0 +1,98 @@
+package httptool
+
+import (
+	"bytes"
+	"encoding/json"
+	"net/url"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"golang.org/x/text/encoding"
+	"golang.org/x/text/encoding/htmlindex"
+	"golang.org/x/text/encoding/unicode"
+
+	"github.com/holdpoint/holdpoint/runtime/skillauth"
+	"github.com/holdpoint/holdpoint/runtime/tool"
+)
+
+// text is a body in UTF-8, without the skill's secrets. False: it is not text.
+func (x *exchange) text(body []byte, media, charset string) (string, bool) {
+	if !mayBeText(body, media, charset) {
+		return "", false
+	}
+	if charset != "" && !strings.EqualFold(charset, "utf-8") {
+		if e, err := htmlindex.Get(charset); err == nil {
+			if converted, err := e.NewDecoder().Bytes(body); err == nil {
+				return x.hideText(string(converted)), true
+			}
+		}
+	}
+	if bytes.HasPrefix(body, []byte{0xFE, 0xFF}) || bytes.HasPrefix(body, []byte{0xFF, 0xFE}) {
+		return x.hideText(decodeWith(unicode.UTF16(unicode.BigEndian, unicode.UseBOM), body)), true
+	}
+	body = bytes.TrimPrefix(body, []byte("\uFEFF"))
+	return x.hideText(strings.ToValidUTF8(string(tool.WholeCharacters(body)), "\uFFFD")), true
+}
+
+func decodeWith(e encoding.Encoding, body []byte) string {
+	text, err := e.NewDecoder().Bytes(body)
+	if err != nil {
+		return strings.ToValidUTF8(string(body), "\uFFFD")
+	}
+	return string(text)
+}
+
+// mayBeText reports whether a body is text: by its media type, or, where there is none or it says nothing, by what it is made of.
+func mayBeText(body []byte, media, charset string) bool {
+	switch {
+	case strings.HasPrefix(media, "text/"), isJSON(media), strings.HasSuffix(media, "+xml"), charset != "":
+		return true
+	}
+	switch media {
+	case "application/xml", "application/javascript", "application/x-www-form-urlencoded", "application/yaml", "application/x-yaml",
+		"application/x-ndjson", "application/jsonl", "application/graphql", "application/toml", "application/sql", "application/csv":
+		return true
+	case "", "application/octet-stream":
+		return utf8.Valid(tool.WholeCharacters(body)) && !bytes.ContainsRune(body, 0)
+	}
+	return false
+}
+
+// hidden are the secrets of a request in the forms in which an answer may quote them, the longest first.
+func (o *outboundRequest) hidden() []string {
+	var all []string
+	for _, secret := range o.secrets {
+		if secret == "" {
+			continue
+		}
+		all = append(all, secret, url.QueryEscape(secret), url.PathEscape(secret), escapeAll(secret))
+		if quoted := tool.Quote(secret); len(quoted) > 2 {
+			all = append(all, string(quoted[1:len(quoted)-1]))
+		}
+		if quoted, err := json.Marshal(secret); err == nil { // with <, > and & escaped
+			all = append(all, string(quoted[1:len(quoted)-1]))
+		}
+	}
+	slices.SortFunc(all, func(a, b string) int {
+		if len(a) != len(b) {
+			return len(b) - len(a)
+		}
+		return strings.Compare(a, b)
+	})
+	return slices.Compact(all)
+}
+
+func (x *exchange) hideText(text string) string {
+	for _, secret := range x.secrets {
+		text = strings.ReplaceAll(text, secret, skillauth.Hidden)
+	}
+	return text
+}
+
+func (x *exchange) hideIn(body []byte) []byte {
+	for _, secret := range x.secrets {
+		body = bytes.ReplaceAll(body, []byte(secret), []byte(skillauth.Hidden))
+	}
+	return body
+}

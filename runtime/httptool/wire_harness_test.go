@@ -1,0 +1,191 @@
+package httptool_test
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/holdpoint/holdpoint/runtime/httptool"
+	"github.com/holdpoint/holdpoint/runtime/tool"
+)
+
+// received is a request as a server got it.
+type received struct {
+	method, uri, host string
+	header            http.Header
+	body              string
+}
+
+// api is a server that remembers what it was sent.
+type api struct {
+	*httptest.Server
+	mu  sync.Mutex
+	got []received
+}
+
+// newAPI starts a server that answers with answer; nil: 200 with {"ok":true}.
+func newAPI(t testing.TB, answer http.HandlerFunc) *api {
+	t.Helper()
+	a := &api{}
+	a.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		a.mu.Lock()
+		a.got = append(a.got, received{r.Method, r.RequestURI, r.Host, r.Header.Clone(), string(body)})
+		a.mu.Unlock()
+		if answer == nil {
+			w.Header().Set("Content-Type", "application/json")
+			_, _ = io.WriteString(w, `{"ok":true}`)
+			return
+		}
+		answer(w, r)
+	}))
+	t.Cleanup(a.Close)
+	return a
+}
+
+func (a *api) requests() []received {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return append([]received(nil), a.got...)
+}
+
+// only is the one request that the server got.
+func (a *api) only(t testing.TB) received {
+	t.Helper()
+	all := a.requests()
+	if len(all) != 1 {
+		t.Fatalf("the server got %d requests, want one: %+v", len(all), all)
+	}
+	return all[0]
+}
+
+func newSource(t testing.TB, config httptool.Config) *httptool.Source {
+	t.Helper()
+	s := httptool.New(config)
+	t.Cleanup(s.Close)
+	return s
+}
+
+// skill is one of transport http-api at a base URL.
+func skill(base string) tool.Server {
+	return tool.Server{SkillID: uuid.New(), Skill: "shop", Revision: 1, Transport: tool.HTTPAPI, URL: base, API: &tool.API{}}
+}
+
+// define makes the definition of a tool with a binding; members are more of its members.
+func define(t testing.TB, b httptool.Binding, members map[string]any) *tool.Definition {
+	t.Helper()
+	all := map[string]any{"name": "do", "inputSchema": map[string]any{"type": "object"}, httptool.Member: b}
+	maps.Copy(all, members)
+	raw, err := json.Marshal(all)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := tool.ParseDefinition(raw)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &d
+}
+
+func get(path string, params ...httptool.Param) httptool.Binding {
+	return httptool.Binding{Method: http.MethodGet, Path: path, Params: params}
+}
+
+func param(name, in string) httptool.Param {
+	p := httptool.Param{Arg: name, Name: name, In: in, Style: httptool.StyleSimple}
+	if in == httptool.InQuery || in == httptool.InCookie {
+		p.Style, p.Explode = httptool.StyleForm, true
+	}
+	return p
+}
+
+func post(path string, body httptool.Body, params ...httptool.Param) httptool.Binding {
+	return httptool.Binding{Method: http.MethodPost, Path: path, Params: params, Body: &body}
+}
+
+func request(d *tool.Definition, arguments string) tool.CallRequest {
+	return tool.CallRequest{CallID: uuid.New(), Tool: "do", Arguments: json.RawMessage(arguments), Definition: d, Timeout: 20 * time.Second}
+}
+
+// result is a result as a client reads it.
+type result struct {
+	tool.Result
+	Content []struct {
+		Type, Text, Data, MimeType string
+		Resource                   struct{ URI, MimeType, Blob string }
+	}
+	StructuredContent json.RawMessage
+}
+
+func read(t testing.TB, r tool.Result) result {
+	t.Helper()
+	out := result{Result: r}
+	if err := json.Unmarshal(r.Raw, &out); err != nil {
+		t.Fatalf("result %s: %v", r.Raw, err)
+	}
+	return out
+}
+
+// text is all the text of a result, an element a line.
+func (r result) text() string {
+	var all []string
+	for _, c := range r.Content {
+		if c.Type == "text" {
+			all = append(all, c.Text)
+		}
+	}
+	return strings.Join(all, "\n")
+}
+
+// call makes a call that gets an answer.
+func call(t testing.TB, s *httptool.Source, server tool.Server, b httptool.Binding, arguments string) result {
+	t.Helper()
+	r, err := s.Call(t.Context(), server, request(define(t, b, nil), arguments))
+	if err != nil {
+		t.Fatalf("call: %v", err)
+	}
+	return read(t, r)
+}
+
+// refused makes a call that is not sent for its arguments, and returns why.
+func refused(t testing.TB, b httptool.Binding, arguments string) string {
+	t.Helper()
+	a := newAPI(t, nil)
+	r := call(t, newSource(t, httptool.Config{}), skill(a.URL), b, arguments)
+	if !r.IsError || r.Effect == tool.EffectPossible || len(a.requests()) != 0 || !strings.HasPrefix(r.text(), "Nothing was sent: argument ") {
+		t.Errorf("%s: error %t, effect %q, sent %d, %q; want that it is not sent", arguments, r.IsError, r.Effect, len(a.requests()), r.text())
+	}
+	return r.text()
+}
+
+// sent makes a call and returns what the server got.
+func sent(t testing.TB, b httptool.Binding, arguments string) received {
+	t.Helper()
+	a := newAPI(t, nil)
+	if r := call(t, newSource(t, httptool.Config{}), skill(a.URL+"/v1"), b, arguments); r.IsError {
+		t.Fatalf("%s: %s", arguments, r.text())
+	}
+	return a.only(t)
+}
+
+// fails makes a call that gets no acceptable answer.
+func fails(t testing.TB, s *httptool.Source, server tool.Server, r tool.CallRequest) *tool.Failure {
+	t.Helper()
+	got, err := s.Call(t.Context(), server, r)
+	failure, ok := errors.AsType[*tool.Failure](err)
+	if !ok {
+		t.Fatalf("result %s, error %v; want a failure", got.Raw, err)
+	}
+	return failure
+}
+
+func readCloser(text string) io.ReadCloser { return io.NopCloser(strings.NewReader(text)) }
