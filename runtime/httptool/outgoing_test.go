@@ -100,8 +100,10 @@ func TestOutgoingIsWhatIsSent(t *testing.T) {
 	s := newSource(t, httptool.Config{})
 	fields := []httptool.Field{{Arg: "f", Name: "f"}, {Arg: "g", Name: "g\"\r\n"}, {Arg: "h", Name: "h", Style: httptool.StyleForm, Explode: true}}
 	kinds := []httptool.Body{
-		{Kind: httptool.BodyJSON, Media: "application/json", Fields: fields}, {Kind: httptool.BodyForm, Fields: fields},
-		{Kind: httptool.BodyMultipart, Fields: fields}, {Kind: httptool.BodyText, Media: "text/plain", Arg: "f"},
+		{Kind: httptool.BodyJSON, Media: "application/json", Fields: fields},
+		{Kind: httptool.BodyForm, Fields: fields},
+		{Kind: httptool.BodyMultipart, Fields: fields},
+		{Kind: httptool.BodyText, Media: "text/plain", Arg: "f"},
 	}
 	random := rand.New(rand.NewPCG(1, 2))
 	for i := range 300 {
@@ -155,8 +157,11 @@ func TestOutgoingTellsNoSecret(t *testing.T) {
 		t.Errorf("%q", told.URL)
 	}
 	want := []tool.OutgoingHeader{
-		{Name: "Host", Secret: true}, {Name: "Accept", Value: "*/*"}, {Name: "Authorization", Secret: true},
-		{Name: "Cookie", Value: "track=t; sid=•••"}, {Name: "X-Org", Secret: true},
+		{Name: "Host", Secret: true},
+		{Name: "Accept", Value: "*/*"},
+		{Name: "Authorization", Secret: true},
+		{Name: "Cookie", Value: "track=t; sid=•••"},
+		{Name: "X-Org", Secret: true},
 	}
 	if !slices.Equal(told.Headers, want) {
 		t.Errorf("%+v", told.Headers)
