@@ -13,6 +13,9 @@ import (
 
 // Document is an OpenAPI document that a skill was given by value, by its SHA-256 in hex. ErrNotFound.
 func (s *Service) Document(ctx context.Context, digest string) ([]byte, error) {
+	if lent, ok := s.drafts.find(digest); ok {
+		return lent, nil
+	}
 	sum, err := hex.DecodeString(digest)
 	if err != nil {
 		return nil, fmt.Errorf("document %q: %w", digest, ErrNotFound)

@@ -48,8 +48,8 @@ type APIPatch struct {
 	OutputSchemas *bool        `json:"output_schemas,omitempty"`
 }
 
-// maxDocument bounds an OpenAPI document, in bytes.
-const maxDocument = 32 << 20
+// MaxDocument bounds an OpenAPI document, in bytes.
+const MaxDocument = 32 << 20
 
 // apiState is what an operator says of an HTTP API, besides its base URL.
 type apiState struct {
@@ -157,8 +157,8 @@ func (s *skillState) validateAPI(r report, limits limits) {
 			r.url("spec", api.Spec)
 		case api.Document == "":
 			r.add("spec", "is required: the URL of an OpenAPI document, or in its place the document itself")
-		case len(api.document) > maxDocument:
-			r.add("document", fmt.Sprintf("must be at most %d MiB", maxDocument>>20))
+		case len(api.document) > MaxDocument:
+			r.add("document", fmt.Sprintf("must be at most %d MiB", MaxDocument>>20))
 		case api.document != nil && limits.checkDocument != nil:
 			if err := limits.checkDocument(api.document); err != nil {
 				r.add("document", err.Error())

@@ -1,6 +1,6 @@
 // Package agent owns the registry: agents and their keys, skills, assignments,
 // and the conversations with their catalogues (the tables agents, agent_keys,
-// skills, assignments, conversations, catalogues). It does not own tool
+// skills, skill_documents, skill_drafts, assignments, conversations, catalogues). It does not own tool
 // definitions and pins, nor calls.
 //
 // What every call needs of it is answered from memory, which is dropped in every
@@ -58,6 +58,7 @@ type Service struct {
 	skillDeleted func(ctx context.Context, tx pgx.Tx, skillID uuid.UUID) error
 	agentDeleted func(ctx context.Context, tx pgx.Tx, agentID uuid.UUID) error
 	listTimeout  time.Duration
+	drafts       lentDocuments
 
 	byKey         *registry.Memory[secret.Hash, *Agent]
 	byName        *registry.Memory[string, *Agent]

@@ -50,6 +50,7 @@ type Skill struct {
 	PerUser     bool     // each person has a connection of their own
 	// API is what else is said of an HTTP API, whose base URL is URL. Nil: it is none, or nothing is said.
 	API             *tool.API
+	DocumentSize    int // in bytes, of the document that was given by value
 	AutoApprove     bool
 	TrustNewTools   bool
 	ApprovalTimeout time.Duration // default 5 m

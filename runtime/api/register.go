@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 )
@@ -95,8 +96,11 @@ func (a *API) registryOperations() []join {
 		on(a, "createSkill", a.createSkill),
 		on(a, "getSkill", a.getSkill),
 		on(a, "updateSkill", a.updateSkill),
+		on(a, "getDocument", a.getDocument),
 		on(a, "deleteSkill", a.deleteSkill),
 		on(a, "probeSkill", a.probeSkill),
+		on(a, "trySkill", a.trySkill),
+		on(a, "tryDraft", a.tryDraft),
 		on(a, "listSkillTools", a.listSkillTools),
 		on(a, "skillHealth", a.skillHealth),
 		on(a, "updateTool", a.updateTool),
@@ -161,6 +165,9 @@ func on[I, O any](a *API, id string, handle func(context.Context, *I) (*O, error
 	}
 }
 
+// bodyPatience is how long a large body may take to come.
+const bodyPatience = time.Minute
+
 func (a *API) operation(r route) huma.Operation {
 	problem := a.huma.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[Problem](), true, "Problem")
 	responses := map[string]*huma.Response{"default": {
@@ -174,8 +181,13 @@ func (a *API) operation(r route) huma.Operation {
 		}
 		responses["200"] = &huma.Response{Description: r.streamWords(), Content: content}
 	}
+	var patience time.Duration // zero: 5 s
+	if r.MaxBody > 16<<20 {
+		patience = bodyPatience
+	}
 	return huma.Operation{
-		OperationID: r.ID, Method: r.Method, Path: r.Path, Tags: []string{r.Tag},
+		BodyReadTimeout: patience,
+		OperationID:     r.ID, Method: r.Method, Path: r.Path, Tags: []string{r.Tag},
 		Summary: r.Summary, Description: r.Rule.String(),
 		DefaultStatus: r.Status, MaxBodyBytes: r.MaxBody, SkipValidateBody: r.OwnChecks,
 		Responses: responses,

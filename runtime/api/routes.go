@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/holdpoint/holdpoint/internal/identity"
+	"github.com/holdpoint/holdpoint/runtime/agent"
 	"github.com/holdpoint/holdpoint/runtime/call"
 	"github.com/holdpoint/holdpoint/runtime/converse"
 )
@@ -52,7 +53,7 @@ type route struct {
 	ID, Method, Path, Tag, Summary string
 	Rule                           rule
 	Status                         int      // of success; zero: 200 with a body, else 204
-	MaxBody                        int64    // zero: 1 MiB
+	MaxBody                        int64    // zero: 1 MiB. A greater one may take longer to come, see [API.operation]
 	OwnChecks                      bool     // the operation checks its body itself
 	Streams                        []string // media types of what it answers, where that is no JSON
 }
@@ -105,8 +106,12 @@ func (r route) upTo(bytes int64) route {
 	return r
 }
 
-// applyBody bounds what one apply may declare, in bytes.
-const applyBody = 8 << 20
+// skillBody holds a skill with an OpenAPI document of the greatest size as JSON writes documents, and applyBody several of
+// them, in bytes.
+const (
+	skillBody = 2 * agent.MaxDocument
+	applyBody = 2 * skillBody
+)
 
 // approveBody holds arguments of the greatest size, and what goes with them, in bytes.
 const approveBody = call.MaxArgumentBytes + 64<<10
@@ -246,11 +251,14 @@ func registryRoutes() []route {
 		to("revokeKey", "DELETE agents/{name}/keys/{id}", "Revoke a key", operators()),
 
 		to("listSkills", "GET skills", "Skills, by name", both()),
-		to("createSkill", "POST skills", "Register a skill", operators()).creating(),
+		to("createSkill", "POST skills", "Register a skill", operators()).creating().upTo(skillBody),
 		to("getSkill", "GET skills/{name}", "A skill, without its secrets", both()),
-		to("updateSkill", "PATCH skills/{name}", "Change what the body names of a skill", operators()),
+		to("updateSkill", "PATCH skills/{name}", "Change what the body names of a skill", operators()).upTo(skillBody),
+		to("getDocument", "GET skills/{name}/document", "The OpenAPI document that a skill was given by value", operators()).streaming("application/json", "application/yaml"),
 		to("deleteSkill", "DELETE skills/{name}", "Delete a skill", operators()),
 		to("probeSkill", "POST skills/{name}/probe", "Connect to a skill's server and list its tools, step by step", operators()),
+		to("trySkill", "POST skills/{name}/try", "Make one call of a skill over an HTTP API that reads, to see how it answers; it is recorded, and no agent's", operators()),
+		to("tryDraft", "POST skills/examine/try", "The same of a skill that is not registered", operators()).upTo(skillBody),
 		to("listSkillTools", "GET skills/{name}/tools", "Tools that a skill's server offers, with their pins", both()),
 		to("skillHealth", "GET skills/{name}/health", "How a skill's server answered over time", both()),
 		to("updateTool", "PATCH skills/{name}/tools/{tool}", "Change what the body names of an operator's settings of one tool", operators()),

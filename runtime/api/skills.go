@@ -12,10 +12,11 @@ import (
 
 // Skill is a named source of tools.
 type Skill struct {
-	ID              uuid.UUID                     `json:"id" format:"uuid"`
-	Name            string                        `json:"name"`
-	Transport       tool.Transport                `json:"transport" enum:"stdio,http"`
-	URL             *string                       `json:"url" doc:"Of http."`
+	ID        uuid.UUID      `json:"id" format:"uuid"`
+	Name      string         `json:"name"`
+	Transport tool.Transport `json:"transport" enum:"stdio,http,openapi,http-api"`
+	URL       *string        `json:"url" doc:"Of http."`
+	SkillAPI
 	Command         []string                      `json:"command" doc:"Of stdio: program and arguments."`
 	Headers         []string                      `json:"headers" nullable:"false" doc:"Names only: values are secret."`
 	Env             []string                      `json:"env" nullable:"false" doc:"Names only: values are secret."`
@@ -80,7 +81,7 @@ type Health struct {
 
 func newSkill(s agent.Skill) Skill {
 	view := Skill{
-		ID: s.ID, Name: s.Name, Transport: s.Transport, URL: orNull(s.URL), Command: s.Command,
+		ID: s.ID, Name: s.Name, Transport: s.Transport, SkillAPI: newSkillAPI(&s), Command: s.Command,
 		Headers: orEmpty(s.HeaderNames), Env: orEmpty(s.EnvNames),
 		OAuth: newOAuth(s.OAuth), Connection: agent.ConnectionShared,
 		AutoApprove: s.AutoApprove, TrustNewTools: s.TrustNewTools,
@@ -91,6 +92,9 @@ func newSkill(s agent.Skill) Skill {
 			Status: "ok", DiscoveredAt: utcOrNull(s.Health.DiscoveredAt), ListedAt: utcOrNull(s.Health.ListedAt),
 			Kind: orNull(s.Health.ErrorKind), Error: orNull(s.Health.Error),
 		},
+	}
+	if !s.Transport.IsAPI() {
+		view.URL = orNull(s.URL)
 	}
 	if s.PerUser {
 		view.Connection = agent.ConnectionPerUser

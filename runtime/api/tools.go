@@ -194,11 +194,8 @@ func (a *API) probeSkill(ctx context.Context, input *ByName) (*bodyOutput[Probe]
 	}
 	probe := Probe{OK: true, Steps: []ProbeStep{}}
 	err = a.agents.Probe(ctx, found.ID, callerOf(ctx).personID(), func(s tool.Step) {
-		step := ProbeStep{Name: s.Name, Detail: s.Detail, Took: s.Took.Round(time.Microsecond).String()}
-		if s.Err != nil {
-			probe.OK, step.Error = false, orNull(s.Err.Error())
-		}
-		probe.Steps = append(probe.Steps, step)
+		probe.OK = probe.OK && s.Err == nil
+		probe.Steps = append(probe.Steps, newProbeStep(s))
 	})
 	if errors.Is(err, tool.ErrNoSource) {
 		return nil, problem(http.StatusUnprocessableEntity, CodeNotAvailable,

@@ -1,0 +1,89 @@
+package api
+
+import (
+	"bytes"
+	"context"
+	"net/http"
+	"strconv"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humago"
+
+	"github.com/holdpoint/holdpoint/runtime/agent"
+	"github.com/holdpoint/holdpoint/runtime/tool"
+)
+
+// SkillAPI is what a skill over an HTTP API (openapi, http-api) has besides.
+type SkillAPI struct {
+	BaseURL       *string                `json:"base_url" doc:"Of openapi and http-api; null with openapi: the first server that the document names."`
+	Spec          *string                `json:"spec" doc:"Of openapi: the URL of its document."`
+	Document      *Document              `json:"document" doc:"Of openapi: its document, where that was given by value."`
+	Include       []tool.OperationFilter `json:"include" nullable:"false" doc:"Operations of the document; none: all of them."`
+	Exclude       []tool.OperationFilter `json:"exclude" nullable:"false" doc:"Operations that are left out again."`
+	Endpoints     []tool.Endpoint        `json:"endpoints" nullable:"false" doc:"Of http-api."`
+	Auth          *Auth                  `json:"auth" doc:"How requests to the API are authenticated, without the secret."`
+	Preview       bool                   `json:"preview" doc:"Whether reviewers see the present state of what a PUT, PATCH or DELETE would change."`
+	OutputSchemas bool                   `json:"output_schemas" doc:"Whether answers have to keep to the document's response schemas."`
+}
+
+// Document is an OpenAPI document, without its content.
+type Document struct {
+	_      struct{} `nullable:"true"`
+	Digest string   `json:"digest" doc:"SHA-256, in hex."`
+	Size   int      `json:"size" doc:"In bytes."`
+}
+
+// Auth is how requests to an HTTP API are authenticated.
+type Auth struct {
+	_        struct{} `nullable:"true"`
+	Type     string   `json:"type" enum:"bearer,basic,api_key"`
+	In       *string  `json:"in" enum:"header,query,cookie" doc:"Of api_key."`
+	Name     *string  `json:"name" doc:"Of api_key: of the header, query parameter or cookie."`
+	Username *string  `json:"username" doc:"Of basic."`
+}
+
+func newSkillAPI(s *agent.Skill) SkillAPI {
+	view := SkillAPI{Include: []tool.OperationFilter{}, Exclude: []tool.OperationFilter{}, Endpoints: []tool.Endpoint{}}
+	if !s.Transport.IsAPI() {
+		return view
+	}
+	view.BaseURL, view.OutputSchemas = orNull(s.URL), true
+	api := s.API
+	if api == nil {
+		return view
+	}
+	view.Spec, view.Preview, view.OutputSchemas = orNull(api.Spec), api.Preview, !api.NoOutputSchemas
+	view.Include, view.Exclude, view.Endpoints = orEmpty(api.Include), orEmpty(api.Exclude), orEmpty(api.Endpoints)
+	if api.Document != "" {
+		view.Document = &Document{Digest: api.Document, Size: s.DocumentSize}
+	}
+	if auth := api.Auth; auth != nil {
+		view.Auth = &Auth{Type: auth.Type, In: orNull(auth.In), Name: orNull(auth.Name), Username: orNull(auth.Username)}
+	}
+	return view
+}
+
+// getDocument answers with the document byte for byte.
+func (a *API) getDocument(ctx context.Context, input *ByName) (*huma.StreamResponse, error) {
+	found, err := a.skill(ctx, input.Name)
+	if err != nil {
+		return nil, err
+	}
+	if found.API == nil || found.API.Document == "" {
+		return nil, problem(http.StatusNotFound, CodeNotFound, "the skill %q was given no document by value", input.Name)
+	}
+	document, err := a.agents.Document(ctx, found.API.Document)
+	if err != nil {
+		return nil, err
+	}
+	return &huma.StreamResponse{Body: func(ctx huma.Context) {
+		_, w := humago.Unwrap(ctx)
+		w.Header().Set("Content-Type", "application/yaml") // RFC 9512
+		if text := bytes.TrimLeft(document, " \t\r\n\ufeff"); len(text) > 0 && text[0] == '{' {
+			w.Header().Set("Content-Type", "application/json")
+		}
+		w.Header().Set("Content-Length", strconv.Itoa(len(document)))
+		w.Header().Set("X-Content-Type-Options", "nosniff")
+		_, _ = w.Write(document) // the client may be gone
+	}}, nil
+}

@@ -1,0 +1,63 @@
+package api_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// A skill over an HTTP API is told of without its secret, and its document, which may be large, only where it is asked for.
+func TestSkillOfAnAPI(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	document := `{"openapi":"3.1.0","info":{"title":"pets","version":"1"},"paths":{},"x-padding":"` + strings.Repeat("x", 3<<20) + `"}`
+	body, err := json.Marshal(map[string]any{
+		"name": "pets", "transport": "openapi", "base_url": "https://pets.example/v1", "document": document,
+		"include": []any{map[string]any{"tag": "pets"}}, "preview": true, "output_schemas": false,
+		"auth":  map[string]any{"type": "api_key", "in": "query", "name": "key", "secret": "sk-geheim"},
+		"tools": map[string]any{"listPets": map[string]any{"select": ".items"}},
+	})
+	check(t, err)
+	made := w.send("POST", "/api/v1/skills", w.operator, string(body))
+	if strings.Contains(made.body, "geheim") || strings.Contains(made.body, "xxxxx") {
+		t.Error("the secret or the document is told")
+	}
+	v := made.want(t, http.StatusCreated)
+	said, err := json.Marshal(map[string]any{
+		"url": v["url"], "base_url": v["base_url"], "spec": v["spec"], "include": v["include"], "exclude": v["exclude"], "endpoints": v["endpoints"],
+		"auth": v["auth"], "preview": v["preview"], "output_schemas": v["output_schemas"], "tools": v["tools"],
+	})
+	check(t, err)
+	const want = `{"auth":{"in":"query","name":"key","type":"api_key","username":null},"base_url":"https://pets.example/v1","endpoints":[],"exclude":[],` +
+		`"include":[{"tag":"pets"}],"output_schemas":false,"preview":true,"spec":null,"tools":{"listPets":{"select":".items"}},"url":null}`
+	if string(said) != want {
+		t.Errorf("got  %s\nwant %s", said, want)
+	}
+	if size := fmt.Sprint(v["document"].(map[string]any)["size"]); size != strconv.Itoa(len(document)) {
+		t.Errorf("size %s", size)
+	}
+	if got := w.get("skills/pets/document", w.operator); got.body != document || got.header.Get("Content-Type") != "application/json" {
+		t.Errorf("%d bytes of %s", len(got.body), got.header.Get("Content-Type"))
+	}
+	w.get("skills/files/document", w.operator).problem(t, http.StatusNotFound, "not_found")
+	if v := w.get("skills/files", w.operator).want(t, 200); v["base_url"] != nil || v["auth"] != nil || v["url"] == nil {
+		t.Errorf("of an MCP server: %v", v)
+	}
+}
+
+func TestTryOverTheAPI(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.send("POST", "/api/v1/skills/files/try", w.operator, `{"tool":"nothing"}`).problem(t, http.StatusUnprocessableEntity, "invalid_request")
+	v := w.send("POST", "/api/v1/skills/files/try", w.operator, `{"tool":"write","arguments":{}}`).problem(t, http.StatusUnprocessableEntity, "invalid_request")
+	if text := fmt.Sprint(v["detail"]); !strings.Contains(text, "GET or HEAD") {
+		t.Errorf("%v", v)
+	}
+	w.send("POST", "/api/v1/skills/examine/try", w.operator, `{"tool":"x","skill":{"name":"x","transport":"http","url":"http://h/"}}`).
+		problem(t, http.StatusUnprocessableEntity, "invalid_request")
+	w.send("POST", "/api/v1/skills/examine/try", w.operator, `{"tool":"x","skill":{"name":"x","transport":"http-api","base_url":"http://h/","endpoints":[{"name":"x","path":"/"}]}}`).
+		problem(t, http.StatusUnprocessableEntity, "not_available")
+}
