@@ -50,16 +50,18 @@ denied when they are approved. What was recorded of its calls stays.`,
 }
 
 func newSkillSetCmd(e *Env) *cobra.Command {
-	var risk string
+	var risk, program string
 	var idempotent, enabled bool
 	cmd := &cobra.Command{
 		Use: "set SKILL TOOL", Short: "Change what operators say of one tool",
 		Long: `Change what operators say of one tool of a skill: whether its risk is high, so that every call of it
 is looked at; whether it is idempotent, so that a call that may not have arrived is sent again; whether
-it is enabled. What no flag names stays. For the skill itself, see "holdpoint skill edit".`,
+it is enabled; of HTTP APIs, what of a JSON answer is the result (--select; that changes the tool's
+definition, which has to be accepted then). What no flag names stays. For the skill itself, see "holdpoint skill edit".`,
 		Example: `  holdpoint skill set files move_file --risk high
   holdpoint skill set files read_file --idempotent --risk none
-  holdpoint skill set files delete_file --enabled=false`,
+  holdpoint skill set files delete_file --enabled=false
+  holdpoint skill set shop listOrders --select '[.items[] | {id, total}]'`,
 		Args: usage(cobra.ExactArgs(2)), ValidArgsFunction: e.completeNames("skills"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			patch := map[string]any{}
@@ -76,8 +78,11 @@ it is enabled. What no flag names stays. For the skill itself, see "holdpoint sk
 			if cmd.Flags().Changed("enabled") {
 				patch["enabled"] = enabled
 			}
+			if cmd.Flags().Changed("select") {
+				patch["select"] = program
+			}
 			if len(patch) == 0 {
-				return misuse("say with --risk, --idempotent or --enabled what to change")
+				return misuse("say with --risk, --idempotent, --enabled or --select what to change")
 			}
 			return e.setTool(cmd, args[0], args[1], patch)
 		},
@@ -85,6 +90,7 @@ it is enabled. What no flag names stays. For the skill itself, see "holdpoint sk
 	cmd.Flags().StringVar(&risk, "risk", "", "high, or none")
 	cmd.Flags().BoolVar(&idempotent, "idempotent", false, "whether a call may be sent again")
 	cmd.Flags().BoolVar(&enabled, "enabled", true, "whether agents may use it")
+	cmd.Flags().StringVar(&program, "select", "", `a jq program that makes the result of a JSON answer; "" is all of it`)
 	return cmd
 }
 

@@ -9,7 +9,7 @@ import (
 // skillFields are the flags for the fields of a skill, as holdpoint.yaml names them.
 func skillFields(e *Env, cmd *cobra.Command, removable bool) *fieldFlags {
 	f := &fieldFlags{env: e, cmd: cmd}
-	f.text("transport", "transport", "http or stdio")
+	f.text("transport", "transport", "http, stdio, openapi or http-api")
 	f.text("url", "url", "of its MCP endpoint (http)")
 	f.words("command", "command", "a word of the command that runs on the server: the program, and again for each argument (stdio)")
 	f.secrets("header", "headers", "a header that is sent with every request", removable)
@@ -26,6 +26,7 @@ func skillFields(e *Env, cmd *cobra.Command, removable bool) *fieldFlags {
 	f.text("connection", "connection", "shared, or per_user: each person has their own")
 	f.text("team", "team", `whose attention its calls want; "" is the agent's team`)
 	f.text("escalate-to", "escalate_to", `the team that is asked at half of the deadline; "" is the agent's`)
+	apiFields(f)
 	f.text("oauth-grant", "oauth.grant", "authorization_code, client_credentials, enterprise_managed or workload_identity")
 	f.text("oauth-issuer", "oauth.issuer", "the authorization server")
 	f.text("oauth-client-id", "oauth.client_id", "of Holdpoint's client there")
@@ -42,10 +43,12 @@ func skillFields(e *Env, cmd *cobra.Command, removable bool) *fieldFlags {
 func newSkillCreateCmd(e *Env) *cobra.Command {
 	var f *fieldFlags
 	cmd := &cobra.Command{
-		Use: "create SKILL --transport http --url URL | --transport stdio --command WORD…", Short: "Register a skill",
+		Use: "create SKILL --transport http --url URL | --transport stdio --command WORD… | --transport openapi --spec FILE|URL", Short: "Register a skill",
 		Long: `Register a skill. Secrets are read from variables and files, sent once, kept encrypted and not shown
-again. To declare several things at once, in a file, use "holdpoint apply".`,
-		Example: `  holdpoint skill create ledger --transport http --url https://ledger.example.com/mcp --header-env X-Team=TEAM_KEY
+again. To declare several things at once, in a file, use "holdpoint apply"; "holdpoint skill import"
+writes such a file from an OpenAPI document.`,
+		Example: `  holdpoint skill create shop --transport openapi --spec shop.yaml --include tag=orders --auth-type bearer --auth-secret-env SHOP_TOKEN
+  holdpoint skill create ledger --transport http --url https://ledger.example.com/mcp --header-env X-Team=TEAM_KEY
   holdpoint skill create files --transport stdio --command npx --command -y --command @modelcontextprotocol/server-filesystem --command /srv`,
 		Args: usage(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -58,7 +61,7 @@ again. To declare several things at once, in a file, use "holdpoint apply".`,
 
 func newSkillEditCmd(e *Env) *cobra.Command {
 	var f *fieldFlags
-	var noOAuth bool
+	var noOAuth, noAuth bool
 	cmd := &cobra.Command{
 		Use: "edit SKILL", Short: "Change fields of a skill",
 		Long: `Change the fields of a skill that flags name; the others stay. A change makes a new revision of the
@@ -68,7 +71,7 @@ its tools, see "holdpoint skill set".`,
   holdpoint skill edit ledger --oauth-client-secret-file secret.txt --remove-header X-Team`,
 		Args: usage(cobra.ExactArgs(1)), ValidArgsFunction: e.completeNames("skills"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return f.edit(cmd.Context(), "skills/"+client.Segment(args[0]), "Saved.", "oauth", "identity_headers")
+			return f.edit(cmd.Context(), "skills/"+client.Segment(args[0]), "Saved.", "oauth", "identity_headers", "auth")
 		},
 	}
 	f = skillFields(e, cmd, true)
@@ -81,6 +84,17 @@ its tools, see "holdpoint skill set".`,
 			return misuse("--no-oauth says that there are no other --oauth- flags")
 		}
 		body["oauth"] = nil
+		return nil
+	})
+	cmd.Flags().BoolVar(&noAuth, "no-auth", false, "send requests to its API without what --auth-type said (openapi, http-api)")
+	f.puts = append(f.puts, func(body map[string]any) error {
+		if !noAuth {
+			return nil
+		}
+		if body["auth"] != nil {
+			return misuse("--no-auth says that there are no other --auth- flags")
+		}
+		body["auth"] = map[string]string{"type": ""}
 		return nil
 	})
 	return cmd

@@ -48,6 +48,74 @@ func TestSkillCreateAndEdit(t *testing.T) {
 	}
 }
 
+func TestSkillsOverHTTPAPIs(t *testing.T) {
+	t.Parallel()
+	f := newFake(t).answer("POST /api/v1/skills", `{"name":"shop"}`).answer("PATCH /api/v1/skills/shop", `{"name":"shop"}`).
+		answer("GET /api/v1/skills/shop", `{"name":"shop","revision":7,"auth":{"type":"api_key","in":"header","name":"X-Key","username":null}}`).
+		answer("PATCH /api/v1/skills/shop/tools/list", `{"name":"shop","tools":{}}`)
+	document := writeFile(t, "shop.json", "{\"openapi\":\"3.1.0\"}\n")
+	endpoints := writeFile(t, "endpoints.yaml", "- {name: get, path: /a, parameters: {n: {type: integer}}, output_schema: {type: object}}\n")
+	for _, c := range []struct{ args, sent string }{
+		{
+			"create shop --transport openapi --spec " + document + " --include tag=orders,method=GET --include listPets --exclude path=/admin/**",
+			`{"document":"{\"openapi\":\"3.1.0\"}\n","exclude":[{"path":"/admin/**"}],"include":[{"tag":"orders","method":"GET"},{"operation_id":"listPets"}],"name":"shop","transport":"openapi"}`,
+		},
+		{
+			"create shop --transport openapi --spec https://shop.test/o.yaml --base-url http://h --auth-type bearer --auth-secret-env KEY --preview --output-schemas=false",
+			`{"auth":{"secret":"t0p","type":"bearer"},"base_url":"http://h","name":"shop","output_schemas":false,"preview":true,"spec":"https://shop.test/o.yaml","transport":"openapi"}`,
+		},
+		{
+			"create shop --transport http-api --base-url http://h --endpoints-file " + endpoints,
+			`{"base_url":"http://h","endpoints":[{"name":"get","output_schema":{"type":"object"},"parameters":{"n":{"type":"integer"}},"path":"/a"}],"name":"shop","transport":"http-api"}`,
+		},
+		{"edit shop --auth-secret-env KEY", `{"auth":{"in":"header","name":"X-Key","secret":"t0p","type":"api_key"},"revision":7}`},
+		{"edit shop --no-auth --include=", `{"auth":{"type":""},"include":[]}`},
+		{"set shop list --select .items", `{"select":".items"}`},
+		{"set shop list --select=", `{"select":""}`},
+	} {
+		env := f.env()
+		env["KEY"] = "t0p"
+		got := run(t, env, "", slices.Concat([]string{"skill"}, strings.Fields(c.args))...).want(t, 0)
+		if f.sent() != c.sent {
+			t.Errorf("%s\nsent %s\nwant %s", c.args, f.sent(), c.sent)
+		}
+		if strings.Contains(got.stdout+got.stderr, "t0p") {
+			t.Errorf("%s echoes a secret: %s%s", c.args, got.stdout, got.stderr)
+		}
+	}
+	for args, want := range map[string]string{
+		"create shop --spec /nowhere/at/all.json":       "/nowhere/at/all.json",
+		"create shop --include tags=a":                  "want an operationId",
+		"edit shop --no-auth --auth-type bearer":        "--no-auth",
+		"create shop --endpoints-file " + document:      "want a list",
+		"create shop --auth-secret-env NOPE":            "variable NOPE is not set",
+		"create shop --endpoints-file /nowhere/at/all.": "/nowhere/at/all.",
+	} {
+		contains(t, args, f.run(append([]string{"skill"}, strings.Fields(args)...)...).want(t, 1).stderr, want)
+	}
+}
+
+func TestSkillTryAndDocument(t *testing.T) {
+	t.Parallel()
+	f := newFake(t).answer("GET /api/v1/skills/shop/document", "openapi: 3.1.0\n").
+		answer("POST /api/v1/skills/shop/try", `{"request":{"method":"GET","url":"https://h/a?x=1","headers":[{"name":"Accept","value":"*/*"},{"name":"Authorization","secret":true}]},
+			"status":200,"result":{"content":[{"type":"text","text":"\u001b[31mred"},{"type":"image","mimeType":"image/png","data":"AA=="}]},"is_error":false,"failure":null,"steps":[]}`)
+	if got := f.run("skill", "document", "shop").want(t, 0).stdout; got != "openapi: 3.1.0\n" {
+		t.Errorf("%q", got)
+	}
+	got := f.run("skill", "try", "shop", "get", "--args", `{"x":1}`).want(t, 0)
+	if f.sent() != `{"arguments":{"x":1},"tool":"get"}` {
+		t.Errorf("sent %s", f.sent())
+	}
+	contains(t, "request", got.stderr, "GET https://h/a?x=1\nAccept: */*\nAuthorization: (secret)\nHTTP 200\n")
+	if strings.Contains(got.stdout, "\x1b") || !strings.Contains(got.stdout, "red") || !strings.Contains(got.stdout, "(image image/png; see --json)") {
+		t.Errorf("%q", got.stdout)
+	}
+	f.run("skill", "try", "shop", "get", "--args", "nonsense").want(t, 1)
+	f.answer("POST /api/v1/skills/shop/try", `{"request":{"method":"GET","url":"https://h/a","headers":[]},"status":null,"result":null,"is_error":false,"failure":"no answer in time","steps":[]}`)
+	contains(t, "failure", f.run("skill", "try", "shop", "get").want(t, 1).stderr, "no answer in time")
+}
+
 func TestAgentCreateAndEdit(t *testing.T) {
 	t.Parallel()
 	f := newFake(t).answer("POST /api/v1/agents", `{"name":"billing"}`).answer("PATCH /api/v1/agents/billing", `{"name":"billing"}`).

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -14,13 +15,15 @@ import (
 func newSkillCmd(e *Env) *cobra.Command {
 	return group("skill", "Skills and their tools",
 		newSkillListCmd(e), newSkillShowCmd(e), newSkillCreateCmd(e), newSkillEditCmd(e), newSkillDeleteCmd(e), newSkillProbeCmd(e), newSkillHealthCmd(e),
-		newSkillToolsCmd(e), newSkillSetCmd(e), newSkillAcceptCmd(e), newSkillRefuseCmd(e))
+		newSkillToolsCmd(e), newSkillSetCmd(e), newSkillAcceptCmd(e), newSkillRefuseCmd(e), newSkillDocumentCmd(e), newSkillTryCmd(e))
 }
 
 type skillRow struct {
 	Name        string   `json:"name"`
 	Transport   string   `json:"transport"`
 	URL         *string  `json:"url"`
+	BaseURL     *string  `json:"base_url"`
+	Spec        *string  `json:"spec"`
 	Command     []string `json:"command"`
 	AutoApprove bool     `json:"auto_approve"`
 	Connection  string   `json:"connection"`
@@ -74,8 +77,8 @@ func newSkillListCmd(e *Env) *cobra.Command {
 				if s.AutoApprove {
 					calls = "auto-approved"
 				}
-				if s.URL != nil {
-					server = *s.URL
+				if address := cmp.Or(value(s.URL), value(s.BaseURL), value(s.Spec)); address != "" {
+					server = address
 				}
 				health := s.Health.Status
 				if s.Health.Kind != nil {

@@ -84,6 +84,11 @@ func ParseTokenIssuers(name string, text []byte, options Options) (*Manifest, er
 	return parse(name, text, options, listOf(tokenIssuer()))
 }
 
+// ParseEndpoints reads a file of endpoints of an HTTP API likewise: a list.
+func ParseEndpoints(name string, text []byte, options Options) (*Manifest, error) {
+	return parse(name, text, options, listOf(endpoint()))
+}
+
 func parse(name string, text []byte, options Options, s shape) (*Manifest, error) {
 	if options.ReadFile == nil {
 		options.ReadFile = os.ReadFile

@@ -198,7 +198,7 @@ const maxFile = 32 << 20
 // document is what a file holds that a path names; false: it is a URL, or nothing that names a file.
 func (w *walker) document(node ast.Node, path string) (string, bool) {
 	name, ok := text(node)
-	if !ok || name == "" || isURL(name) {
+	if !ok || name == "" || IsURL(name) {
 		return "", false
 	}
 	content, err := w.read(name)
@@ -213,7 +213,8 @@ func (w *walker) document(node ast.Node, path string) (string, bool) {
 	return string(content), true
 }
 
-func isURL(text string) bool {
+// IsURL reports whether a document is named by its URL, rather than by the path of a file.
+func IsURL(text string) bool {
 	scheme, _, _ := strings.Cut(text, "://")
 	return strings.EqualFold(scheme, "http") || strings.EqualFold(scheme, "https")
 }
