@@ -19,25 +19,12 @@ type Trial struct {
 
 // Tried is what came of a trial.
 type Tried struct {
-	Request SentRequest     `json:"request" doc:"That was sent, secrets masked."`
+	Request Outgoing        `json:"request" doc:"That was sent."`
 	Result  json.RawMessage `json:"result" doc:"The tool's result, as an agent would get it; null: there was none."`
 	IsError bool            `json:"is_error" doc:"The API answered with an error, which the result tells."`
 	Failure *string         `json:"failure" doc:"Why there is no result."`
 	Status  *int            `json:"status" doc:"HTTP status of the answer."`
 	Steps   []ProbeStep     `json:"steps" nullable:"false" doc:"How long each step took."`
-}
-
-// SentRequest is an HTTP request, secrets masked.
-type SentRequest struct {
-	Method  string       `json:"method"`
-	URL     string       `json:"url"`
-	Headers []SentHeader `json:"headers" nullable:"false"`
-}
-
-// SentHeader is one header field of a [SentRequest].
-type SentHeader struct {
-	Name  string  `json:"name"`
-	Value *string `json:"value" doc:"Null: it is secret."`
 }
 
 type trySkillInput struct {
@@ -86,7 +73,7 @@ func triedOutput(tried *agent.Tried, err error, transport tool.Transport, name s
 	case err != nil:
 		return nil, err
 	}
-	view := Tried{Request: newSentRequest(&tried.Request), Steps: []ProbeStep{}, Result: tried.Result.Raw, IsError: tried.Result.IsError}
+	view := Tried{Request: *newOutgoing(&tried.Request), Steps: []ProbeStep{}, Result: tried.Result.Raw, IsError: tried.Result.IsError}
 	exchange := tried.Result.Exchange
 	if f := tried.Failure; f != nil {
 		view.Failure, exchange = orNull(f.Message), f.Exchange
@@ -98,18 +85,6 @@ func triedOutput(tried *agent.Tried, err error, transport tool.Transport, name s
 		view.Steps = append(view.Steps, newProbeStep(s))
 	}
 	return output(view), nil
-}
-
-func newSentRequest(o *tool.Outgoing) SentRequest {
-	view := SentRequest{Method: o.Method, URL: o.URL, Headers: []SentHeader{}}
-	for _, h := range o.Headers {
-		header := SentHeader{Name: h.Name}
-		if !h.Secret {
-			header.Value = new(h.Value)
-		}
-		view.Headers = append(view.Headers, header)
-	}
-	return view
 }
 
 func newProbeStep(s tool.Step) ProbeStep {
