@@ -39,6 +39,7 @@ var may = map[string]string{
 	"POST /api/v1/calls/{id}/resolve":     "o",
 	"GET /api/v1/approvals":               "or",
 	"GET /api/v1/approvals/{id}":          "or",
+	"GET /api/v1/approvals/{id}/preview":  "or",
 	"POST /api/v1/approvals/{id}/approve": "r",
 	"POST /api/v1/approvals/{id}/reject":  "r",
 	"POST /api/v1/approvals/{id}/extend":  "r",
