@@ -31,6 +31,7 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/callback"
 	"github.com/holdpoint/holdpoint/runtime/converse"
 	"github.com/holdpoint/holdpoint/runtime/file"
+	"github.com/holdpoint/holdpoint/runtime/httptool"
 	"github.com/holdpoint/holdpoint/runtime/limit"
 	"github.com/holdpoint/holdpoint/runtime/mcpserver"
 	"github.com/holdpoint/holdpoint/runtime/mcptool"
@@ -102,7 +103,8 @@ type Runtime struct {
 	Callbacks *callback.Service
 	Converse  *converse.Service
 
-	source *mcptool.Source
+	source *mcptool.Source  // of MCP servers
+	apis   *httptool.Source // of HTTP APIs
 	mcp    *mcpserver.Server
 	jobs   *jobs
 	asked  *model.Observer // of requests to models
@@ -166,9 +168,13 @@ func (rt *Runtime) makeRegistry() error {
 		OffersChanged:   func(skill uuid.UUID, method string) { rt.Resources.ListChanged(skill, method) },
 		ResourceUpdated: func(skill, principal uuid.UUID, uri string) { rt.Resources.Updated(skill, principal, uri) },
 	})
+	rt.apis = httptool.New(httptool.Config{
+		OAuth: rt.OAuth, Logger: log, Version: rt.Version, Now: rt.Now, Traces: rt.Traces, TrustedHosts: rt.TrustedHosts,
+		Document: func(ctx context.Context, digest string) ([]byte, error) { return rt.Agents.Document(ctx, digest) },
+	})
 	rt.Discovery, err = tool.NewDiscovery(tool.DiscoveryConfig{
 		Pool: pool, Logger: log, Now: rt.Now, Listed: agent.RecordListing,
-		Sources: map[tool.Transport]tool.Source{tool.HTTP: rt.source, tool.Stdio: rt.source},
+		Sources: map[tool.Transport]tool.Source{tool.HTTP: rt.source, tool.Stdio: rt.source, tool.OpenAPI: rt.apis, tool.HTTPAPI: rt.apis},
 	})
 	if err != nil {
 		return err
@@ -348,6 +354,7 @@ func (rt *Runtime) Stop(ctx context.Context) error {
 // close lets go of what a runtime holds, started or not.
 func (rt *Runtime) close(ctx context.Context) {
 	rt.source.Close(ctx)
+	rt.apis.Close()
 	rt.models.client.CloseIdleConnections()
 	rt.Converse.Close()
 	rt.Resources.Close()

@@ -83,7 +83,7 @@ func TestList(t *testing.T) {
 	}, binding(t, get)); diff != "" {
 		t.Error(diff)
 	}
-	same("annotations", string(update.Annotations), `{"readOnlyHint":false,"destructiveHint":true,"idempotentHint":true,"openWorldHint":true}`)
+	same("annotations", string(update.Annotations), `{"readOnlyHint":false,"idempotentHint":true,"openWorldHint":true}`)
 	const asked = `"name":{"type":"string"},"born":{"type":["string","null"],"format":"date"},"mother":{"$ref":"#/$defs/Pet"}}`
 	same("input", string(update.InputSchema), `{"type":"object","properties":{"id":{"type":"integer"},"dry_run":{"type":"boolean"},`+asked+
 		`,"required":["id","name"],"additionalProperties":false,"$defs":{"Pet":{"type":"object","required":["name"],"properties":{`+asked+`}}}`)

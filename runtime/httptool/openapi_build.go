@@ -152,16 +152,16 @@ type annotations struct {
 	OpenWorldHint   bool   `json:"openWorldHint"`
 }
 
-// hints are what a method says of a tool (RFC 9110, sections 9.2 and 9.3). PUT, PATCH and DELETE replace or remove what is there; of a POST
-// nothing is known, so nothing is claimed.
+// hints are what a method says of a tool (RFC 9110, sections 9.2 and 9.3). Only of DELETE it is known that something is gone afterwards; whether
+// a POST, PUT or PATCH destroys anything is not, so nothing is claimed.
 func hints(title, method string) annotations {
 	yes := true
 	a := annotations{Title: title, ReadOnlyHint: tool.ReadOnlyMethod(method), OpenWorldHint: true}
 	switch method {
-	case "PUT", "DELETE":
+	case "PUT":
+		a.IdempotentHint = &yes
+	case "DELETE":
 		a.DestructiveHint, a.IdempotentHint = &yes, &yes
-	case "PATCH":
-		a.DestructiveHint = &yes
 	}
 	return a
 }
