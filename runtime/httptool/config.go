@@ -41,9 +41,10 @@ type Config struct {
 // Limits bound servers and documents. Zero fields have the defaults named.
 type Limits struct {
 	Connect time.Duration // connecting, and again the TLS handshake. Default 10 s
-	List    time.Duration // one List, fetching the document included. Default 15 s
+	List    time.Duration // one List, fetching the document and making tools of it included. Default 30 s
 
 	Operations    int   // tools of one skill. Default 2,000
+	ToolBytes     int   // of the definitions of one skill's tools together. Default 64 MiB
 	DocumentBytes int64 // of one OpenAPI document. Default 32 MiB
 	InputBytes    int   // of one tool's input schema. Default 256 KiB
 	OutputBytes   int   // of one tool's output schema: a longer one is left out. Default 64 KiB
@@ -68,8 +69,9 @@ func (c Config) withDefaults() Config {
 	set(&c.Version, "dev")
 	l := &c.Limits
 	set(&l.Connect, 10*time.Second)
-	set(&l.List, 15*time.Second)
+	set(&l.List, 30*time.Second)
 	set(&l.Operations, 2000)
+	set(&l.ToolBytes, 64<<20)
 	set(&l.DocumentBytes, 32<<20)
 	set(&l.InputBytes, 256<<10)
 	set(&l.OutputBytes, 64<<10)

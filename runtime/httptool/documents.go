@@ -196,6 +196,9 @@ func (s *Source) given(ctx context.Context, server *tool.Server) ([]byte, *tool.
 	if err != nil {
 		return nil, failed(tool.TransportFailure, err, "skill %s: its OpenAPI document cannot be loaded", server.Skill)
 	}
+	if limit := s.config.Limits.DocumentBytes; int64(len(text)) > limit {
+		return nil, failed(tool.TransportFailure, nil, "skill %s: its OpenAPI document is larger than %d MiB", server.Skill, limit>>20)
+	}
 	return text, nil
 }
 

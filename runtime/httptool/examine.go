@@ -2,6 +2,7 @@ package httptool
 
 import (
 	"context"
+	"fmt"
 	"strings"
 
 	"github.com/holdpoint/holdpoint/internal/plain"
@@ -76,11 +77,17 @@ func examine(ctx context.Context, text []byte, origin string, limits Limits) (to
 	if found.BaseURL, err = base.document(); err != nil {
 		found.BaseURLReason = reason(err)
 	}
+	size := 0
 	for _, o := range b.all {
 		if err := ctx.Err(); err != nil {
 			return found, err
 		}
-		found.Operations = append(found.Operations, b.examine(o))
+		operation := b.examine(o)
+		size += len(operation.InputSchema) + len(operation.OutputSchema) + len(operation.Path) + len(operation.Skipped) + 500
+		if size > limits.ToolBytes {
+			return found, fmt.Errorf("the operations of the document are together larger than %d MiB", limits.ToolBytes>>20)
+		}
+		found.Operations = append(found.Operations, operation)
 	}
 	return found, nil
 }

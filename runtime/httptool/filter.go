@@ -19,6 +19,14 @@ func newFilter(f tool.OperationFilter) filter {
 	return filter{id: pattern(f.OperationID), tag: pattern(f.Tag), path: pattern(f.Path), method: strings.ToUpper(f.Method)}
 }
 
+func newFilters(list []tool.OperationFilter) []filter {
+	filters := make([]filter, len(list))
+	for i, f := range list {
+		filters[i] = newFilter(f)
+	}
+	return filters
+}
+
 // pattern compiles one in which * stands for any characters but /, and ** for any. Letters count as they are written. Empty: nil.
 func pattern(p string) *regexp.Regexp {
 	if p == "" {
@@ -46,14 +54,15 @@ func (f filter) fits(o *operation) bool {
 // choose keeps the operations that an operator included and did not exclude. What is included and not there is told.
 func choose(all []*operation, api *tool.API) (chosen []*operation, missing []tool.Skipped) {
 	found := make([]bool, len(api.Include))
+	include, exclude := newFilters(api.Include), newFilters(api.Exclude)
 	for _, o := range all {
-		included := len(api.Include) == 0
-		for i, f := range api.Include {
-			if newFilter(f).fits(o) {
+		included := len(include) == 0
+		for i, f := range include {
+			if f.fits(o) {
 				included, found[i] = true, true
 			}
 		}
-		excluded := slices.ContainsFunc(api.Exclude, func(f tool.OperationFilter) bool { return newFilter(f).fits(o) })
+		excluded := slices.ContainsFunc(exclude, func(f filter) bool { return f.fits(o) })
 		if included && !excluded {
 			chosen = append(chosen, o)
 		}

@@ -45,6 +45,7 @@ func define(ctx context.Context, doc *document, server *tool.Server, limits *Lim
 		return nil, fmt.Errorf("%d operations of the document are selected, at most %d can be: choose some with include", len(chosen), limits.Operations)
 	}
 	made := &definitions{skipped: missing, operations: len(b.all)}
+	size := 0
 	for _, o := range chosen {
 		if err := ctx.Err(); err != nil {
 			return nil, err
@@ -53,6 +54,9 @@ func define(ctx context.Context, doc *document, server *tool.Server, limits *Lim
 		if err != nil {
 			made.skipped = append(made.skipped, tool.Skipped{Name: o.name, Reason: reason(err)})
 			continue
+		}
+		if size += len(built.definition.Raw()); size > limits.ToolBytes {
+			return nil, fmt.Errorf("the tools of the document are together larger than %d MiB: choose some with include", limits.ToolBytes>>20)
 		}
 		made.tools = append(made.tools, built.definition)
 	}

@@ -24,12 +24,19 @@ const (
 type document struct {
 	root    *value
 	version string // "3.0.3"
-	// resolved are the values that references lead to.
+	// resolved are the values that references lead to, and indexes the members of large objects.
 	resolved map[string]*value
+	indexes  map[*value]map[string]*value
 }
 
 // readDocument reads an OpenAPI description in JSON or YAML.
-func readDocument(text []byte) (*document, error) {
+func readDocument(text []byte) (_ *document, err error) {
+	defer func() {
+		// A library meets hostile text here; what it does not survive cannot be read.
+		if cause := recover(); cause != nil {
+			err = fmt.Errorf("the document cannot be read: %s", plain.Line(fmt.Sprint(cause), maxReason))
+		}
+	}()
 	text = bytes.TrimPrefix(text, []byte("\xef\xbb\xbf"))
 	read, form := readYAML, "YAML"
 	if start := bytes.TrimLeft(text, " \t\r\n"); len(start) > 0 && start[0] == '{' {
@@ -39,7 +46,7 @@ func readDocument(text []byte) (*document, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the document cannot be read as %s: %w", form, err)
 	}
-	d := &document{root: root, version: root.get("openapi").str(), resolved: map[string]*value{}}
+	d := &document{root: root, version: root.get("openapi").str(), resolved: map[string]*value{}, indexes: map[*value]map[string]*value{}}
 	if root.get("openapi").is('0') { // 3.1 without quotation marks
 		d.version = root.get("openapi").text
 	}
@@ -96,7 +103,7 @@ func (d *document) lookup(ref string) (*value, error) {
 	}
 	found := d.root
 	for name := range strings.SplitSeq(path, "/") {
-		if found = found.child(jsontext.Pointer("/" + name).LastToken()); found == nil {
+		if found = d.child(found, jsontext.Pointer("/"+name).LastToken()); found == nil {
 			return nil, fmt.Errorf("reference %s: leads nowhere", plain.Quoted(ref, 100))
 		}
 	}
@@ -105,8 +112,19 @@ func (d *document) lookup(ref string) (*value, error) {
 }
 
 // child is a member of an object, or an element of an array.
-func (v *value) child(name string) *value {
-	if !v.is('[') {
+func (d *document) child(v *value, name string) *value {
+	switch {
+	case v.is('{') && len(v.members) > 32:
+		index := d.indexes[v]
+		if index == nil {
+			index = make(map[string]*value, len(v.members))
+			for i := range v.members {
+				index[v.members[i].name] = &v.members[i].value
+			}
+			d.indexes[v] = index
+		}
+		return index[name]
+	case !v.is('['):
 		return v.get(name)
 	}
 	i, err := strconv.Atoi(name)
@@ -144,7 +162,9 @@ func (d *document) operations() []*operation {
 		for j := range item.all() {
 			method := &item.members[j]
 			if upper := strings.ToUpper(method.name); slices.Contains(methods(), upper) && strings.ToLower(method.name) == method.name {
-				list = append(list, &operation{method: upper, path: path.name, object: &method.value, item: item})
+				// What some write behind a # tells paths apart, and is never sent.
+				sent, _, _ := strings.Cut(path.name, "#")
+				list = append(list, &operation{method: upper, path: sent, object: &method.value, item: item})
 			}
 		}
 	}

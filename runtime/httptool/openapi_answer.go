@@ -58,6 +58,12 @@ func (b *builder) answer(o *operation) answer {
 	return made
 }
 
+// What is asked for is a header, which servers bound.
+const (
+	maxTypes = 10
+	maxType  = 128 // bytes
+)
+
 // answerMedia chooses what to ask for: JSON where there is any.
 func answerMedia(content *value) (*value, []string) {
 	var others []string
@@ -68,14 +74,14 @@ func answerMedia(content *value) (*value, []string) {
 		switch {
 		case base == "application/json", isJSON(m.name) && json == nil:
 			json = m
-		case base != "":
+		case base != "" && len(others) < maxTypes && len(m.name) <= maxType:
 			others = append(others, m.name)
 		}
 		if base == "application/json" {
 			break
 		}
 	}
-	if json != nil {
+	if json != nil && len(json.name) <= maxType {
 		return json.value.get("schema"), []string{json.name}
 	}
 	return nil, others
@@ -89,9 +95,14 @@ const (
 )
 
 // root tells whether values of a schema are objects.
-func (b *builder) root(v *value, depth int) int {
+func (b *builder) root(v *value) int {
+	budget := maxLooked
+	return b.rootWithin(v, &budget)
+}
+
+func (b *builder) rootWithin(v *value, budget *int) int {
 	v, err := b.doc.follow(v)
-	if err != nil || !v.is('{') || depth > maxHops || v.get("nullable").isTrue() {
+	if *budget--; err != nil || !v.is('{') || *budget < 0 || v.get("nullable").isTrue() {
 		return rootUnknown
 	}
 	switch kind := v.get("type"); {
@@ -112,14 +123,14 @@ func (b *builder) root(v *value, depth int) int {
 		return rootOther
 	}
 	for i := range v.get("allOf").all() {
-		if kind := b.root(&v.get("allOf").members[i].value, depth+1); kind != rootUnknown {
+		if kind := b.rootWithin(&v.get("allOf").members[i].value, budget); kind != rootUnknown {
 			return kind
 		}
 	}
 	found := rootUnknown
 	for _, name := range []string{"oneOf", "anyOf"} {
 		for i := range v.get(name).all() {
-			kind := b.root(&v.get(name).members[i].value, depth+1)
+			kind := b.rootWithin(&v.get(name).members[i].value, budget)
 			if kind == rootUnknown || i > 0 && kind != found {
 				return rootUnknown
 			}
@@ -131,7 +142,7 @@ func (b *builder) root(v *value, depth int) int {
 
 // outputSchema is that of structuredContent, which is an object: what is none is its member result.
 func (b *builder) outputSchema(v *value) ([]byte, error) {
-	kind := b.root(v, 0)
+	kind := b.root(v)
 	if kind == rootUnknown {
 		return nil, errors.New("it does not say whether answers are objects")
 	}

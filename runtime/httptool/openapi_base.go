@@ -21,11 +21,11 @@ type bases struct {
 	err   error
 }
 
-// document is the document's base URL, or why it cannot be used.
+// document is the document's base URL, or why it cannot be used. A document that names servers only at its operations has that of the first.
 func (b *bases) document() (string, error) {
 	if !b.known {
 		b.known = true
-		b.url, b.err = b.server(b.doc.root.get("servers"))
+		b.url, b.err = b.server(b.doc.servers())
 		if b.url == "" && b.err == nil {
 			b.url, b.err = b.resolve("/")
 		}
@@ -34,6 +34,29 @@ func (b *bases) document() (string, error) {
 		}
 	}
 	return b.url, b.err
+}
+
+// servers are those of the document, or else the first that one of its paths or operations names.
+func (d *document) servers() *value {
+	if servers := d.root.get("servers"); len(servers.all()) > 0 {
+		return servers
+	}
+	for i := range d.root.get("paths").all() {
+		item, err := d.follow(&d.root.get("paths").members[i].value)
+		if err != nil {
+			continue
+		}
+		for j := range item.all() {
+			servers := item.members[j].value.get("servers")
+			if item.members[j].name == "servers" {
+				servers = &item.members[j].value
+			}
+			if len(servers.all()) > 0 {
+				return servers
+			}
+		}
+	}
+	return nil
 }
 
 // of is an operation's base URL; empty: the skill's.

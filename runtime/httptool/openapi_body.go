@@ -50,11 +50,11 @@ func (b *builder) body(o *operation) (*bodyArguments, error) {
 // structured reads a body that has members: each is an argument, where all are known.
 func (b *builder) structured(made *bodyArguments, media *value, description string) error {
 	schema := media.get("schema")
-	flat := &flatBody{doc: b.doc}
-	if flat.add(schema, 0) && len(flat.names) > 0 {
+	flat := &flatBody{doc: b.doc, required: map[string]bool{}}
+	if flat.add(schema) && len(flat.names) > 0 {
 		return b.fields(made, flat, media.get("encoding"))
 	}
-	if made.body.Kind != BodyJSON && !b.isObject(schema, 0) {
+	if made.body.Kind != BodyJSON && b.root(schema) != rootObject {
 		return fmt.Errorf("of %s only objects are written", made.body.Media)
 	}
 	converted, err := b.in.convert(schema)
@@ -68,27 +68,10 @@ func (b *builder) structured(made *bodyArguments, media *value, description stri
 	return nil
 }
 
-// isObject reports whether a schema is of objects only.
-func (b *builder) isObject(v *value, depth int) bool {
-	v, err := b.doc.follow(v)
-	if err != nil || v == nil || depth > maxHops {
-		return false
-	}
-	if v.get("type").str() == "object" || v.get("type") == nil && v.get("properties").is('{') {
-		return true
-	}
-	for i := range v.get("allOf").all() {
-		if b.isObject(&v.get("allOf").members[i].value, depth+1) {
-			return true
-		}
-	}
-	return false
-}
-
 // fields makes an argument of each property. A body that requires one is required.
 func (b *builder) fields(made *bodyArguments, flat *flatBody, encoding *value) error {
 	for _, name := range flat.names {
-		a := argument{name: name, in: InBody, required: slices.Contains(flat.required, name), field: Field{Name: name}}
+		a := argument{name: name, in: InBody, required: flat.required[name], field: Field{Name: name}}
 		made.body.Required = made.body.Required || a.required
 		var parts []value
 		for _, schema := range flat.properties[name] {
@@ -103,7 +86,7 @@ func (b *builder) fields(made *bodyArguments, flat *flatBody, encoding *value) e
 			a.schema = object(member{"allOf", array(parts...)})
 		}
 		if made.body.Kind != BodyJSON {
-			b.encode(&a, made.body.Kind, flat.properties[name][0], encoding.get(name))
+			b.encode(&a, made.body.Kind, flat.properties[name][0], b.doc.child(encoding, name))
 		}
 		made.fields = append(made.fields, a)
 	}
@@ -202,13 +185,17 @@ type flatBody struct {
 	doc        *document
 	names      []string // in order
 	properties map[string][]*value
-	required   []string
+	required   map[string]bool
+	seen       int // schemas
 }
 
+// maxLooked bounds how many schemas are looked at to find out what one of them is: in allOf in allOf, ten each, are very many.
+const maxLooked = 200
+
 // add takes a schema's properties. False: it is more than a plain object.
-func (f *flatBody) add(v *value, depth int) bool {
+func (f *flatBody) add(v *value) bool {
 	v, err := f.doc.follow(v)
-	if err != nil || !v.is('{') || depth > maxHops {
+	if f.seen++; err != nil || !v.is('{') || f.seen > maxLooked {
 		return false
 	}
 	for i := range v.members {
@@ -229,7 +216,7 @@ func (f *flatBody) add(v *value, depth int) bool {
 		}
 	}
 	for i := range v.get("allOf").all() {
-		if !f.add(&v.get("allOf").members[i].value, depth+1) {
+		if !f.add(&v.get("allOf").members[i].value) {
 			return false
 		}
 	}
@@ -255,5 +242,7 @@ func (f *flatBody) take(v *value) {
 			f.properties[m.name] = append(present, &m.value)
 		}
 	}
-	f.required = append(f.required, v.get("required").strings()...)
+	for _, name := range v.get("required").strings() {
+		f.required[name] = true
+	}
 }

@@ -7,6 +7,10 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	"golang.org/x/text/language"
+	"golang.org/x/text/message"
+
 	"github.com/holdpoint/holdpoint/internal/plain"
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
@@ -20,10 +24,17 @@ type builder struct {
 	in     *schemas
 	out    *schemas
 	all    []*operation
+	gets   map[string]*operation // by path
 }
 
 func newBuilder(doc *document, server *tool.Server, limits *Limits) *builder {
 	b := &builder{doc: doc, server: server, limits: limits, in: newSchemas(doc, input), out: newSchemas(doc, output), all: doc.operations()}
+	b.gets = map[string]*operation{}
+	for _, o := range b.all {
+		if o.method == "GET" && b.gets[o.path] == nil {
+			b.gets[o.path] = o
+		}
+	}
 	b.base = bases{doc: doc, origin: server.API.Spec, operators: server.URL}
 	return b
 }
@@ -101,11 +112,10 @@ func (b *builder) preview(o *operation, call *Binding) *Binding {
 	if !slices.Contains([]string{"PUT", "PATCH", "DELETE"}, o.method) {
 		return nil
 	}
-	at := slices.IndexFunc(b.all, func(other *operation) bool { return other.method == "GET" && other.path == o.path && other.err == nil })
-	if at < 0 {
+	get := b.gets[o.path]
+	if get == nil {
 		return nil
 	}
-	get := b.all[at]
 	base, err := b.base.of(get)
 	if err != nil {
 		return nil
@@ -169,8 +179,26 @@ func hints(title, method string) annotations {
 // outputError is what is wrong with an output schema.
 type outputError struct{ err error }
 
-func (e *outputError) Error() string { return "its output schema cannot be used: " + e.err.Error() }
+func (e *outputError) Error() string {
+	return "its output schema cannot be used: " + schemaProblem(e.err)
+}
 func (e *outputError) Unwrap() error { return e.err }
+
+// schemaProblem says in short why a schema is none: the first thing that is wrong with it.
+func schemaProblem(err error) string {
+	invalid, ok := errors.AsType[*jsonschema.SchemaValidationError](err)
+	if !ok {
+		return err.Error()
+	}
+	first, ok := errors.AsType[*jsonschema.ValidationError](invalid.Err)
+	if !ok {
+		return invalid.Err.Error()
+	}
+	for len(first.Causes) > 0 {
+		first = first.Causes[0]
+	}
+	return "/" + strings.Join(first.InstanceLocation, "/") + ": " + first.ErrorKind.LocalizedString(message.NewPrinter(language.English))
+}
 
 // definition writes and reads it, and compiles its schemas.
 func (d *description) definition() (tool.Definition, error) {
@@ -189,7 +217,7 @@ func (d *description) definition() (tool.Definition, error) {
 		if _, inputErr := tool.CompileSchemas(alone); inputErr == nil {
 			return definition, &outputError{err}
 		}
-		return definition, err
+		return definition, fmt.Errorf("its input schema cannot be used: %s", schemaProblem(err))
 	}
 	return definition, nil
 }
@@ -227,5 +255,6 @@ func cut(s string, limit int) string {
 
 // reason makes what is wrong with an operation fit for a list.
 func reason(err error) string {
-	return plain.Line(strings.TrimPrefix(err.Error(), tool.ErrDefinition.Error()+": "), maxReason)
+	text := strings.TrimPrefix(err.Error(), tool.ErrDefinition.Error()+": ")
+	return plain.Line(strings.Join(strings.Fields(text), " "), maxReason)
 }

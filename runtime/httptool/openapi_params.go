@@ -33,6 +33,9 @@ func (b *builder) parameters(o *operation) ([]argument, error) {
 	}
 	var list []argument
 	for _, object := range []*value{o.item, o.object} { // those of the operation go before
+		if len(object.get("parameters").all()) > maxParameters {
+			return nil, fmt.Errorf("it has more than %d parameters", maxParameters)
+		}
 		for i := range object.get("parameters").all() {
 			a, err := b.parameter(o, &object.get("parameters").members[i].value)
 			if err != nil {
@@ -57,13 +60,21 @@ func (b *builder) parameters(o *operation) ([]argument, error) {
 	return list, nil
 }
 
+// Bounds of one operation.
+const (
+	maxPath       = 2048 // bytes
+	maxParameters = 500  // outside of the body
+)
+
 // checkPath refuses path templates that are more than a path.
 func checkPath(path string) error {
 	switch {
+	case len(path) > maxPath:
+		return fmt.Errorf("its path is longer than %d bytes", maxPath)
 	case !strings.HasPrefix(path, "/"):
 		return errors.New("its path does not begin with /")
-	case strings.ContainsAny(path, "?#"):
-		return errors.New("its path has a query or a fragment")
+	case strings.Contains(path, "?"):
+		return errors.New("its path has a query")
 	case strings.ContainsAny(placeholder.ReplaceAllString(path, ""), "{}"):
 		return errors.New("its path has braces that are no parameter")
 	}

@@ -140,20 +140,20 @@ func (s *schemas) hidden(v, result *value) {
 		flag = "writeOnly"
 	}
 	properties := v.get("properties")
-	var gone []string
+	gone := map[string]bool{}
 	for i := range properties.all() {
 		m := &properties.members[i]
 		target, err := s.doc.follow(&m.value)
 		if err == nil && (target.get(flag).isTrue() || m.value.get(flag).isTrue()) {
-			gone = append(gone, m.name)
+			gone[m.name] = true
 		}
 	}
 	if len(gone) == 0 {
 		return
 	}
 	left := result.get("properties")
-	left.members = slices.DeleteFunc(slices.Clone(left.members), func(m member) bool { return slices.Contains(gone, m.name) })
-	required := slices.DeleteFunc(result.get("required").strings(), func(name string) bool { return slices.Contains(gone, name) })
+	left.members = slices.DeleteFunc(slices.Clone(left.members), func(m member) bool { return gone[m.name] })
+	required := slices.DeleteFunc(result.get("required").strings(), func(name string) bool { return gone[name] })
 	if len(required) > 0 {
 		result.set("required", texts(required))
 	} else {

@@ -21,6 +21,8 @@ type Source struct {
 	documents    *documents
 }
 
+var _ tool.Source = (*Source)(nil)
+
 // New returns a Source. The caller closes it.
 func New(config Config) *Source {
 	s := &Source{config: config.withDefaults(), documents: newDocuments()}
