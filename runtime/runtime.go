@@ -180,7 +180,7 @@ func (rt *Runtime) makeRegistry() error {
 		return err
 	}
 	rt.Agents, err = agent.New(agent.Config{
-		Pool: pool, Discovery: rt.Discovery, Box: rt.Box, Logger: log, Now: rt.Now, StdioOff: rt.StdioOff,
+		Pool: pool, Discovery: rt.Discovery, Box: rt.Box, Logger: log, Now: rt.Now, StdioOff: rt.StdioOff, CheckDocument: httptool.CheckDocument,
 		SkillDeleted: rt.OAuth.Removed,
 		AgentDeleted: func(ctx context.Context, tx pgx.Tx, agentID uuid.UUID) error {
 			return rt.Callbacks.Removed(ctx, tx, agentID)

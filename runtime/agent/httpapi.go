@@ -168,6 +168,9 @@ func (s *skillState) validateAPI(r report, limits limits) {
 		r.check(api.Spec == "" && api.Document == "", "spec", "belongs to transport openapi")
 		r.check(len(api.Include)+len(api.Exclude) == 0, "include", "and exclude belong to transport openapi")
 	}
+	for _, p := range api.Problems(s.Transport) {
+		r.add(p.Pointer, p.Message)
+	}
 	r.headers(s.Headers)
 	s.validateAuth(r)
 	s.IdentityHeaders.validate(r.below("identity_headers"), s.Headers)

@@ -168,7 +168,12 @@ func (r report) toolSettings(transport tool.Transport, tools map[string]ToolSett
 	at := r.below("tools")
 	for _, name := range slices.Sorted(maps.Keys(tools)) {
 		r.toolName("tools", name)
-		r.check(tools[name].Select == "" || transport.IsAPI(), "tools."+name+".select", "belongs to transports openapi and http-api")
+		if program := tools[name].Select; program != "" {
+			r.check(transport.IsAPI(), "tools."+name+".select", "belongs to transports openapi and http-api")
+			if err := tool.CheckSelect(program); err != nil {
+				r.add("tools."+name+".select", err.Error())
+			}
+		}
 		at.check(tools[name].Risk == "" || tools[name].Risk == RiskHigh, name+".risk", "must be high, or left out")
 	}
 }
