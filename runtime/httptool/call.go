@@ -15,6 +15,8 @@ import (
 // methodCall is what package oauthclient knows a call by.
 const methodCall = "tools/call"
 
+var _ tool.Source = (*Source)(nil)
+
 // exchange is one call on its way.
 type exchange struct {
 	source  *Source
@@ -205,7 +207,7 @@ func (x *exchange) authorized(a *attempt) (*reply, *tool.Failure) {
 				return nil, failure
 			}
 		}
-		response, failure := x.post(s)
+		response, failure := x.post(s) //nolint:bodyclose // read closes it, or FinishRefused
 		if failure != nil {
 			return nil, failure
 		}

@@ -152,7 +152,7 @@ func retryAfter(got *reply, now time.Time) (time.Duration, bool) {
 	}
 	text := strings.TrimSpace(got.header.Get("Retry-After"))
 	if seconds, err := strconv.ParseUint(text, 10, 31); err == nil {
-		return time.Duration(seconds) * time.Second, true //nolint:gosec // 31 bits
+		return time.Duration(seconds) * time.Second, true
 	}
 	at, err := http.ParseTime(text)
 	if err != nil {

@@ -3,6 +3,7 @@ package httptool
 import (
 	"context"
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -36,7 +37,7 @@ func (o *outboundRequest) authenticate(server tool.Server, caller tool.Caller) e
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(caller.Headers)) {
-		if problem := headerProblem(caller.Headers[name]); problem != "" || !token(name) || framing(name) {
+		if problem := headerProblem(caller.Headers[name]); problem != "" || !token(name) || tool.ReservedHeader(name) {
 			return fmt.Errorf("the header %s, which says who the call is made for, cannot be sent", plain.Line(name, 100))
 		}
 		if err := o.setHeader(field{name: name, value: caller.Headers[name]}); err != nil {
@@ -68,7 +69,7 @@ func (o *outboundRequest) skillHeaders(headers map[string]string) error {
 				}
 			}
 			continue
-		case framing(name):
+		case tool.ReservedHeader(name):
 			continue
 		}
 		o.hide(name, value)
@@ -81,10 +82,10 @@ func (o *outboundRequest) skillHeaders(headers map[string]string) error {
 
 func (o *outboundRequest) apiAuth(auth *tool.APIAuth, secret string) error {
 	if secret == "" {
-		return fmt.Errorf("the skill's credentials have no secret: set auth.secret anew")
+		return errors.New("the skill's credentials have no secret: set auth.secret anew")
 	}
 	if auth.Type != tool.APIBasic && (auth.Type != tool.APIKey || auth.In == InHeader) && headerProblem(secret) != "" {
-		return fmt.Errorf("the skill's secret has characters that a header field cannot carry")
+		return errors.New("the skill's secret has characters that a header field cannot carry")
 	}
 	switch {
 	case auth.Type == tool.APIBearer:
@@ -93,7 +94,7 @@ func (o *outboundRequest) apiAuth(auth *tool.APIAuth, secret string) error {
 	case auth.Type == tool.APIBasic:
 		return o.basic(auth.Username, secret)
 	case auth.Type == tool.APIKey && auth.In == InHeader:
-		if !token(auth.Name) || framing(auth.Name) {
+		if !token(auth.Name) || tool.ReservedHeader(auth.Name) {
 			return fmt.Errorf("the skill's credentials cannot be the header %s", plain.Line(auth.Name, 100))
 		}
 		o.conceal(secret)
@@ -117,7 +118,7 @@ func (o *outboundRequest) apiAuth(auth *tool.APIAuth, secret string) error {
 // basic sets HTTP's Basic authentication (RFC 7617).
 func (o *outboundRequest) basic(username, password string) error {
 	if strings.Contains(username, ":") {
-		return fmt.Errorf("the skill's user name has a colon, which HTTP's Basic authentication cannot send")
+		return errors.New("the skill's user name has a colon, which HTTP's Basic authentication cannot send")
 	}
 	text := base64.StdEncoding.EncodeToString([]byte(username + ":" + password))
 	o.conceal(text)

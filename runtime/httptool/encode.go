@@ -62,9 +62,10 @@ func flat(argument string, raw json.RawMessage) (styled, error) {
 			return nil
 		})
 		return v, err
+	default:
+		v.text, _ = scalar(raw)
+		return v, nil
 	}
-	v.text, _ = scalar(raw)
-	return v, nil
 }
 
 // scalar is a string's text, or a number, true, false or null as it is written.
@@ -78,8 +79,9 @@ func scalar(raw json.RawMessage) (string, bool) {
 			return "", false
 		}
 		return text, true
+	default:
+		return string(bytes.TrimSpace(raw)), true
 	}
-	return string(bytes.TrimSpace(raw)), true
 }
 
 func eachElement(raw json.RawMessage, do func(json.RawMessage) error) error {
@@ -129,8 +131,9 @@ func (v styled) texts() []string {
 			all = append(all, p.name, p.value)
 		}
 		return all
+	default:
+		return []string{v.text}
 	}
-	return []string{v.text}
 }
 
 // empty reports whether there is nothing to write: a list or an object without anything in it.
@@ -260,7 +263,8 @@ func deepPairs(argument, name string, raw json.RawMessage, escape func(string) s
 			return below(strconv.Itoa(i), element)
 		})
 		return pairs, err
+	default:
+		text, _ := scalar(raw)
+		return []pair{{name, escape(text)}}, nil
 	}
-	text, _ := scalar(raw)
-	return []pair{{name, escape(text)}}, nil
 }

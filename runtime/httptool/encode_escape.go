@@ -1,8 +1,9 @@
 package httptool
 
 import (
-	"net/textproto"
 	"strings"
+
+	"golang.org/x/net/http/httpguts"
 )
 
 const upperHex = "0123456789ABCDEF"
@@ -127,24 +128,5 @@ func headerProblem(s string) string {
 	return ""
 }
 
-// framing are the header fields by which HTTP itself is spoken, and those that proxies and browsers set: they come from nobody but
-// the transport.
-func framing(name string) bool {
-	name = textproto.CanonicalMIMEHeaderKey(name)
-	switch name {
-	case "Host", "Content-Length", "Connection", "Keep-Alive", "Transfer-Encoding", "Te", "Trailer", "Upgrade", "Expect",
-		"Cookie", "Cookie2", "Forwarded", "Via", "Accept-Encoding", "Content-Encoding", "Traceparent", "Tracestate":
-		return true
-	}
-	return strings.HasPrefix(name, "Proxy-") || strings.HasPrefix(name, "Sec-") || strings.HasPrefix(name, "X-Forwarded-")
-}
-
-// token reports whether a text is the name of a header field or a cookie (RFC 9110, section 5.6.2).
-func token(s string) bool {
-	for i := range len(s) {
-		if c := s[i]; !('0' <= c && c <= '9' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z') && strings.IndexByte("!#$%&'*+-.^_`|~", c) < 0 {
-			return false
-		}
-	}
-	return s != ""
-}
+// token reports whether a text may be the name of a method, a header field or a cookie (RFC 9110, section 5.6.2).
+func token(s string) bool { return httpguts.ValidHeaderFieldName(s) }

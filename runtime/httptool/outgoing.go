@@ -2,7 +2,6 @@ package httptool
 
 import (
 	"errors"
-	"fmt"
 	"net/http"
 	"net/url"
 	"slices"
@@ -39,11 +38,11 @@ func (o *outboundRequest) target() (*url.URL, error) {
 	prefix := strings.TrimSuffix(o.base.EscapedPath(), "/")
 	switch {
 	case err != nil:
-		return nil, fmt.Errorf("the URL of the request is none")
+		return nil, errors.New("the URL of the request is none")
 	case u.Scheme != o.base.Scheme || u.Host != o.base.Host || u.User != nil || u.Fragment != "" || u.Opaque != "",
 		u.EscapedPath() != prefix && !strings.HasPrefix(u.EscapedPath(), prefix+"/"), traverses(u.EscapedPath()),
 		strings.ContainsAny(text, "#\\\r\n\x00 "):
-		return nil, fmt.Errorf("the URL of the request would be beyond the skill's base URL")
+		return nil, errors.New("the URL of the request would be beyond the skill's base URL")
 	}
 	return u, nil
 }

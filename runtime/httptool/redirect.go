@@ -3,7 +3,6 @@ package httptool
 import (
 	"fmt"
 	"net/http"
-	"net/url"
 	"strings"
 
 	"golang.org/x/net/idna"
@@ -77,7 +76,7 @@ func (x *exchange) follow(a *attempt, location string) (next *attempt, problem s
 		return nil, fmt.Sprintf("It redirects to another origin, %s, and is not followed.", shown)
 	case a.url.Scheme == "https" && to.Scheme == "http":
 		return nil, fmt.Sprintf("It redirects to %s, which is not encrypted, and is not followed.", shown)
-	case x.quotes(to):
+	case x.quotes(to.String()):
 		return nil, fmt.Sprintf("It redirects to another origin, %s, with a secret of the skill in the URL, and is not followed.", shown)
 	}
 	return &attempt{
@@ -94,12 +93,11 @@ func (x *exchange) accept() string {
 	return x.binding.Accept
 }
 
-// quotes reports whether a URL has a secret in it.
-func (x *exchange) quotes(to *url.URL) bool {
-	text := to.String()
+// quotes reports whether a URL has a secret in it, in whatever form.
+func (x *exchange) quotes(text string) bool {
 	for range maxDecodings {
 		for _, secret := range x.secrets {
-			if secret != "" && strings.Contains(text, secret) {
+			if strings.Contains(text, secret) || strings.Contains(strings.ReplaceAll(text, "+", " "), secret) {
 				return true
 			}
 		}

@@ -3,6 +3,7 @@ package httptool
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/textproto"
@@ -109,20 +110,20 @@ func resolve(b *Binding, base string, raw json.RawMessage, more bool) (*outbound
 // parseBase reads a base URL: its path is a prefix of all paths.
 func parseBase(text string) (*url.URL, error) {
 	if text == "" {
-		return nil, fmt.Errorf("the skill has no base URL")
+		return nil, errors.New("the skill has no base URL")
 	}
 	u, err := url.Parse(text)
 	switch {
 	case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.Opaque != "":
-		return nil, fmt.Errorf("the base URL is not an http or https URL")
+		return nil, errors.New("the base URL is not an http or https URL")
 	case u.RawQuery != "" || u.ForceQuery || u.Fragment != "":
-		return nil, fmt.Errorf("the base URL has a query or a fragment, which it cannot have")
+		return nil, errors.New("the base URL has a query or a fragment, which it cannot have")
 	case traverses(u.EscapedPath()):
-		return nil, fmt.Errorf("the base URL's path has . or .. in it")
+		return nil, errors.New("the base URL's path has . or .. in it")
 	}
 	host, err := idna.Lookup.ToASCII(u.Hostname())
 	if err != nil && !isASCII(u.Hostname()) { // also IP addresses and names with underscores are hosts
-		return nil, fmt.Errorf("the base URL's host is not a name")
+		return nil, errors.New("the base URL's host is not a name")
 	}
 	if err == nil && host != u.Hostname() {
 		if port := u.Port(); port != "" {
@@ -167,7 +168,7 @@ func (o *outboundRequest) putPath(b *Binding, args *arguments) error {
 	}
 	o.path = prefix + path
 	if traverses(path) {
-		return fmt.Errorf("the path has . or .. in it")
+		return errors.New("the path has . or .. in it")
 	}
 	return nil
 }
@@ -277,34 +278,14 @@ func (o *outboundRequest) putHeader(b *Binding, args *arguments) error {
 		return err
 	}
 	for i := range b.Params {
-		p := &b.Params[i]
-		if p.In != InHeader {
-			continue
-		}
-		raw, ok := args.takeValue(p.Arg)
-		if !ok {
-			continue
-		}
-		text := string(raw)
-		if !p.JSON {
-			v, err := flat(p.Arg, raw)
-			if err != nil {
+		if p := &b.Params[i]; p.In == InHeader {
+			if err := o.putHeaderParam(p, args); err != nil {
 				return err
 			}
-			text = operator{separator: ","}.expand(p.Name, v, p.Explode, func(s string) string { return s })
-		}
-		if problem := headerProblem(text); problem != "" {
-			return badArgument(p.Arg, "%s", problem)
-		}
-		if !token(p.Name) || framing(p.Name) {
-			return badArgument(p.Arg, "would be the header %s, which no argument sets", plain.Line(p.Name, 100))
-		}
-		if err := o.setHeader(field{name: p.Name, value: text, argument: p.Arg}); err != nil {
-			return err
 		}
 	}
 	for _, f := range b.Fixed {
-		if !token(f.Name) || framing(f.Name) || headerProblem(f.Value) != "" {
+		if !token(f.Name) || tool.ReservedHeader(f.Name) || headerProblem(f.Value) != "" {
 			continue
 		}
 		if err := o.setHeader(field{name: f.Name, value: f.Value}); err != nil {
@@ -312,6 +293,28 @@ func (o *outboundRequest) putHeader(b *Binding, args *arguments) error {
 		}
 	}
 	return nil
+}
+
+func (o *outboundRequest) putHeaderParam(p *Param, args *arguments) error {
+	raw, ok := args.takeValue(p.Arg)
+	if !ok {
+		return nil
+	}
+	text := string(raw)
+	if !p.JSON {
+		v, err := flat(p.Arg, raw)
+		if err != nil {
+			return err
+		}
+		text = operator{separator: ","}.expand(p.Name, v, p.Explode, func(s string) string { return s })
+	}
+	if problem := headerProblem(text); problem != "" {
+		return badArgument(p.Arg, "%s", problem)
+	}
+	if !token(p.Name) || tool.ReservedHeader(p.Name) {
+		return badArgument(p.Arg, "would be the header %s, which no argument sets", plain.Line(p.Name, 100))
+	}
+	return o.setHeader(field{name: p.Name, value: text, argument: p.Arg})
 }
 
 // setHeader sets a header field in the place of another of its name, which may not be an argument's.
@@ -334,10 +337,6 @@ func (o *outboundRequest) setHeader(f field) error {
 // notTheirs is the error of an argument that would be sent as what the skill sets itself.
 func notTheirs(argument, place, name string) error {
 	return badArgument(argument, "would be the %s %s, which the skill sets itself", place, plain.Line(name, 100))
-}
-
-func (o *outboundRequest) hasHeader(name string) bool {
-	return slices.ContainsFunc(o.header, func(f field) bool { return strings.EqualFold(f.name, name) })
 }
 
 func (o *outboundRequest) putCookies(b *Binding, args *arguments) error {

@@ -29,7 +29,7 @@ func (o *outboundRequest) putBody(b *Binding, args *arguments) error {
 	if err != nil {
 		return err
 	}
-	if !whole && len(entries) == 0 && !(b.Body.Required && b.Body.Arg == "") {
+	if !whole && len(entries) == 0 && (!b.Body.Required || b.Body.Arg != "") {
 		return nil
 	}
 	o.media = b.Body.Media

@@ -160,7 +160,7 @@ func TestMultipartBody(t *testing.T) {
 	if first.body != second.body || first.header.Get("Content-Type") != second.header.Get("Content-Type") {
 		t.Error("the same call is not the same bytes")
 	}
-	r := &http.Request{Method: "POST", Header: first.header, Body: http.NoBody}
+	r := &http.Request{Method: http.MethodPost, Header: first.header, Body: http.NoBody}
 	r.Body = readCloser(first.body)
 	if err := r.ParseMultipartForm(1 << 20); err != nil {
 		t.Fatal(err)

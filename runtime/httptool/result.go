@@ -53,21 +53,21 @@ func (x *exchange) result(got *reply) (tool.Result, *tool.Failure) {
 	if got.cut {
 		blocks = append(blocks, textBlock(fmt.Sprintf("[The answer was longer than %d bytes: what came after them is missing.]", x.limit)))
 	}
-	if location := got.header.Get("Location"); location != "" {
-		blocks = append(blocks, textBlock("Location: "+plain.Line(x.hideText(location), 2000)))
+	for _, line := range x.location(got) {
+		blocks = append(blocks, textBlock(line))
 	}
 	return tool.Result{Raw: resultJSON(blocks, structured, false)}, nil
 }
 
 // emptyText is what is told of an answer without a body.
 func emptyText(got *reply) string {
-	text := strings.TrimSpace(fmt.Sprintf("HTTP %d %s", got.status, http.StatusText(got.status)))
-	for _, name := range []string{"Content-Type", "Content-Length", "Last-Modified", "Etag"} {
+	lines := []string{strings.TrimSpace(fmt.Sprintf("HTTP %d %s", got.status, http.StatusText(got.status)))}
+	for _, name := range []string{"Content-Type", "Content-Length", "Last-Modified", "ETag"} {
 		if value := got.header.Get(name); value != "" && got.status == http.StatusOK {
-			text += "\n" + name + ": " + plain.Line(value, 300)
+			lines = append(lines, name+": "+plain.Line(value, 300))
 		}
 	}
-	return text
+	return strings.Join(lines, "\n")
 }
 
 // refusal is the result of an answer whose status is no success. Of one that says that the server broke it is not known what was done.
@@ -76,21 +76,29 @@ func (x *exchange) refusal(got *reply, media, charset string) tool.Result {
 	if text == "" {
 		text = http.StatusText(got.status)
 	}
-	text = strings.TrimSuffix(fmt.Sprintf("Upstream API returned %d: %s", got.status, text), ": ")
-	for _, name := range []string{"Location", "Retry-After"} {
-		if value := got.header.Get(name); value != "" {
-			text += "\n" + name + ": " + plain.Line(x.hideText(value), 2000)
-		}
+	lines := []string{strings.TrimSuffix(fmt.Sprintf("Upstream API returned %d: %s", got.status, text), ": ")}
+	lines = append(lines, x.location(got)...)
+	if wait := got.header.Get("Retry-After"); wait != "" {
+		lines = append(lines, "Retry-After: "+plain.Line(x.hideText(wait), 100))
 	}
 	if got.note != "" {
-		text += "\n" + got.note
+		lines = append(lines, got.note)
 	}
 	effect := tool.EffectNone
 	if got.status >= 500 {
 		effect = tool.EffectPossible
-		text += "\nIt may have been executed: do not repeat it blindly."
+		lines = append(lines, "It may have been executed: do not repeat it blindly.")
 	}
-	return errorResult(text, effect)
+	return errorResult(strings.Join(lines, "\n"), effect)
+}
+
+// location is where the server says that something is, unless a secret is in it.
+func (x *exchange) location(got *reply) []string {
+	text := got.header.Get("Location")
+	if text == "" || x.quotes(text) {
+		return nil
+	}
+	return []string{"Location: " + plain.Line(text, 2000)}
 }
 
 // errorText is the body of an error, bounded.

@@ -31,7 +31,7 @@ func (x *exchange) step(name string, do func() error) {
 	}
 	err := do()
 	x.ctx = before
-	x.told.Steps = append(x.told.Steps, tool.Step{Name: name, Took: now().Sub(began), Err: err})
+	x.told.Steps = append(x.told.Steps, tool.Step{Name: name, Took: now().Sub(began), Err: stepError(err)})
 	if span == nil {
 		return
 	}
@@ -66,6 +66,14 @@ func (x *exchange) describeAnswer(span trace.Span) {
 	if x.told.Status >= 400 {
 		telemetry.Fail(span, strconv.Itoa(x.told.Status))
 	}
+}
+
+// stepError is the error of a step as it is kept with a failure, which it would else hold itself.
+func stepError(err error) error {
+	if failure, ok := errors.AsType[*tool.Failure](err); ok {
+		return errors.New(string(failure.Kind))
+	}
+	return err
 }
 
 func errorType(err error) string {

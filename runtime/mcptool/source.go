@@ -276,6 +276,7 @@ func (s *Source) connect(ctx context.Context, server tool.Server, e era, h *hand
 			return nil, failure
 		}
 		return p, nil
+	case tool.OpenAPI, tool.HTTPAPI:
 	}
 	return nil, tool.BrokeOff(tool.EffectNone, nil, "skill %s: transport %q is not MCP", server.Skill, server.Transport)
 }

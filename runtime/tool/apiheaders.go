@@ -11,7 +11,7 @@ func ReservedHeader(name string) bool {
 	canonical := textproto.CanonicalMIMEHeaderKey(name)
 	switch canonical {
 	case "Accept-Encoding", "Connection", "Content-Encoding", "Content-Length", "Cookie", "Expect", "Forwarded", "Host", "Http2-Settings", "Keep-Alive",
-		"Te", "Trailer", "Transfer-Encoding", "Upgrade", "Via", "X-Real-Ip":
+		"Te", "Traceparent", "Tracestate", "Trailer", "Transfer-Encoding", "Upgrade", "Via", "X-Real-Ip":
 		return true
 	}
 	for _, prefix := range []string{"X-Forwarded-", "Proxy-", "Sec-"} {

@@ -55,17 +55,9 @@ func CheckSelect(program string) error {
 // Run runs the program on a JSON text. What it makes is one JSON text a line; numbers that it does not calculate with stay as they are
 // written.
 func (s *Selection) Run(ctx context.Context, text []byte) ([]byte, error) {
-	if err := checkNumbers(text); err != nil {
+	input, err := readNumbers(text)
+	if err != nil {
 		return nil, err
-	}
-	decoder := json.NewDecoder(bytes.NewReader(text))
-	decoder.UseNumber()
-	var input any
-	if err := decoder.Decode(&input); err != nil {
-		return nil, err
-	}
-	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
-		return nil, errors.New("something follows the JSON text")
 	}
 	ctx, cancel := context.WithTimeout(ctx, maxSelectedTime)
 	defer cancel()
@@ -76,13 +68,7 @@ func (s *Selection) Run(ctx context.Context, text []byte) ([]byte, error) {
 			return made, nil
 		}
 		if err, failed := result.(error); failed {
-			if halted, ok := errors.AsType[*gojq.HaltError](err); ok && halted.Value() == nil {
-				return made, nil
-			}
-			if ctx.Err() != nil {
-				return nil, fmt.Errorf("it took longer than %s", maxSelectedTime)
-			}
-			return nil, errors.New(plain.Line(err.Error(), 200))
+			return made, selectError(ctx, err)
 		}
 		line, err := gojq.Marshal(result)
 		if err != nil {
@@ -95,4 +81,33 @@ func (s *Selection) Run(ctx context.Context, text []byte) ([]byte, error) {
 			return nil, fmt.Errorf("it makes more than %d bytes", maxSelected)
 		}
 	}
+}
+
+// selectError is what ended a program; nil: it did so itself.
+func selectError(ctx context.Context, err error) error {
+	halted, ok := errors.AsType[*gojq.HaltError](err)
+	switch {
+	case ok && halted.Value() == nil:
+		return nil
+	case ctx.Err() != nil:
+		return fmt.Errorf("it took longer than %s", maxSelectedTime)
+	}
+	return errors.New(plain.Line(err.Error(), 200))
+}
+
+// readNumbers reads a JSON text whose numbers stay as they are written.
+func readNumbers(text []byte) (any, error) {
+	if err := checkNumbers(text); err != nil {
+		return nil, err
+	}
+	decoder := json.NewDecoder(bytes.NewReader(text))
+	decoder.UseNumber()
+	var input any
+	if err := decoder.Decode(&input); err != nil {
+		return nil, err
+	}
+	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
+		return nil, errors.New("something follows the JSON text")
+	}
+	return input, nil
 }

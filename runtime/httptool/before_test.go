@@ -1,0 +1,92 @@
+package httptool_test
+
+import (
+	"errors"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/holdpoint/holdpoint/runtime/httptool"
+	"github.com/holdpoint/holdpoint/runtime/tool"
+)
+
+// update is a PUT whose present state a GET reads.
+func update() httptool.Binding {
+	b := post("/items/{id}", httptool.Body{Kind: httptool.BodyJSON, Media: "application/json", Fields: []httptool.Field{{Arg: "name", Name: "name"}}}, param("id", httptool.InPath))
+	b.Method = http.MethodPut
+	look := get("/items/{id}", param("id", httptool.InPath))
+	b.Preview = &look
+	return b
+}
+
+func TestBefore(t *testing.T) {
+	t.Parallel()
+	a := newAPI(t, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json; charset=utf-8")
+		_, _ = w.Write([]byte(`{"name":"old","token":"` + r.Header.Get("Authorization") + `"}`))
+	})
+	server := skill(a.URL)
+	server.API = &tool.API{Preview: true, Auth: &tool.APIAuth{Type: tool.APIBearer}}
+	server.AuthSecret = "bearer-secret"
+	s := newSource(t, httptool.Config{})
+	state, err := s.Before(t.Context(), server, request(define(t, update(), nil), `{"id":"a/b","name":"new"}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := a.only(t); got.method != http.MethodGet || got.uri != "/items/a%2Fb" || got.header.Get("Authorization") != "Bearer bearer-secret" || got.body != "" {
+		t.Errorf("%+v", got)
+	}
+	if state.Status != 200 || state.Media != "application/json" || state.Cut || string(state.Body) != `{"name":"old","token":"…"}` && string(state.Body) != `{"name":"old","token":"Bearer …"}` || state.Request.Method != "GET" ||
+		strings.Contains(encoded(t, state), "bearer-secret") {
+		t.Errorf("%+v %s", state, state.Body)
+	}
+	server.API = &tool.API{}
+	if state, err := s.Before(t.Context(), server, request(define(t, update(), nil), `{"id":1}`)); state != nil || err != nil {
+		t.Errorf("not wanted: %+v, %v", state, err)
+	}
+	server.API.Preview = true
+	if state, err := s.Before(t.Context(), server, request(define(t, get("/x"), nil), `{}`)); state != nil || err != nil {
+		t.Errorf("no way to: %+v, %v", state, err)
+	}
+}
+
+// TestBeforeIsBounded in bytes, and goes nowhere else; whatever goes wrong has no effect.
+func TestBeforeIsBounded(t *testing.T) {
+	t.Parallel()
+	other := newAPI(t, nil)
+	a := newAPI(t, func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/items/long":
+			_, _ = w.Write([]byte(strings.Repeat("x", 100<<10)))
+		case "/items/away":
+			http.Redirect(w, r, other.URL, http.StatusFound)
+		case "/items/gone":
+			w.WriteHeader(http.StatusNotFound)
+		default:
+			panic(http.ErrAbortHandler)
+		}
+	})
+	server := skill(a.URL)
+	server.API = &tool.API{Preview: true}
+	s := newSource(t, httptool.Config{TrustedHosts: []string{"127.0.0.1"}})
+	for id, want := range map[string]tool.State{"long": {Status: 200, Cut: true}, "away": {Status: 302}, "gone": {Status: 404}} {
+		state, err := s.Before(t.Context(), server, request(define(t, update(), nil), `{"id":"`+id+`"}`))
+		if err != nil || state.Status != want.Status || state.Cut != want.Cut || len(state.Body) > 64<<10 {
+			t.Errorf("%s: %+v, %v", id, state, err)
+		}
+	}
+	if len(other.requests()) != 0 {
+		t.Error("it went elsewhere")
+	}
+	for _, arguments := range []string{`{"id":"broken"}`, `{"id":".."}`} {
+		_, err := s.Before(t.Context(), server, request(define(t, update(), nil), arguments))
+		if f, ok := errors.AsType[*tool.Failure](err); !ok || f.Effect != tool.EffectNone {
+			t.Errorf("%s: %v", arguments, err)
+		}
+	}
+	writes := update()
+	writes.Preview.Method = http.MethodDelete
+	if _, err := s.Before(t.Context(), server, request(define(t, writes, nil), `{"id":"gone"}`)); err == nil {
+		t.Error("a preview that writes was sent")
+	}
+}

@@ -1,0 +1,387 @@
+package httptool_test
+
+import (
+	"bufio"
+	"bytes"
+	"compress/gzip"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/holdpoint/holdpoint/runtime/httptool"
+	"github.com/holdpoint/holdpoint/runtime/tool"
+)
+
+// readRequest reads one request of a raw connection to its end.
+func readRequest(t testing.TB, reader *bufio.Reader) bool {
+	t.Helper()
+	r, err := http.ReadRequest(reader)
+	if err != nil {
+		return false
+	}
+	_, err = io.Copy(io.Discard, r.Body)
+	return err == nil
+}
+
+// raw is a server that reads one request of each connection, and answers with bytes.
+func raw(t testing.TB, answer string) (url string, requests *atomic.Int64) {
+	t.Helper()
+	requests = new(atomic.Int64)
+	return listen(t, func(c net.Conn) {
+		if readRequest(t, bufio.NewReader(c)) {
+			requests.Add(1)
+			_, _ = io.WriteString(c, answer)
+		}
+	}), requests
+}
+
+func write() httptool.Binding {
+	return post("/x", httptool.Body{Kind: httptool.BodyJSON, Media: "application/json", Fields: []httptool.Field{{Arg: "a", Name: "a"}}})
+}
+
+func TestNoConnection(t *testing.T) {
+	t.Parallel()
+	listener, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // closed at once
+	if err != nil {
+		t.Fatal(err)
+	}
+	url := "http://" + listener.Addr().String()
+	_ = listener.Close()
+	f := fails(t, newSource(t, httptool.Config{}), skill(url), request(define(t, write(), nil), `{"a":"private-argument"}`))
+	if f.Kind != tool.TransportFailure || f.Effect != tool.EffectNone || !strings.Contains(f.Message, "connect to "+url) || strings.Contains(f.Message, "private-argument") {
+		t.Errorf("%+v", f)
+	}
+	if len(f.Exchange.Steps) != 3 || f.Exchange.Status != 0 {
+		t.Errorf("%+v", f.Exchange)
+	}
+}
+
+// TestClosedWithoutAnswer: the server got the request, whatever it did with it.
+func TestClosedWithoutAnswer(t *testing.T) {
+	t.Parallel()
+	for _, method := range []string{"GET", "POST", "DELETE"} {
+		url, requests := raw(t, "")
+		b := write()
+		if b.Method = method; method != "POST" {
+			b.Body = nil
+		}
+		f := fails(t, newSource(t, httptool.Config{}), skill(url), request(define(t, b, nil), `{}`))
+		if f.Kind != tool.TransportFailure || f.Effect != tool.EffectPossible || requests.Load() != 1 {
+			t.Errorf("%s: %d requests, %+v", method, requests.Load(), f)
+		}
+	}
+}
+
+// TestKeptConnectionBreaks: net/http sends a GET again on its own when a kept connection breaks; here it is sent once.
+func TestKeptConnectionBreaks(t *testing.T) {
+	t.Parallel()
+	for _, idempotencyKey := range []bool{false, true} {
+		var requests atomic.Int64
+		url := listen(t, func(c net.Conn) {
+			reader := bufio.NewReader(c)
+			for n := 0; readRequest(t, reader); n++ {
+				requests.Add(1)
+				if n > 0 {
+					return // it read the second request of the connection, and answers nothing
+				}
+				_, _ = io.WriteString(c, "HTTP/1.1 204 No Content\r\n\r\n")
+			}
+		})
+		b, arguments := get("/x"), `{}`
+		if idempotencyKey {
+			b, arguments = get("/x", param("Idempotency-Key", httptool.InHeader)), `{"Idempotency-Key":"k"}`
+			b.Method = http.MethodPost
+		}
+		s := newSource(t, httptool.Config{})
+		call(t, s, skill(url), b, arguments)
+		f := fails(t, s, skill(url), request(define(t, b, nil), arguments))
+		if f.Effect != tool.EffectPossible || requests.Load() != 2 {
+			t.Errorf("%d requests, %+v", requests.Load(), f)
+		}
+	}
+}
+
+// TestTimeout: what the server does not answer in time may have been executed.
+func TestTimeout(t *testing.T) {
+	t.Parallel()
+	release := make(chan struct{})
+	a := newAPI(t, func(_ http.ResponseWriter, r *http.Request) {
+		select {
+		case <-r.Context().Done():
+		case <-release:
+		}
+	})
+	t.Cleanup(func() { close(release) })
+	r := request(define(t, write(), nil), `{"a":1}`)
+	r.Timeout = 50 * time.Millisecond
+	f := fails(t, newSource(t, httptool.Config{}), skill(a.URL), r)
+	if f.Kind != tool.TransportFailure || f.Effect != tool.EffectPossible || !strings.Contains(f.Message, "before its time ran out") {
+		t.Errorf("%+v", f)
+	}
+}
+
+// TestTruncated: an answer that ends before its end is no answer; what came of it is kept.
+func TestTruncated(t *testing.T) {
+	t.Parallel()
+	for name, answer := range map[string]string{
+		"length":  "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 100\r\n\r\nhalf of it",
+		"chunked": "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nTransfer-Encoding: chunked\r\n\r\na\r\nhalf of it\r\n",
+		"error":   "HTTP/1.1 404 Not Found\r\nContent-Length: 100\r\n\r\nhalf of it",
+	} {
+		url, requests := raw(t, answer)
+		f := fails(t, newSource(t, httptool.Config{}), skill(url), request(define(t, write(), nil), `{}`))
+		if f.Kind != tool.TransportFailure || f.Effect != tool.EffectPossible || string(f.Raw) != `"half of it"` || requests.Load() != 1 || f.Exchange.Status == 0 || f.Exchange.Received != 10 {
+			t.Errorf("%s: %+v", name, f)
+		}
+	}
+	url, _ := raw(t, "HTTP/1.1 20")
+	if f := fails(t, newSource(t, httptool.Config{}), skill(url), request(define(t, write(), nil), `{}`)); f.Effect != tool.EffectPossible {
+		t.Errorf("half a status line: %+v", f)
+	}
+	url, _ = raw(t, "SSH-2.0-OpenSSH_9.9\r\n")
+	if f := fails(t, newSource(t, httptool.Config{}), skill(url), request(define(t, write(), nil), `{}`)); f.Effect != tool.EffectPossible {
+		t.Errorf("no HTTP: %+v", f)
+	}
+}
+
+// TestUntilClosed: an answer without a length ends with the connection.
+func TestUntilClosed(t *testing.T) {
+	t.Parallel()
+	url, _ := raw(t, "HTTP/1.0 200 OK\r\nContent-Type: text/plain\r\n\r\nall of it")
+	if r := call(t, newSource(t, httptool.Config{}), skill(url), get("/x"), `{}`); r.text() != "all of it" {
+		t.Errorf("%s", r.Raw)
+	}
+}
+
+// TestEndless: the bound ends an answer that does not end; slow ones are ended by the time.
+func TestEndless(t *testing.T) {
+	t.Parallel()
+	var media atomic.Value
+	a := newAPI(t, func(w http.ResponseWriter, r *http.Request) {
+		text, _ := media.Load().(string)
+		w.Header().Set("Content-Type", text)
+		for r.Context().Err() == nil {
+			if _, err := io.WriteString(w, strings.Repeat("ü", 1000)); err != nil {
+				return
+			}
+		}
+	})
+	s := newSource(t, httptool.Config{Limits: httptool.Limits{ResultBytes: 10_001}})
+	media.Store("text/plain")
+	r := call(t, s, skill(a.URL), get("/x"), `{}`)
+	if r.IsError || len(r.Content) != 2 || r.Content[0].Text != strings.Repeat("ü", 5000) || !strings.Contains(r.Content[1].Text, "longer than 10001 bytes") {
+		t.Errorf("%d elements, %d bytes", len(r.Content), len(r.Raw))
+	}
+	media.Store("application/json")
+	if r := call(t, s, skill(a.URL), get("/x"), `{}`); r.IsError || r.StructuredContent != nil {
+		t.Errorf("%.100s", r.Raw)
+	}
+	f := fails(t, s, skill(a.URL), request(define(t, get("/x"), map[string]any{"outputSchema": map[string]any{"type": "object"}}), `{}`))
+	if f.Kind != tool.ProtocolFailure || f.Effect != tool.EffectPossible || len(f.Raw) == 0 {
+		t.Errorf("%+v", f)
+	}
+}
+
+func TestSlow(t *testing.T) {
+	t.Parallel()
+	release := make(chan struct{})
+	a := newAPI(t, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/plain")
+		_, _ = io.WriteString(w, "beginning")
+		_ = http.NewResponseController(w).Flush()
+		select {
+		case <-r.Context().Done():
+		case <-release:
+		}
+	})
+	t.Cleanup(func() { close(release) })
+	r := request(define(t, write(), nil), `{}`)
+	r.Timeout = 100 * time.Millisecond
+	f := fails(t, newSource(t, httptool.Config{}), skill(a.URL), r)
+	if f.Kind != tool.TransportFailure || f.Effect != tool.EffectPossible || string(f.Raw) != `"beginning"` {
+		t.Errorf("%+v", f)
+	}
+}
+
+// TestServerErrors: a status of 500 or more says that the server broke, and not what it had done by then.
+func TestServerErrors(t *testing.T) {
+	t.Parallel()
+	for status, effect := range map[int]tool.Effect{404: "", 409: "", 429: "", 500: tool.EffectPossible, 503: tool.EffectPossible} {
+		for _, method := range []string{"GET", "POST"} {
+			a := newAPI(t, func(w http.ResponseWriter, _ *http.Request) {
+				w.Header().Set("Content-Type", "application/json")
+				w.WriteHeader(status)
+				_, _ = io.WriteString(w, `{ "message": "it is so" }`)
+			})
+			b := get("/x")
+			b.Method = method
+			r := call(t, newSource(t, httptool.Config{}), skill(a.URL), b, `{}`)
+			want := fmt.Sprintf(`Upstream API returned %d: {"message":"it is so"}`, status)
+			if effect != "" {
+				want += "\nIt may have been executed: do not repeat it blindly."
+			}
+			if !r.IsError || r.Effect != effect || r.text() != want || r.StructuredContent != nil || r.Exchange.Status != status || len(a.requests()) != 1 {
+				t.Errorf("%s: %+v", r.text(), r.Result)
+			}
+		}
+	}
+}
+
+// TestRetryAfter: only what an operator declared idempotent is sent again, when the server says so, three times at most, and within the
+// call's time.
+func TestRetryAfter(t *testing.T) {
+	t.Parallel()
+	var mu sync.Mutex
+	now := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
+	past := now.Add(-time.Hour).Format(http.TimeFormat)
+	for _, test := range []struct {
+		status, good int // good: the request that is answered with 200
+		after        string
+		idempotent   bool
+		want         int // requests
+	}{
+		{429, 2, "0", true, 2},
+		{503, 3, "0", true, 3},
+		{429, 4, "0", true, 3},
+		{429, 2, past, true, 2},
+		{429, 2, "0", false, 1},
+		{429, 2, "", true, 1},
+		{429, 2, "soon", true, 1},
+		{429, 2, "-1", true, 1},
+		{429, 2, "3600", true, 1},
+		{503, 2, now.Add(240 * time.Hour).Format(http.TimeFormat), true, 1},
+		{500, 2, "0", true, 1},
+		{404, 2, "0", true, 1},
+	} {
+		n := 0
+		a := newAPI(t, func(w http.ResponseWriter, _ *http.Request) {
+			mu.Lock()
+			defer mu.Unlock()
+			if n++; n == test.good {
+				return
+			}
+			if test.after != "" {
+				w.Header().Set("Retry-After", test.after)
+			}
+			w.WriteHeader(test.status)
+		})
+		config := httptool.Config{}
+		if test.after == past || strings.Contains(test.after, "GMT") {
+			config.Now = func() time.Time { return now }
+		}
+		r := request(define(t, write(), nil), `{"a":1}`)
+		r.Idempotent = test.idempotent
+		got, err := newSource(t, config).Call(t.Context(), skill(a.URL), r)
+		if err != nil || len(a.requests()) != test.want || got.IsError == (test.want == test.good) {
+			t.Errorf("%+v: %d requests, error %t, %v", test, len(a.requests()), got.IsError, err)
+		}
+		for _, sent := range a.requests() {
+			if sent.body != `{"a":1}` {
+				t.Errorf("%+v: sent %q", test, sent.body)
+			}
+		}
+	}
+}
+
+// TestRetryAfterWaits: it is sent again no sooner than the server wants.
+func TestRetryAfterWaits(t *testing.T) {
+	t.Parallel()
+	var mu sync.Mutex
+	var first, second time.Time
+	a := newAPI(t, func(w http.ResponseWriter, _ *http.Request) {
+		mu.Lock()
+		defer mu.Unlock()
+		if first.IsZero() {
+			first = time.Now()
+			w.Header().Set("Retry-After", "1")
+			w.WriteHeader(http.StatusTooManyRequests)
+			return
+		}
+		second = time.Now()
+	})
+	r := request(define(t, get("/x"), nil), `{}`)
+	r.Idempotent = true
+	if _, err := newSource(t, httptool.Config{}).Call(t.Context(), skill(a.URL), r); err != nil {
+		t.Fatal(err)
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	if second.Sub(first) < 900*time.Millisecond {
+		t.Errorf("after %s", second.Sub(first))
+	}
+}
+
+// TestNotAskedFor: an answer that is compressed all the same is read, within the bound.
+func TestNotAskedFor(t *testing.T) {
+	t.Parallel()
+	zip := func(text string) []byte {
+		var b bytes.Buffer
+		w := gzip.NewWriter(&b)
+		_, _ = io.WriteString(w, text)
+		_ = w.Close()
+		return b.Bytes()
+	}
+	var coding, body atomic.Value
+	a := newAPI(t, func(w http.ResponseWriter, _ *http.Request) {
+		c, _ := coding.Load().(string)
+		b, _ := body.Load().([]byte)
+		w.Header().Set("Content-Encoding", c)
+		w.Header().Set("Content-Type", "text/plain")
+		w.Header().Set("Content-Length", strconv.Itoa(len(b)))
+		_, _ = w.Write(b)
+	})
+	s := newSource(t, httptool.Config{Limits: httptool.Limits{ResultBytes: 1 << 20}})
+	coding.Store("gzip")
+	body.Store(zip("hello"))
+	if r := call(t, s, skill(a.URL), get("/x"), `{}`); r.text() != "hello" {
+		t.Errorf("%s", r.Raw)
+	}
+	body.Store(zip(strings.Repeat("\x20", 200<<20)))
+	if r := call(t, s, skill(a.URL), get("/x"), `{}`); len(r.Raw) > 2<<20 || !strings.Contains(r.text(), "longer than") {
+		t.Errorf("%d bytes", len(r.Raw))
+	}
+	body.Store(zip("hello")[:12])
+	if f := fails(t, s, skill(a.URL), request(define(t, get("/x"), nil), `{}`)); f.Effect != tool.EffectPossible {
+		t.Errorf("%+v", f)
+	}
+	body.Store([]byte("no gzip"))
+	if f := fails(t, s, skill(a.URL), request(define(t, get("/x"), nil), `{}`)); f.Kind != tool.ProtocolFailure || f.Effect != tool.EffectPossible {
+		t.Errorf("%+v", f)
+	}
+	coding.Store("br")
+	if f := fails(t, s, skill(a.URL), request(define(t, get("/x"), nil), `{}`)); f.Kind != tool.ProtocolFailure || !strings.Contains(f.Message, `"br"`) {
+		t.Errorf("%+v", f)
+	}
+}
+
+// TestConcurrentCalls: calls of several skills do not get into each other.
+func TestConcurrentCalls(t *testing.T) {
+	t.Parallel()
+	a := newAPI(t, nil)
+	s := newSource(t, httptool.Config{})
+	var all sync.WaitGroup
+	for i := range 32 {
+		all.Go(func() {
+			server := skill(a.URL)
+			server.AuthSecret, server.API = fmt.Sprintf("secret-%d", i), &tool.API{Auth: &tool.APIAuth{Type: tool.APIBearer}}
+			for range 8 {
+				if r := call(t, s, server, write(), fmt.Sprintf(`{"a":%d}`, i)); r.IsError {
+					t.Errorf("%s", r.Raw)
+				}
+			}
+		})
+	}
+	all.Wait()
+	for _, r := range a.requests() {
+		if want := "Bearer secret-" + strings.Trim(r.body, `{"a:}`); r.header.Get("Authorization") != want {
+			t.Errorf("%s with %s", r.body, r.header.Get("Authorization"))
+		}
+	}
+}
