@@ -96,7 +96,10 @@ func cuts(t *testing.T, address string, after int64) (url string) {
 					return
 				}
 				defer out.Close()
-				relays.Go(func() { _, _ = io.Copy(out, in) })
+				relays.Go(func() {
+					_, _ = io.Copy(out, in)
+					_ = out.Close()
+				})
 				_, _ = io.CopyN(in, out, after)
 			})
 		}
