@@ -44,7 +44,7 @@ func (s *Service) carryOnce(ctx context.Context, sub Submission, begin func(ctx 
 	if err != nil {
 		return Ticket{}, fmt.Errorf("judge %s: %w", sub.Entry.Name, err)
 	}
-	if problems := schemas.ValidateInput(c.Arguments); len(problems) > 0 {
+	if problems := s.validate(c, schemas); len(problems) > 0 {
 		return s.refuse(ctx, c, &sub, Invalid, CodeInvalidArguments, listProblems(problems))
 	}
 	c.Status = Executing

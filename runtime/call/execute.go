@@ -77,6 +77,7 @@ func (w *executeWorker) Work(ctx context.Context, job *river.Job[executeArgs]) e
 
 // execute checks again all that the decision was about, claims the call, and sends it.
 func (s *Service) execute(ctx context.Context, c *Call, claimed bool) error {
+	began := s.Now()
 	skill, server, definition, refusal, err := s.recheck(c.trace.In(ctx), c)
 	if err != nil {
 		return fmt.Errorf("check call %s again: %w", c.ID, err)
@@ -89,12 +90,15 @@ func (s *Service) execute(ctx context.Context, c *Call, claimed bool) error {
 		}
 		return s.deny(ctx, c, refusal)
 	}
+	s.took(c, StepValidate, began)
 	failpoint.Hit(failpoint.ExecuteBeforeClaim)
 	if !claimed {
+		began = s.Now()
 		ours, err := s.claim(ctx, c)
 		if err != nil || !ours {
 			return err
 		}
+		s.took(c, StepLog, began)
 	}
 	s.send(c, skill, server, definition)
 	return nil

@@ -19,14 +19,18 @@ type finishItem struct {
 	outcome  outcome
 	announce bool // whether another process may be waiting for it
 	written  bool // false: the claim had been taken away
+
+	errorLine string
 }
 
 // finish writes the outcome of a call that this instance claimed, by
 // compare-and-set on the claim, and wakes whoever waits. A database that is away is waited for: the
 // outcome is known only here. When the claim is gone the outcome is kept as evidence.
 func (s *Service) finish(c *Call, o outcome, announce bool) {
-	item := &finishItem{call: c, outcome: o, announce: announce}
+	item := &finishItem{call: c, outcome: o, announce: announce, errorLine: errorLine(c, &o)}
+	began := s.Now()
 	s.outcomes.do(item)
+	s.traceStep(c, "log outcome", began, s.Now())
 	s.flights.done(c.ID) // before waking: whoever sees the call in flight relies on being woken
 	if !item.written {
 		s.hub.wake(c.ID, nil)
@@ -135,7 +139,7 @@ func (item *finishItem) event() audit.Event {
 }
 
 const updateOutcomeSQL = `UPDATE calls SET status = $3, code = $4, failure = $5, effect = $6,
-		message = $7, result = $8, finished_at = holdpoint_now()
+		message = $7, result = $8, measured = $9::text::bigint[], error_line = $10, finished_at = holdpoint_now()
 	WHERE id = $2 AND status = 'executing' AND claimed_by = $1 RETURNING id`
 
 func (s *Service) outcomeOf(item *finishItem) []any {
@@ -143,13 +147,14 @@ func (s *Service) outcomeOf(item *finishItem) []any {
 	return []any{
 		s.Instance, item.call.ID, string(o.status), nullableText(o.code), nullableText(string(o.failure)),
 		nullableText(string(o.effect)), nullableText(o.message), []byte(o.result),
+		item.call.Measures.stored(), nullableText(item.errorLine),
 	}
 }
 
 const updateOutcomesSQL = `UPDATE calls SET status = o.status, code = o.code, failure = o.failure, effect = o.effect,
-		message = o.message, result = o.result, finished_at = holdpoint_now()
-	FROM unnest($2::uuid[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::bytea[])
-		AS o(id, status, code, failure, effect, message, result)
+		message = o.message, result = o.result, measured = o.measured::bigint[], error_line = o.error_line, finished_at = holdpoint_now()
+	FROM unnest($2::uuid[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::bytea[], $9::text[], $10::text[])
+		AS o(id, status, code, failure, effect, message, result, measured, error_line)
 	WHERE calls.id = o.id AND calls.status = 'executing' AND calls.claimed_by = $1 RETURNING calls.id`
 
 // justWritten holds for calls that this very transaction changed.
@@ -159,14 +164,15 @@ func (s *Service) outcomeColumns(items []*finishItem) []any {
 	n := len(items)
 	ids, statuses := make([]uuid.UUID, n), make([]string, n)
 	codes, failures, effects, messages := make([]*string, n), make([]*string, n), make([]*string, n), make([]*string, n)
-	results := make([][]byte, n)
+	results, measured, lines := make([][]byte, n), make([]*string, n), make([]*string, n)
 	for i, item := range items {
 		o := item.outcome
 		ids[i], statuses[i] = item.call.ID, string(o.status)
 		codes[i], failures[i] = nullableText(o.code), nullableText(string(o.failure))
 		effects[i], messages[i], results[i] = nullableText(string(o.effect)), nullableText(o.message), o.result
+		measured[i], lines[i] = item.call.Measures.stored(), nullableText(item.errorLine)
 	}
-	return []any{s.Instance, ids, statuses, codes, failures, effects, messages, results}
+	return []any{s.Instance, ids, statuses, codes, failures, effects, messages, results, measured, lines}
 }
 
 // keepLate keeps an outcome that came after the call's claim was taken away. An

@@ -32,7 +32,7 @@ const noBytes = `, NULL::bytea`
 const headColumns = `id, agent_id, principal_id, conversation_id, skill_id, skill_revision, created_at, finished_at,
 	delivered_at, claimed_by, gated, status, tool, exposed_name, pin, caller, trace, made IS NOT NULL`
 
-const tailColumns = `, coalesce(code, ''), coalesce(failure, ''), coalesce(effect, ''), coalesce(message, ''), late::text, resolution`
+const tailColumns = `, coalesce(code, ''), coalesce(failure, ''), coalesce(effect, ''), coalesce(message, ''), late::text, resolution, measured`
 
 func scan(row pgx.CollectableRow) (Call, error) {
 	var c Call
@@ -40,9 +40,10 @@ func scan(row pgx.CollectableRow) (Call, error) {
 	var pin, arguments, submitted, result, sum, unfrozen, request, trace []byte
 	var late *string
 	var caller *Caller
+	var measured []*int64
 	err := row.Scan(&c.ID, &c.AgentID, &principal, &conversation, &c.SkillID, &c.SkillRevision, &c.CreatedAt, &c.FinishedAt,
 		&c.DeliveredAt, &claimant, &c.Gated, &c.Status, &c.Tool, &c.ExposedName, &pin, &caller, &trace, &c.hasFiles,
-		&arguments, &submitted, &result, &sum, &unfrozen, &request, &c.Code, &c.Failure, &c.Effect, &c.Message, &late, &c.Resolution)
+		&arguments, &submitted, &result, &sum, &unfrozen, &request, &c.Code, &c.Failure, &c.Effect, &c.Message, &late, &c.Resolution, &measured)
 	if err != nil {
 		return c, err
 	}
@@ -52,7 +53,7 @@ func scan(row pgx.CollectableRow) (Call, error) {
 	c.PrincipalID, c.ConversationID, c.claimedBy = deref(principal), deref(conversation), deref(claimant)
 	c.Arguments, c.Submitted, c.Result, c.unfrozen = arguments, submitted, result, unfrozen
 	c.request = request
-	c.trace, c.began = telemetry.ReadPending(trace), c.CreatedAt
+	c.trace, c.began, c.Measures = telemetry.ReadPending(trace), c.CreatedAt, readMeasures(measured)
 	if c.Partial = sum != nil; c.Partial {
 		copy(c.sum[:], sum)
 	}

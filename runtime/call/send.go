@@ -106,8 +106,10 @@ func (s *Service) attempt(c *Call, skill *agent.Skill, server tool.Server, defin
 		}
 		s.Logger.Info("call failed", "call", c.ID, "skill", c.Skill, "tool", c.Tool,
 			"kind", failure.Kind, "effect", failure.Effect, "message", failure.Message, "error", failure.Err)
+		c.exchanged(&failure.Exchange)
 		return failed(failure)
 	}
+	c.exchanged(&result.Exchange)
 	return s.accept(c, definition, result)
 }
 

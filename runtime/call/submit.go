@@ -52,7 +52,7 @@ func (s *Service) submitOnce(ctx context.Context, sub *Submission) (Ticket, erro
 	if err != nil {
 		return Ticket{}, fmt.Errorf("judge %s: %w", sub.Entry.Name, err)
 	}
-	if problems := schemas.ValidateInput(c.Arguments); len(problems) > 0 {
+	if problems := s.validate(c, schemas); len(problems) > 0 {
 		return s.refuse(ctx, c, sub, Invalid, CodeInvalidArguments, listProblems(problems))
 	}
 	if server.PerUser && sub.PrincipalID == uuid.Nil {
@@ -141,7 +141,9 @@ func (s *Service) refuse(ctx context.Context, c *Call, sub *Submission, status S
 	c.Status, c.Code, c.Message = status, code, message
 	c.Arguments, c.Files, c.request = c.Made(), nil, nil // nothing of it is kept for a server
 	item := &intakeItem{call: c, event: submitted(c, sub, "call."+string(status), map[string]any{"code": code})}
+	began := s.Now()
 	s.direct.do(item)
+	s.took(c, StepLog, began)
 	if item.err == nil {
 		s.told(ctx, c)
 	}
@@ -157,7 +159,9 @@ func (s *Service) submitParked(ctx context.Context, c *Call, sub *Submission, sk
 		parking:   &parking{call: c, request: approvalRequest(c, sub.Agent, skill, verdict), alone: s.alone(ctx, c)},
 		event:     submitted(c, sub, "call.parked", map[string]any{"rule": verdict.Rule}),
 	}
+	began := s.Now()
 	s.gated.do(item)
+	s.took(c, StepLog, began)
 	item.ticket.Alone = item.err == nil && item.ticket.Status == Parked && item.parking.alone
 	return item.ticket, item.err
 }
@@ -191,7 +195,9 @@ func (s *Service) submitDirect(c *Call, sub *Submission, skill *agent.Skill, ser
 	if !s.flights.add(c.ID) { // it was submitted before, to this process, and is on its way
 		return Ticket{ID: c.ID, Status: Executing, Attached: true}, nil
 	}
+	began := s.Now()
 	s.direct.do(item)
+	s.took(c, StepLog, began)
 	if item.err != nil || item.ticket.Attached || item.ticket.Status != Executing {
 		s.flights.release(c.ID) // not ours to send: made before, or the claim was taken away meanwhile
 		return item.ticket, item.err

@@ -90,6 +90,7 @@ type Call struct {
 	DeliveredAt    *time.Time
 	Late           json.RawMessage // evidence: an outcome that came after the call became unknown
 	Resolution     *Resolution     // of an unknown outcome
+	Measures       *Measures       // nil: nothing was measured, or it was not sent
 
 	// Partial: arguments or result are too large for a list and were left out of this one.
 	Partial bool

@@ -1,9 +1,14 @@
 package mcptool_test
 
 import (
+	"encoding/json"
+	"errors"
 	"testing"
 
+	"github.com/google/uuid"
+
 	"github.com/holdpoint/holdpoint/runtime/mcptool"
+	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
 func TestListAndCallOverHTTP(t *testing.T) {
@@ -27,5 +32,26 @@ func TestListAndCallOverHTTP(t *testing.T) {
 				t.Errorf("echo %s", got)
 			}
 		})
+	}
+}
+
+// What a call took, and the sizes of what went to and fro, are told of answers and of failures.
+func TestCallsAreMeasured(t *testing.T) {
+	t.Parallel()
+	s := newSource(t, mcptool.Config{})
+	server := httpSkill(serve(t, echoServer(), eras()["2025-11-25 JSON"]).URL)
+	result := call(t, s, server, "echo", `{"a":1}`)
+	e := result.Exchange
+	if e.Status != 0 || e.Sent != 7 || e.Received != int64(len(result.Raw)) || len(e.Steps) != 1 || e.Steps[0].Name != "call" || e.Steps[0].Took <= 0 {
+		t.Errorf("of an answer: %+v", e)
+	}
+	_, err := s.Call(t.Context(), server, tool.CallRequest{CallID: uuid.New(), Tool: "nothing", Arguments: json.RawMessage(`{}`)})
+	failure, ok := errors.AsType[*tool.Failure](err)
+	if !ok || failure.Kind != tool.JSONRPCError || failure.Exchange.Sent != 2 || len(failure.Exchange.Steps) != 1 {
+		t.Errorf("of a JSON-RPC error: %+v", failure)
+	}
+	_, err = s.Call(t.Context(), httpSkill("http://127.0.0.1:1/mcp"), tool.CallRequest{CallID: uuid.New(), Tool: "echo", Arguments: json.RawMessage(`{}`)})
+	if failure, ok = errors.AsType[*tool.Failure](err); !ok || failure.Exchange.Sent != 0 || len(failure.Exchange.Steps) != 1 {
+		t.Errorf("of what was not sent: %+v", failure)
 	}
 }

@@ -73,14 +73,24 @@ func (s *Source) Call(ctx context.Context, server tool.Server, call tool.CallReq
 		return tool.Result{}, failure
 	}
 	defer s.finish(e)
+	began := s.config.Now()
 	raw, failure := s.call(e, server, call)
-	if failure != nil {
-		return tool.Result{}, failure
+	exchange := tool.Exchange{
+		Sent: int64(len(call.Arguments)), Received: int64(len(raw)),
+		Steps: []tool.Step{{Name: "call", Took: s.config.Now().Sub(began)}},
 	}
-	result, failure := readResult(raw)
-	if failure != nil {
-		return tool.Result{}, failure
+	var result tool.Result
+	if failure == nil {
+		result, failure = readResult(raw)
 	}
+	if failure != nil {
+		measured := *failure // others may be told of the same one
+		if measured.Exchange = exchange; failure.Kind == tool.TransportFailure && failure.Effect == tool.EffectNone {
+			measured.Exchange.Sent = 0
+		}
+		return tool.Result{}, &measured
+	}
+	result.Exchange = exchange
 	return result, nil
 }
 
