@@ -97,7 +97,10 @@ func (f *fakeSource) Call(_ context.Context, _ tool.Server, r tool.CallRequest) 
 	if reply != nil {
 		return reply(r)
 	}
-	return tool.Result{Raw: json.RawMessage(`{"content":[{"type":"text","text":"Saved 2 rows to /srv/shared/invoices.csv"}]}`)}, nil
+	return tool.Result{
+		Raw:      json.RawMessage(`{"content":[{"type":"text","text":"Saved 2 rows to /srv/shared/invoices.csv"}]}`),
+		Exchange: tool.Exchange{Sent: int64(len(r.Arguments)), Received: 71, Steps: []tool.Step{{Name: "call", Took: 1800 * time.Microsecond}}},
+	}, nil
 }
 
 // Probe takes the steps that the test says.

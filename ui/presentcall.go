@@ -28,6 +28,7 @@ func presentCall(s *subject, who identity.Access, f format, how shown) view.Call
 		Arguments: presentArguments(s, f, how.reveal),
 		Files:     presentFiles(c),
 		Outcome:   presentOutcome(s),
+		Timing:    presentTiming(c.Measures),
 		Facts:     facts(s),
 	}
 	if s.definition != nil {

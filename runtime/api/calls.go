@@ -40,7 +40,41 @@ type Call struct {
 	Partial        bool            `json:"partial,omitempty" doc:"In lists: arguments or result are larger than 64 KiB and were left out; get the call by its id."`
 	Request        *Outgoing       `json:"request" doc:"Of calls of HTTP APIs: the very request that was, or will be, sent, secrets masked. Null for who may not see approvals, and in lists."`
 	Resolution     *Resolution     `json:"resolution" doc:"What an operator found out about an unknown outcome."`
+	Measures       *Measures       `json:"measures" doc:"What was measured when it was sent; null: nothing was, or it was not sent."`
 	Decision       *Decision       `json:"decision" doc:"How it was decided; null for who may not see approvals, and where nobody had, or has yet, to decide."`
+}
+
+// Measures are what was measured of a call when it was sent.
+type Measures struct {
+	HTTPStatus *int       `json:"http_status" doc:"Of the answer of an HTTP API; else null."`
+	Sent       *int64     `json:"bytes_sent" doc:"Of the request's body; over MCP of the arguments. Null: it did not come to a request."`
+	Received   *int64     `json:"bytes_received" doc:"Of the answer's body; over MCP of the result."`
+	Steps      []StepTime `json:"steps" nullable:"false" doc:"In the order they were taken; those that were not are left out."`
+}
+
+// StepTime is how long a step of a call took.
+type StepTime struct {
+	Step    string  `json:"step" enum:"validate,resolve,credentials,call,transform,log"`
+	Seconds float64 `json:"seconds" doc:"To the microsecond. Of a call that was sent more than once, the sum."`
+}
+
+func newMeasures(m *call.Measures) *Measures {
+	if m == nil {
+		return nil
+	}
+	view := &Measures{Steps: []StepTime{}}
+	if m.HTTPStatus > 0 {
+		view.HTTPStatus = &m.HTTPStatus
+	}
+	if m.Exchanged() {
+		view.Sent, view.Received = &m.Sent, &m.Received
+	}
+	for i, step := range call.PipelineSteps() {
+		if took := m.Took[i]; took > 0 {
+			view.Steps = append(view.Steps, StepTime{Step: string(step), Seconds: took.Seconds()})
+		}
+	}
+	return view
 }
 
 // Resolution is what an operator found out about an unknown outcome.
@@ -57,7 +91,7 @@ func newCall(c call.Call, names map[uuid.UUID]string, deadlines map[uuid.UUID]ti
 		Message: orNull(c.Message), Agent: c.Agent, Principal: orNull(names[c.PrincipalID]),
 		ConversationID: idOrNull(c.ConversationID), Skill: c.Skill, Tool: c.Tool, Name: c.ExposedName, Gated: c.Gated,
 		Arguments: c.Arguments, Submitted: c.Submitted, Files: attachedFiles(c.Files), Result: c.Result, CreatedAt: c.CreatedAt.UTC(), FinishedAt: utcOrNull(c.FinishedAt),
-		Late: c.Late, Partial: c.Partial,
+		Late: c.Late, Partial: c.Partial, Measures: newMeasures(c.Measures),
 	}
 	if deadline, ok := deadlines[c.ID]; ok {
 		view.Deadline = utcOrNull(&deadline)

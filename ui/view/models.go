@@ -91,6 +91,7 @@ type Call struct {
 	Offered   *Tool // how its server offers it since the call was made; nil: the same, or not at all
 	Risk      Badge
 	Actions   Actions
+	Timing    *Timing // nil: nothing was measured
 	Facts     []Fact
 
 	Attention
