@@ -47,7 +47,7 @@ func (s *Service) scheduleCounting() {
 		func() (river.JobArgs, *river.InsertOpts) { return countArgs{}, nil }, &river.PeriodicJobOpts{RunOnStart: true}))
 }
 
-// Count brings the table of counts up to date: it adds the hours that are over, and those calls of
+// Count brings the tables of counts up to date: it adds the hours that are over, and those calls of
 // earlier ones that have ended since. Figures are right without it, but take longer.
 func (s *Service) Count(ctx context.Context) error {
 	for more := true; more; {
@@ -85,30 +85,70 @@ func countSome(ctx context.Context, tx pgx.Tx) (more bool, err error) {
 	if more {
 		return true, nil
 	}
-	_, err = tx.Exec(ctx, `WITH late AS (DELETE FROM call_stragglers s USING calls c WHERE c.id = s.call_id AND c.`+ended+`
-			RETURNING c.created_at, c.agent_id, c.skill_id, c.status, c.failure)
-		INSERT INTO call_counts (hour, agent_id, skill_id, status, failure, calls)
-		SELECT `+hourOf+`, agent_id, skill_id, status, coalesce(failure, ''), count(*) FROM late GROUP BY 1, 2, 3, 4, 5
-		ON CONFLICT (hour, agent_id, skill_id, status, failure) DO UPDATE SET calls = call_counts.calls + excluded.calls`)
+	_, err = tx.Exec(ctx, `WITH done AS (DELETE FROM call_stragglers s USING calls c WHERE c.id = s.call_id AND c.`+ended+`
+			RETURNING c.created_at, c.agent_id, c.skill_id, c.tool, c.status, c.failure, c.code, c.measured, c.error_line)`+addDone+` SELECT`, bounds())
 	if err != nil {
 		return false, fmt.Errorf("add stragglers: %w", err)
 	}
 	return false, nil
 }
 
+// addDone are the parts of a statement that add the calls of its part done to all tables of counts. $1 are [bounds].
+const addDone = `, counted AS (INSERT INTO call_counts (hour, agent_id, skill_id, status, failure, calls)
+		SELECT ` + hourOf + `, agent_id, skill_id, status, coalesce(failure, ''), count(*) FROM done GROUP BY 1, 2, 3, 4, 5
+		ON CONFLICT (hour, agent_id, skill_id, status, failure) DO UPDATE SET calls = call_counts.calls + excluded.calls),
+	periods AS (SELECT p.level, p.since, p.agent, skill_id, tool, status, coalesce(code, '') AS code, coalesce(error_line, '') AS error_line,
+			measured, created_at
+		FROM done, LATERAL (VALUES (0, ` + hourOf + `, agent_id), (1, ` + dayOf + `, agent_id),
+			(2, ` + dayOf + `, '00000000-0000-0000-0000-000000000000')) AS p(level, since, agent)),
+	by_tool AS (INSERT INTO call_tool_counts (level, since, skill_id, tool, agent_id, status, calls, last)
+		SELECT level, since, skill_id, tool, agent, status, count(*), max(created_at) FROM periods GROUP BY 1, 2, 3, 4, 5, 6
+		ON CONFLICT (level, since, skill_id, tool, agent_id, status) DO UPDATE
+			SET calls = call_tool_counts.calls + excluded.calls, last = greatest(call_tool_counts.last, excluded.last)),
+	by_error AS (INSERT INTO call_tool_errors (level, since, skill_id, tool, agent_id, status, code, http_status, error_line, calls, last)
+		SELECT level, since, skill_id, tool, agent, status, code, coalesce(measured[1], 0), error_line, count(*), max(created_at)
+		FROM periods WHERE ` + wrongEnd + ` GROUP BY 1, 2, 3, 4, 5, 6, 7, 8, 9
+		ON CONFLICT (level, since, skill_id, tool, agent_id, status, code, http_status, error_line) DO UPDATE
+			SET calls = call_tool_errors.calls + excluded.calls, last = greatest(call_tool_errors.last, excluded.last)),
+	sizes AS (SELECT level, since, skill_id, tool, agent, count(measured[2]) AS exchanged,
+			coalesce(sum(measured[2]), 0)::bigint AS sent, coalesce(sum(measured[3]), 0)::bigint AS received
+		FROM periods WHERE measured IS NOT NULL GROUP BY 1, 2, 3, 4, 5),
+	buckets AS (SELECT level, since, skill_id, tool, agent, step, CASE step WHEN 0 THEN took ELSE width_bucket(took, $1::bigint[]) END AS bucket,
+			count(*) AS calls
+		FROM periods, unnest(measured[1:1] || measured[4:]) WITH ORDINALITY AS m(took, place), LATERAL (SELECT place - 1 AS step) AS s
+		WHERE took IS NOT NULL GROUP BY 1, 2, 3, 4, 5, 6, 7),
+	steps AS (SELECT level, since, skill_id, tool, agent,
+			array_agg(bucket << 32 | calls ORDER BY bucket) FILTER (WHERE step = 0) AS statuses,
+			array_agg((step * 1000 + bucket) << 32 | calls ORDER BY bucket) FILTER (WHERE step = 4) AS called,
+			array_agg((step * 1000 + bucket) << 32 | calls ORDER BY step, bucket) FILTER (WHERE step NOT IN (0, 4)) AS others
+		FROM buckets GROUP BY 1, 2, 3, 4, 5),
+	times AS (INSERT INTO call_tool_times (level, since, skill_id, tool, agent_id, exchanged, sent, received, statuses, called, others)
+		SELECT level, since, skill_id, tool, agent, exchanged, sent, received, coalesce(statuses, '{}'), coalesce(called, '{}'), coalesce(others, '{}')
+		FROM sizes LEFT JOIN steps USING (level, since, skill_id, tool, agent)
+		ON CONFLICT (level, since, skill_id, tool, agent_id) DO UPDATE SET exchanged = call_tool_times.exchanged + excluded.exchanged,
+			sent = call_tool_times.sent + excluded.sent, received = call_tool_times.received + excluded.received,
+			statuses = holdpoint_add_histograms(call_tool_times.statuses, excluded.statuses),
+			called = holdpoint_add_histograms(call_tool_times.called, excluded.called),
+			others = holdpoint_add_histograms(call_tool_times.others, excluded.others))`
+
+// wrongEnd says that a call did not succeed, for a reason that may be told of.
+const wrongEnd = `status IN ('failed', 'unknown', 'invalid', 'denied')`
+
+const dayOf = `date_bin(interval '1 day', created_at, 'epoch'::timestamptz)`
+
 const hourOf = `date_bin(interval '1 hour', created_at, 'epoch'::timestamptz)`
 
 // countedUntil locks and returns the end of the hours that are counted. It is zero when there are no calls.
 func countedUntil(ctx context.Context, tx pgx.Tx) (time.Time, error) {
 	// No call is older than the one with the first id by more than clocks may differ.
-	_, err := tx.Exec(ctx, `INSERT INTO call_counting (counted_until)
+	_, err := tx.Exec(ctx, `INSERT INTO call_counting (until)
 		SELECT date_bin(interval '1 hour', created_at - $1 * interval '1 second', 'epoch') FROM calls
 		WHERE NOT EXISTS (SELECT FROM call_counting) ORDER BY id LIMIT 1 ON CONFLICT DO NOTHING`, idSlack.Seconds())
 	if err != nil {
 		return time.Time{}, fmt.Errorf("begin to count: %w", err)
 	}
 	var until time.Time
-	err = tx.QueryRow(ctx, `SELECT counted_until FROM call_counting FOR UPDATE`).Scan(&until)
+	err = tx.QueryRow(ctx, `SELECT until FROM call_counting FOR UPDATE`).Scan(&until)
 	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
 		return time.Time{}, fmt.Errorf("read what is counted: %w", err)
 	}
@@ -119,12 +159,11 @@ func countedUntil(ctx context.Context, tx pgx.Tx) (time.Time, error) {
 // meanwhile is either the one or the other.
 func countHours(ctx context.Context, tx pgx.Tx, clock clock, from, to time.Time) error {
 	first, last := clock.ids(from, to)
-	_, err := tx.Exec(ctx, `WITH made AS (SELECT id, `+hourOf+` AS hour, agent_id, skill_id, status, coalesce(failure, '') AS failure
-			FROM calls WHERE id >= $1 AND id < $2 AND created_at >= $3 AND created_at < $4),
-		counted AS (INSERT INTO call_counts (hour, agent_id, skill_id, status, failure, calls)
-			SELECT hour, agent_id, skill_id, status, failure, count(*) FROM made WHERE `+ended+` GROUP BY 1, 2, 3, 4, 5),
-		open AS (INSERT INTO call_stragglers SELECT id FROM made WHERE NOT `+ended+`)
-		UPDATE call_counting SET counted_until = $4`, first, last, from, to)
+	_, err := tx.Exec(ctx, `WITH made AS (SELECT id, created_at, agent_id, skill_id, tool, status, failure, code, measured, error_line
+			FROM calls WHERE id >= $2 AND id < $3 AND created_at >= $4 AND created_at < $5),
+		done AS (SELECT * FROM made WHERE `+ended+`),
+		open AS (INSERT INTO call_stragglers SELECT id FROM made WHERE NOT `+ended+`)`+addDone+`
+		UPDATE call_counting SET until = $5`, bounds(), first, last, from, to)
 	if err != nil {
 		return fmt.Errorf("count from %s to %s: %w", from, to, err)
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
 	"github.com/holdpoint/holdpoint/approval"
@@ -63,17 +64,9 @@ const (
 
 // readFigures counts calls; without buckets also not by hours of the week. The transaction sees to it that all is about the same state of things.
 func readFigures(ctx context.Context, tx pgx.Tx, f approval.FigureFilter, clock clock) (Figures, error) {
-	var counted *time.Time
-	if err := tx.QueryRow(ctx, `SELECT (SELECT counted_until FROM call_counting)`).Scan(&counted); err != nil {
-		return Figures{}, fmt.Errorf("read what is counted of calls: %w", err)
-	}
-	tail := f.From
-	if counted != nil && counted.After(tail) {
-		tail = *counted
-	}
-	first, last := clock.ids(tail, f.To)
-	if !tail.Before(f.To) {
-		last = first
+	tail, first, last, err := uncounted(ctx, tx, f, clock)
+	if err != nil {
+		return Figures{}, err
 	}
 	args := []any{f.From, f.To, tail, first, last, f.Skills, f.Agents}
 	sql := totalsOfCalls
@@ -85,6 +78,23 @@ func readFigures(ctx context.Context, tx pgx.Tx, f approval.FigureFilter, clock 
 		return Figures{}, fmt.Errorf("read figures of calls: %w", err)
 	}
 	return collectFigures(rows)
+}
+
+// uncounted returns since when calls are not counted, and between which ids those are that were made since then.
+func uncounted(ctx context.Context, tx pgx.Tx, f approval.FigureFilter, clock clock) (tail time.Time, first, last uuid.UUID, err error) {
+	var counted *time.Time
+	if err := tx.QueryRow(ctx, `SELECT (SELECT until FROM call_counting)`).Scan(&counted); err != nil {
+		return tail, first, last, fmt.Errorf("read what is counted of calls: %w", err)
+	}
+	tail = f.From
+	if counted != nil && counted.After(tail) {
+		tail = *counted
+	}
+	first, last = clock.ids(tail, f.To)
+	if !tail.Before(f.To) {
+		last = first
+	}
+	return tail, first, last, nil
 }
 
 func collectFigures(rows pgx.Rows) (Figures, error) {

@@ -57,31 +57,17 @@ const insightsSetup = `SET LOCAL statement_timeout = '5s'; SET LOCAL work_mem = 
 // Errors: *[query.InvalidError], ErrInsightsTimeout.
 func (s *Service) Insights(ctx context.Context, q InsightQuery) (Insights, error) {
 	var r query.Reader
-	filter := approval.FigureFilter{
-		From: r.Time("from", q.From, false), To: r.Time("to", q.To, true),
-		Skills: r.Names(ctx, "skill", q.Skill, s.Agents.SkillsNamed, true),
-		Agents: r.Names(ctx, "agent", q.Agent, s.Agents.AgentsNamed, true),
-	}
+	filter := s.figureFilter(ctx, &r, q)
 	if err := r.Err(); err != nil {
 		return Insights{}, err
 	}
-	select {
-	case s.insights <- struct{}{}:
-		defer func() { <-s.insights }()
-	case <-ctx.Done():
-		return Insights{}, fmt.Errorf("read insights: %w", ctx.Err())
-	}
 	var found Insights
-	err := pgx.BeginTxFunc(ctx, s.Pool, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) (err error) {
-		found, err = readInsights(ctx, tx, filter)
+	err := s.readFigures(ctx, func(tx pgx.Tx, clock clock) (err error) {
+		found, err = readInsights(ctx, tx, clock, filter)
 		return err
 	})
-	var pgErr *pgconn.PgError
-	if errors.As(err, &pgErr) && pgErr.Code == queryCanceled {
-		err = fmt.Errorf("%w: %w", ErrInsightsTimeout, err)
-	}
 	if err != nil {
-		return Insights{}, fmt.Errorf("read insights: %w", err)
+		return Insights{}, err
 	}
 	ids := make([]uuid.UUID, len(found.Approvals.Skills))
 	for i, share := range found.Approvals.Skills {
@@ -93,15 +79,45 @@ func (s *Service) Insights(ctx context.Context, q InsightQuery) (Insights, error
 	return found, nil
 }
 
-func readInsights(ctx context.Context, tx pgx.Tx, f approval.FigureFilter) (Insights, error) {
-	if _, err := tx.Exec(ctx, insightsSetup); err != nil {
-		return Insights{}, fmt.Errorf("set up: %w", err)
+// figureFilter reads what figures are to be about.
+func (s *Service) figureFilter(ctx context.Context, r *query.Reader, q InsightQuery) approval.FigureFilter {
+	return approval.FigureFilter{
+		From: r.Time("from", q.From, false), To: r.Time("to", q.To, true),
+		Skills: r.Names(ctx, "skill", q.Skill, s.Agents.SkillsNamed, true),
+		Agents: r.Names(ctx, "agent", q.Agent, s.Agents.AgentsNamed, true),
 	}
-	clock, err := readClock(ctx, tx)
+}
+
+// readFigures has figures read in a transaction that sees one moment, and that is bounded in what it may take.
+func (s *Service) readFigures(ctx context.Context, read func(tx pgx.Tx, clock clock) error) error {
+	select {
+	case s.insights <- struct{}{}:
+		defer func() { <-s.insights }()
+	case <-ctx.Done():
+		return fmt.Errorf("read insights: %w", ctx.Err())
+	}
+	err := pgx.BeginTxFunc(ctx, s.Pool, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, insightsSetup); err != nil {
+			return fmt.Errorf("set up: %w", err)
+		}
+		clock, err := readClock(ctx, tx)
+		if err != nil {
+			return err
+		}
+		return read(tx, clock)
+	})
+	if pgErr, ok := errors.AsType[*pgconn.PgError](err); ok && pgErr.Code == queryCanceled {
+		err = fmt.Errorf("%w: %w", ErrInsightsTimeout, err)
+	}
 	if err != nil {
-		return Insights{}, err
+		return fmt.Errorf("read insights: %w", err)
 	}
+	return nil
+}
+
+func readInsights(ctx context.Context, tx pgx.Tx, clock clock, f approval.FigureFilter) (Insights, error) {
 	found := Insights{Now: clock.now}
+	var err error
 	if found.Window, err = NewWindow(f.From, f.To, clock.now); err != nil {
 		return Insights{}, err
 	}
