@@ -89,7 +89,7 @@ func bindEndpoint(e *tool.Endpoint) (*Binding, []byte, error) {
 
 // endpointBody is how the body of an endpoint is written.
 func endpointBody(e *tool.Endpoint, fields []argument) Body {
-	made := Body{Kind: BodyJSON, Media: "application/json"}
+	made := Body{Kind: BodyJSON, Media: "application/json", Required: true}
 	switch e.Body {
 	case BodyForm:
 		made = Body{Kind: BodyForm, Media: "application/x-www-form-urlencoded"}

@@ -41,14 +41,8 @@ func (b *builder) parameters(o *operation) ([]argument, error) {
 			if err != nil {
 				return nil, err
 			}
-			if a == nil {
-				continue
-			}
-			same := func(other argument) bool { return other.name == a.name && other.in == a.in }
-			if at := slices.IndexFunc(list, same); at >= 0 {
-				list[at] = *a
-			} else {
-				list = append(list, *a)
+			if a != nil {
+				list = replace(list, *a)
 			}
 		}
 	}
@@ -58,6 +52,16 @@ func (b *builder) parameters(o *operation) ([]argument, error) {
 		}
 	}
 	return list, nil
+}
+
+// replace puts an argument in the place of the one that goes to the same place, or behind all.
+func replace(list []argument, a argument) []argument {
+	same := func(other argument) bool { return other.name == a.name && other.in == a.in }
+	if at := slices.IndexFunc(list, same); at >= 0 {
+		list[at] = a
+		return list
+	}
+	return append(list, a)
 }
 
 // Bounds of one operation.

@@ -69,6 +69,7 @@ func (s *schemas) convert(v *value) (value, error) {
 		s.widen(&result)
 	}
 	s.exclusive(&result)
+	open(v, &result)
 	s.hidden(v, &result)
 	if v.get("nullable").isTrue() {
 		result = nullable(result)
@@ -123,7 +124,11 @@ func (s *schemas) complete(def *definition) error {
 	}
 	outer := s.refs
 	s.refs = nil
-	converted, err := s.convert(def.target)
+	var converted value
+	_, err := s.doc.follow(def.target) // no value would keep to a reference that leads to itself
+	if err == nil {
+		converted, err = s.convert(def.target)
+	}
 	if err != nil {
 		def.err = fmt.Errorf("%s: %w", plain.Line(def.name, 64), err)
 	} else {

@@ -81,8 +81,6 @@ func (s *schemas) schemaMap(result *value, name string, v *value) error {
 		m := &v.members[i]
 		if name == "patternProperties" {
 			if _, err := regexp.Compile(m.name); err != nil {
-				// Without it, what it would let in must not be refused.
-				result.drop("additionalProperties")
 				continue
 			}
 		}
@@ -130,6 +128,16 @@ func (s *schemas) exclusive(result *value) {
 			result.drop(pair[1])
 			result.set(pair[0], limit)
 		}
+	}
+}
+
+// open lets pass what a pattern would that is not understood.
+func open(v, result *value) {
+	patterns := v.get("patternProperties")
+	unknown := func(m member) bool { _, err := regexp.Compile(m.name); return err != nil }
+	if patterns.is('{') && slices.ContainsFunc(patterns.members, unknown) {
+		result.drop("additionalProperties")
+		result.drop("unevaluatedProperties")
 	}
 }
 
