@@ -138,9 +138,9 @@ func (w *binWorld) statuses(t *testing.T) {
 			t.Errorf("%s: %s", code, answer.Raw)
 		}
 		var call holdpoint.Call
-		calls, err := holdpoint.List[holdpoint.Call](t.Context(), operator(w.p), "calls", "agent=worker&limit=1")
-		if err != nil || len(calls) != 1 {
-			t.Fatalf("%v, %v", calls, err)
+		calls, err := holdpoint.List[holdpoint.Call](t.Context(), operator(w.p), "calls", "agent=worker")
+		if err != nil || len(calls) == 0 {
+			t.Fatalf("%d calls, %v", len(calls), err)
 		}
 		if call = calls[0]; call.Status != "failed" || call.Failure != "tool_error" || call.Effect != effect {
 			t.Errorf("%s: the call is %s, %s, effect %s, want effect %s", code, call.Status, call.Failure, call.Effect, effect)
@@ -153,7 +153,7 @@ func (w *binWorld) statuses(t *testing.T) {
 
 // slow: what takes too long, or never ends, ends with the time that a call has.
 func (w *binWorld) slow(t *testing.T) {
-	for name, arguments := range map[string]string{"slow": `{"seconds":"600"}`, "stream": `{"count":100000000,"duration":"50m"}`} {
+	for name, arguments := range map[string]string{"slow": `{"seconds":"600"}`, "stream": `{"count":18000,"duration":"50m"}`} {
 		answer := w.call(t, name, arguments)
 		if !answer.Result.IsError || answer.Call().Code != "transport" || answer.Call().Effect != "possible" {
 			t.Errorf("%s: %s", name, answer.Raw)
@@ -209,18 +209,17 @@ func (w *binWorld) redirects(t *testing.T) {
 
 // places: each argument goes where it belongs, and nowhere else.
 func (w *binWorld) places(t *testing.T) {
-	answer := w.call(t, "anything", `{"part":"a/../b?c#d%2e;{q}","q":["1&x=y","2"],"filter":{"k":"v&w","n":1},"trace":"t-1","taste":"sweet; x=y","note":"é\n\"","n":9007199254740993}`)
+	answer := w.call(t, "anything", `{"part":"a/b?c#d%2e;{q}","q":["1&x=y","2"],"filter":{"k":"v&w","n":1},"trace":"t-1","taste":"sweet; x=y","note":"é\n\"","n":9007199254740993}`)
 	var got struct {
 		URL     string
 		Args    map[string][]string
 		Headers map[string][]string
 		Data    string
-		JSON    struct{ N json.Number }
 	}
 	if err := json.Unmarshal([]byte(answer.Text()), &got); err != nil {
 		t.Fatalf("%v: %s", err, answer.Raw)
 	}
-	if !strings.Contains(got.URL, "/anything/a%2F..%2Fb%3Fc%23d%252e") {
+	if !strings.Contains(got.URL, "/anything/a%2Fb%3Fc%23d%252e%3B%7Bq%7D") {
 		t.Errorf("the path is %s", got.URL)
 	}
 	if q := got.Args["q"]; len(q) != 2 || q[0] != "1&x=y" || got.Args["x"] != nil || got.Args["w"] != nil {
@@ -229,10 +228,10 @@ func (w *binWorld) places(t *testing.T) {
 	if got.Headers["X-Trace"][0] != "t-1" || got.Headers["X-Api-Version"][0] != "2026-01" || len(got.Headers["Cookie"]) != 1 || strings.Contains(got.Headers["Cookie"][0], "; x=y") {
 		t.Errorf("the headers are %v", got.Headers)
 	}
-	if got.JSON.N != "9007199254740993" {
+	if got.Data != `{"note":"é\n\"","n":9007199254740993}` && got.Data != `{"n":9007199254740993,"note":"é\n\""}` {
 		t.Errorf("the body is %s", got.Data)
 	}
-	for _, bad := range []string{`{"part":"x","trace":"a\r\nX-Evil: 1"}`, `{"part":".."}`, `{"part":"x","trace":"a\u0000b"}`} {
+	for _, bad := range []string{`{"part":"x","trace":"a\r\nX-Evil: 1"}`, `{"part":".."}`, `{"part":"a/../b"}`, `{"part":"a%2f..%2fb"}`, `{"part":"x","trace":"a\u0000b"}`} {
 		if answer := w.call(t, "anything", bad); !answer.Result.IsError {
 			t.Errorf("%s: %s", bad, answer.Raw)
 		}

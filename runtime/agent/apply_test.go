@@ -183,6 +183,7 @@ func TestSpecIsValidated(t *testing.T) {
 		"endpoints":         {`{"skills":[` + api + `,"endpoints":[{"name":"x","path":"/x"}]}]}`, "skills[0].endpoints"},
 		"spec of mcp":       {`{"skills":[` + skill + `,"spec":"http://h/"}]}`, "skills[0].spec"},
 		"auth type":         {`{"skills":[` + api + `,"auth":{"type":"digest","secret":"x"}}]}`, "skills[0].auth.type"},
+		"one key for each":  {`{"skills":[` + api + `,"connection":"per_user","auth":{"type":"bearer","secret":"x"}}]}`, "skills[0].connection"},
 		"no secret":         {`{"skills":[` + api + `,"auth":{"type":"bearer"}}]}`, "skills[0].auth.secret"},
 		"secret with CRLF":  {`{"skills":[` + api + `,"auth":{"type":"bearer","secret":"x\r\nHost: y"}}]}`, "skills[0].auth.secret"},
 		"key nowhere":       {`{"skills":[` + api + `,"auth":{"type":"api_key","name":"k","secret":"x"}}]}`, "skills[0].auth.in"},

@@ -184,6 +184,7 @@ func (s *skillState) validateAuth(r report) {
 		return
 	}
 	at := r.below("auth")
+	r.check(!s.PerUser, "connection", "per_user goes with oauth: the secret of auth is one for all")
 	_, given := s.Headers["Authorization"]
 	at.check(s.OAuth == nil && (!given || auth.Type == tool.APIKey), "type", "must be left out where oauth or a header Authorization says who asks")
 	if s.API.secret == "" {
