@@ -4,6 +4,8 @@ import (
 	"bufio"
 	"bytes"
 	"compress/gzip"
+	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -108,21 +110,22 @@ func TestKeptConnectionBreaks(t *testing.T) {
 	}
 }
 
-// TestTimeout: what the server does not answer in time may have been executed.
+// TestTimeout: what the server got, and does not answer in time, may have been executed.
 func TestTimeout(t *testing.T) {
 	t.Parallel()
-	release := make(chan struct{})
+	ctx, end := context.WithCancelCause(t.Context())
 	a := newAPI(t, func(_ http.ResponseWriter, r *http.Request) {
-		select {
-		case <-r.Context().Done():
-		case <-release:
-		}
+		end(context.DeadlineExceeded)
+		<-r.Context().Done()
 	})
-	t.Cleanup(func() { close(release) })
+	_, err := newSource(t, httptool.Config{}).Call(ctx, skill(a.URL), request(define(t, write(), nil), `{"a":1}`))
+	f, ok := errors.AsType[*tool.Failure](err)
+	if !ok || f.Kind != tool.TransportFailure || f.Effect != tool.EffectPossible || !strings.Contains(f.Message, "before its time ran out") {
+		t.Errorf("%+v", err)
+	}
 	r := request(define(t, write(), nil), `{"a":1}`)
-	r.Timeout = 50 * time.Millisecond
-	f := fails(t, newSource(t, httptool.Config{}), skill(a.URL), r)
-	if f.Kind != tool.TransportFailure || f.Effect != tool.EffectPossible || !strings.Contains(f.Message, "before its time ran out") {
+	r.Timeout = 20 * time.Millisecond
+	if f := fails(t, newSource(t, httptool.Config{}), skill(a.URL), r); !strings.Contains(f.Message, "before its time ran out") {
 		t.Errorf("%+v", f)
 	}
 }
@@ -203,7 +206,7 @@ func TestSlow(t *testing.T) {
 	})
 	t.Cleanup(func() { close(release) })
 	r := request(define(t, write(), nil), `{}`)
-	r.Timeout = 100 * time.Millisecond
+	r.Timeout = 3 * time.Second // the beginning comes long before
 	f := fails(t, newSource(t, httptool.Config{}), skill(a.URL), r)
 	if f.Kind != tool.TransportFailure || f.Effect != tool.EffectPossible || string(f.Raw) != `"beginning"` {
 		t.Errorf("%+v", f)
