@@ -39,7 +39,7 @@ func newGuarded(t testing.TB) *guarded {
 	g := &guarded{}
 	g.Server = httptest.NewServer(g)
 	t.Cleanup(func() {
-		http.DefaultTransport.(*http.Transport).CloseIdleConnections() //nolint:errcheck,forcetypeassert // it is one
+		g.CloseClientConnections()
 		g.Close()
 	})
 	return g
