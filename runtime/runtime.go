@@ -180,7 +180,8 @@ func (rt *Runtime) makeRegistry() error {
 		return err
 	}
 	rt.Agents, err = agent.New(agent.Config{
-		Pool: pool, Discovery: rt.Discovery, Box: rt.Box, Logger: log, Now: rt.Now, StdioOff: rt.StdioOff, CheckDocument: httptool.CheckDocument,
+		Pool: pool, Discovery: rt.Discovery, Box: rt.Box, Logger: log, Now: rt.Now, StdioOff: rt.StdioOff,
+		Examiner: rt.apis, CheckDocument: httptool.CheckDocument,
 		SkillDeleted: rt.OAuth.Removed,
 		AgentDeleted: func(ctx context.Context, tx pgx.Tx, agentID uuid.UUID) error {
 			return rt.Callbacks.Removed(ctx, tx, agentID)

@@ -35,6 +35,8 @@ type Config struct {
 	AgentDeleted func(ctx context.Context, tx pgx.Tx, agentID uuid.UUID) error
 	// CheckDocument says in plain words what is wrong with an OpenAPI document. Nil: it is found out when its tools are listed.
 	CheckDocument func(document []byte) error
+	// Examiner reads OpenAPI documents for operators who choose. Nil: none can be read here.
+	Examiner Examiner
 	// StdioOff refuses skills that run a command on this server.
 	StdioOff bool
 	// ListTimeout is how long the start of a conversation waits for a skill's tools.
@@ -58,6 +60,7 @@ type Service struct {
 	skillDeleted func(ctx context.Context, tx pgx.Tx, skillID uuid.UUID) error
 	agentDeleted func(ctx context.Context, tx pgx.Tx, agentID uuid.UUID) error
 	listTimeout  time.Duration
+	examiner     Examiner
 	drafts       lentDocuments
 
 	byKey         *registry.Memory[secret.Hash, *Agent]
@@ -68,6 +71,12 @@ type Service struct {
 	conversations *registry.Memory[conversationKey, *Conversation]
 	named         *registry.Memory[conversationName, *Conversation]
 	catalogues    *registry.Memory[CatalogueDigest, *Catalogue]
+}
+
+// Examiner tells what OpenAPI documents offer. Errors are *tool.Failure.
+type Examiner interface {
+	Examine(ctx context.Context, url string) (tool.Examination, error)
+	ExamineDocument(ctx context.Context, document []byte) (tool.Examination, error)
 }
 
 // limits are what this server does not allow.
@@ -93,7 +102,7 @@ func New(cfg Config) (*Service, error) {
 	return &Service{
 		pool: cfg.Pool, discovery: cfg.Discovery, box: cfg.Box, log: cfg.Logger,
 		skillDeleted: cfg.SkillDeleted, agentDeleted: cfg.AgentDeleted,
-		limits: limits{stdioOff: cfg.StdioOff, checkDocument: cfg.CheckDocument}, listTimeout: cfg.ListTimeout,
+		limits: limits{stdioOff: cfg.StdioOff, checkDocument: cfg.CheckDocument}, listTimeout: cfg.ListTimeout, examiner: cfg.Examiner,
 		byKey:         memory[secret.Hash, *Agent](cfg),
 		byName:        memory[string, *Agent](cfg),
 		byID:          memory[uuid.UUID, *Agent](cfg),

@@ -76,6 +76,37 @@ func (s *Service) DraftTools(ctx context.Context, spec SkillSpec) (tool.Listing,
 	return source.List(ctx, server)
 }
 
+// Examine tells what an OpenAPI document offers: the one at a URL, or the one that is given by value. Nothing of it is kept. Errors:
+// *InvalidError, tool.ErrNoSource.
+func (s *Service) Examine(ctx context.Context, spec, document string) (*tool.Examination, error) {
+	if s.examiner == nil {
+		return nil, fmt.Errorf("examine document: %w", tool.ErrNoSource)
+	}
+	r := newReport()
+	r.check(document == "" || spec == "", "document", "must be left out where there is a spec: the document comes from the one or the other")
+	r.check(len(document) <= MaxDocument, "document", fmt.Sprintf("must be at most %d MiB", MaxDocument>>20))
+	if document == "" {
+		r.url("spec", spec)
+	}
+	if err := r.err(); err != nil {
+		return nil, err
+	}
+	field, found, err := "spec", tool.Examination{}, error(nil)
+	if document == "" {
+		found, err = s.examiner.Examine(ctx, spec)
+	} else {
+		field = "document"
+		found, err = s.examiner.ExamineDocument(ctx, []byte(document))
+	}
+	if failure, ok := errors.AsType[*tool.Failure](err); ok {
+		return nil, invalidTrial(field, failure.Message)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &found, nil
+}
+
 // CheckSkill says what is wrong with a spec, as CreateSkill would: nil, or *InvalidError.
 func (s *Service) CheckSkill(spec SkillSpec) error {
 	r := newReport()

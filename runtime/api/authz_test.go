@@ -69,6 +69,7 @@ var may = map[string]string{
 	"POST /api/v1/skills/{name}/probe":               "o",
 	"POST /api/v1/skills/{name}/try":                 "o",
 	"POST /api/v1/skills/examine/try":                "o",
+	"POST /api/v1/skills/examine":                    "o",
 	"GET /api/v1/skills/{name}/tools":                "or",
 	"GET /api/v1/skills/{name}/health":               "or",
 	"PATCH /api/v1/skills/{name}/tools/{tool}":       "o",

@@ -28,6 +28,7 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/agent"
 	"github.com/holdpoint/holdpoint/runtime/call"
 	"github.com/holdpoint/holdpoint/runtime/callback"
+	"github.com/holdpoint/holdpoint/runtime/httptool"
 	"github.com/holdpoint/holdpoint/runtime/model"
 	"github.com/holdpoint/holdpoint/runtime/skillauth"
 	"github.com/holdpoint/holdpoint/runtime/tool"
@@ -175,7 +176,9 @@ func newWorldWith(t *testing.T, m model.Provider) *world {
 	})
 	check(t, err)
 	t.Cleanup(w.discovery.Close)
-	w.agents, err = agent.New(agent.Config{Pool: pool, Discovery: w.discovery, Box: box, Logger: log, Now: time.Now})
+	apis := httptool.New(httptool.Config{})
+	t.Cleanup(apis.Close)
+	w.agents, err = agent.New(agent.Config{Pool: pool, Discovery: w.discovery, Box: box, Logger: log, Now: time.Now, Examiner: apis})
 	check(t, err)
 	t.Cleanup(w.agents.Close)
 	w.people, err = identity.New(identity.Config{Pool: pool, BootstrapToken: bootstrap, Logger: log, Now: time.Now})

@@ -99,6 +99,7 @@ func (a *API) registryOperations() []join {
 		on(a, "getDocument", a.getDocument),
 		on(a, "deleteSkill", a.deleteSkill),
 		on(a, "probeSkill", a.probeSkill),
+		on(a, "examineDocument", a.examineDocument),
 		on(a, "trySkill", a.trySkill),
 		on(a, "tryDraft", a.tryDraft),
 		on(a, "listSkillTools", a.listSkillTools),

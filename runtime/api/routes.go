@@ -257,6 +257,7 @@ func registryRoutes() []route {
 		to("getDocument", "GET skills/{name}/document", "The OpenAPI document that a skill was given by value", operators()).streaming("application/json", "application/yaml"),
 		to("deleteSkill", "DELETE skills/{name}", "Delete a skill", operators()),
 		to("probeSkill", "POST skills/{name}/probe", "Connect to a skill's server and list its tools, step by step", operators()),
+		to("examineDocument", "POST skills/examine", "What an OpenAPI document offers; nothing of it is kept", operators()).upTo(skillBody),
 		to("trySkill", "POST skills/{name}/try", "Make one call of a skill over an HTTP API that reads, to see how it answers; it is recorded, and no agent's", operators()),
 		to("tryDraft", "POST skills/examine/try", "The same of a skill that is not registered", operators()).upTo(skillBody),
 		to("listSkillTools", "GET skills/{name}/tools", "Tools that a skill's server offers, with their pins", both()),

@@ -27,6 +27,25 @@ type Tried struct {
 	Steps   []ProbeStep     `json:"steps" nullable:"false" doc:"How long each step took."`
 }
 
+type examineInput struct {
+	Body struct {
+		Spec     string `json:"spec,omitempty" doc:"URL of the document. This or document."`
+		Document string `json:"document,omitempty" doc:"The document itself, JSON or YAML, of at most 32 MiB."`
+	} `nameHint:"ExamineRequest"`
+}
+
+func (a *API) examineDocument(ctx context.Context, input *examineInput) (*bodyOutput[tool.Examination], error) {
+	found, err := a.agents.Examine(ctx, input.Body.Spec, input.Body.Document)
+	if errors.Is(err, tool.ErrNoSource) {
+		return nil, problem(http.StatusUnprocessableEntity, CodeNotAvailable, "skills of transport %s are not available on this server", tool.OpenAPI)
+	}
+	if err != nil {
+		return nil, err
+	}
+	found.Servers, found.SecuritySchemes, found.Operations = orEmpty(found.Servers), orEmpty(found.SecuritySchemes), orEmpty(found.Operations)
+	return output(*found), nil
+}
+
 type trySkillInput struct {
 	ByName
 	Body Trial
