@@ -15,7 +15,7 @@ import (
 func newSkillCmd(e *Env) *cobra.Command {
 	return group("skill", "Skills and their tools",
 		newSkillListCmd(e), newSkillShowCmd(e), newSkillCreateCmd(e), newSkillEditCmd(e), newSkillDeleteCmd(e), newSkillProbeCmd(e), newSkillHealthCmd(e),
-		newSkillToolsCmd(e), newSkillSetCmd(e), newSkillAcceptCmd(e), newSkillRefuseCmd(e), newSkillDocumentCmd(e), newSkillTryCmd(e))
+		newSkillToolsCmd(e), newSkillSetCmd(e), newSkillAcceptCmd(e), newSkillRefuseCmd(e), newSkillDocumentCmd(e), newSkillTryCmd(e), newSkillImportCmd(e))
 }
 
 type skillRow struct {

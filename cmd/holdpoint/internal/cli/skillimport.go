@@ -1,0 +1,290 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/holdpoint/holdpoint/cmd/holdpoint/internal/manifest"
+	"github.com/holdpoint/holdpoint/runtime/httptool"
+	"github.com/holdpoint/holdpoint/runtime/tool"
+)
+
+// importing is what an entry of holdpoint.yaml is made of.
+type importing struct {
+	name, spec, baseURL, out string
+	include, exclude         []string
+}
+
+func newSkillImportCmd(e *Env) *cobra.Command {
+	var i importing
+	cmd := &cobra.Command{
+		Use: "import SPEC --name NAME", Short: "Write the entry of holdpoint.yaml for an API that has an OpenAPI document",
+		Long: `Read an OpenAPI document, 3.0 or 3.1, from a file or a URL, and write what "holdpoint apply" takes: a skill with
+the document, its base URL, its operations and how requests are authenticated. Comments tell what each
+operation does, and which ones cannot be tools, and why. No server of Holdpoint is needed.
+
+Up to 200 operations are listed one by one, for you to strike out what agents should not have. With
+--include or --exclude these are written in their place.`,
+		Example: `  holdpoint skill import shop.yaml --name shop -o holdpoint.yaml
+  holdpoint skill import https://shop.example/openapi.json --name shop --include tag=orders`,
+		Args: usage(cobra.ExactArgs(1)),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			i.spec = args[0]
+			return e.importSkill(cmd.Context(), &i)
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&i.name, "name", "", "of the skill")
+	flags.StringVar(&i.baseURL, "base-url", "", "of the API; left out, the first server that the document names")
+	flags.StringArrayVar(&i.include, "include", nil, "operations to offer, as holdpoint skill create takes them")
+	flags.StringArrayVar(&i.exclude, "exclude", nil, "operations to leave out again, likewise")
+	flags.StringVarP(&i.out, "output", "o", "", "the file to write; left out, the standard output")
+	return cmd
+}
+
+func (e *Env) importSkill(ctx context.Context, i *importing) error {
+	if i.name == "" {
+		return misuse("name the skill with --name")
+	}
+	api := tool.API{}
+	var err error
+	if api.Include, err = filtersOf("include", i.include); err != nil {
+		return err
+	}
+	if api.Exclude, err = filtersOf("exclude", i.exclude); err != nil {
+		return err
+	}
+	found, chosen, err := e.examineSpec(ctx, i, api)
+	if err != nil {
+		return fmt.Errorf("import %s: %w", i.spec, err)
+	}
+	text := entry(i, api, found, chosen)
+	if i.out == "" {
+		return write(e.Stdout, text)
+	}
+	if err := os.WriteFile(i.out, []byte(text), 0o600); err != nil {
+		return err
+	}
+	e.notef("Wrote %s: %d of %d operations. Look at it, and then: holdpoint apply -f %s --dry-run", i.out, len(chosen), len(found.Operations), i.out)
+	return nil
+}
+
+// examineSpec reads the document, and finds the names of the tools that the filters leave.
+func (e *Env) examineSpec(ctx context.Context, i *importing, api tool.API) (*tool.Examination, map[string]bool, error) {
+	var document []byte
+	const digest = "given"
+	source := httptool.New(httptool.Config{Document: func(context.Context, string) ([]byte, error) { return document, nil }})
+	defer source.Close()
+	var found tool.Examination
+	var err error
+	if manifest.IsURL(i.spec) {
+		api.Spec = i.spec
+		found, err = source.Examine(ctx, i.spec)
+	} else {
+		if document, err = os.ReadFile(i.spec); err != nil {
+			return nil, nil, err
+		}
+		api.Document = digest
+		found, err = source.ExamineDocument(ctx, document)
+	}
+	if err != nil {
+		return nil, nil, plainFailure(err)
+	}
+	if i.baseURL = cmp.Or(i.baseURL, found.BaseURL); i.baseURL == "" {
+		return nil, nil, misuse("%s: name it with --base-url", found.BaseURLReason)
+	}
+	for _, p := range api.Problems(tool.OpenAPI) {
+		return nil, nil, misuse("--%s", p)
+	}
+	listing, err := source.List(ctx, tool.Server{Skill: i.name, Transport: tool.OpenAPI, URL: i.baseURL, API: &api})
+	if err != nil {
+		return nil, nil, plainFailure(err)
+	}
+	chosen := map[string]bool{}
+	for _, d := range listing.Tools {
+		chosen[d.Name] = true
+	}
+	if len(chosen) == 0 {
+		return nil, nil, errors.New("no operation is left that can be a tool")
+	}
+	return &found, chosen, nil
+}
+
+// plainFailure is a failure without its kind, which is of no account here.
+func plainFailure(err error) error {
+	if failure, ok := errors.AsType[*tool.Failure](err); ok {
+		return errors.New(failure.Message)
+	}
+	return err
+}
+
+// maxListed is how many operations are written one by one, as many filters as a skill may have.
+const maxListed = 200
+
+// entry is the YAML.
+func entry(i *importing, api tool.API, found *tool.Examination, chosen map[string]bool) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "# %s\n", clipped(strings.TrimSpace(found.Title+" "+found.Version), 100))
+	b.WriteString("skills:\n")
+	fmt.Fprintf(&b, "  - name: %s\n    transport: openapi\n    spec: %s\n    base_url: %s\n", yamlText(i.name), yamlText(i.specFor()), yamlText(i.baseURL))
+	listed := len(api.Include)+len(api.Exclude) == 0 && len(chosen) <= maxListed
+	if listed {
+		b.WriteString("    include:\n")
+	}
+	writeFilters(&b, "include", api.Include)
+	writeFilters(&b, "exclude", api.Exclude)
+	if !listed {
+		b.WriteString("    # Its tools, by the document as it is now:\n")
+	}
+	for _, o := range found.Operations {
+		if !chosen[o.Name] {
+			continue
+		}
+		about := strings.TrimSpace(o.Method + " " + o.Path + " " + o.Summary)
+		if o.Deprecated {
+			about += " (deprecated)"
+		}
+		if listed {
+			fmt.Fprintf(&b, "      - %s # %s\n", filterText(filterOf(&o)), clipped(about, 120))
+		} else {
+			fmt.Fprintf(&b, "    #   %s: %s\n", cell(o.Name), clipped(about, 120))
+		}
+	}
+	writeSkipped(&b, found, chosen)
+	writeAuth(&b, i.name, found.SecuritySchemes)
+	b.WriteString("    # Show reviewers the present state of what a PUT, PATCH or DELETE would change:\n    # preview: true\n")
+	return b.String()
+}
+
+// specFor is the document as the file that is written refers to it.
+func (i *importing) specFor() string {
+	if manifest.IsURL(i.spec) || i.out == "" || filepath.IsAbs(i.spec) {
+		return i.spec
+	}
+	from, err := filepath.Abs(filepath.Dir(i.out))
+	if err != nil {
+		return i.spec
+	}
+	to, err := filepath.Abs(i.spec)
+	if err != nil {
+		return i.spec
+	}
+	if relative, err := filepath.Rel(from, to); err == nil {
+		return relative
+	}
+	return to
+}
+
+func filterOf(o *tool.Operation) tool.OperationFilter {
+	if o.OperationID != "" {
+		return tool.OperationFilter{OperationID: o.OperationID}
+	}
+	return tool.OperationFilter{Method: o.Method, Path: o.Path}
+}
+
+func writeFilters(b *strings.Builder, field string, filters []tool.OperationFilter) {
+	if len(filters) > 0 {
+		fmt.Fprintf(b, "    %s:\n", field)
+	}
+	for _, f := range filters {
+		fmt.Fprintf(b, "      - %s\n", filterText(f))
+	}
+}
+
+func filterText(f tool.OperationFilter) string {
+	var parts []string
+	for _, member := range []struct{ name, value string }{
+		{"operation_id", f.OperationID}, {"tag", f.Tag}, {"method", f.Method}, {"path", f.Path},
+	} {
+		if member.value != "" {
+			parts = append(parts, member.name+": "+yamlText(member.value))
+		}
+	}
+	return "{" + strings.Join(parts, ", ") + "}"
+}
+
+func writeSkipped(b *strings.Builder, found *tool.Examination, chosen map[string]bool) {
+	var skipped, left int
+	for _, o := range found.Operations {
+		switch {
+		case o.Skipped == "" && !chosen[o.Name]:
+			left++
+		case o.Skipped != "":
+			if skipped++; skipped == 1 {
+				b.WriteString("    # Operations that cannot be tools, and why:\n")
+			}
+			fmt.Fprintf(b, "    #   %s: %s\n", clipped(strings.TrimSpace(o.Method+" "+o.Path), 120), clipped(o.Skipped, 200))
+		}
+	}
+	if left > 0 {
+		fmt.Fprintf(b, "    # Operations that the filters leave out: %d\n", left)
+	}
+}
+
+// writeAuth writes the first way to authenticate that needs nothing but a secret, and tells of the others.
+func writeAuth(b *strings.Builder, name string, schemes []tool.SecurityScheme) {
+	first := slices.IndexFunc(schemes, func(s tool.SecurityScheme) bool { return s.Auth() != nil })
+	if first >= 0 {
+		auth := schemes[first].Auth()
+		parts := []string{"type: " + auth.Type}
+		secret := "TOKEN"
+		switch auth.Type {
+		case tool.APIKey:
+			secret = "KEY"
+			parts = append(parts, "in: "+yamlText(auth.In), "name: "+yamlText(auth.Name))
+		case tool.APIBasic:
+			secret = "PASSWORD"
+			parts = append(parts, "username: user")
+		}
+		variable := strings.ToUpper(strings.ReplaceAll(name, "-", "_")) + "_" + secret
+		fmt.Fprintf(b, "    # %s, as the document declares it. The secret stands in a variable of the machine where apply runs.\n", clipped(schemes[first].Name, 60))
+		fmt.Fprintf(b, "    auth: {%s, secret_env: %s}\n", strings.Join(parts, ", "), variable)
+	}
+	for at, s := range schemes {
+		if at != first {
+			fmt.Fprintf(b, "    # Also declared: %s, %s\n", clipped(s.Name, 60), clipped(schemeWords(s), 300))
+		}
+	}
+}
+
+func schemeWords(s tool.SecurityScheme) string {
+	if auth := s.Auth(); auth != nil {
+		return strings.TrimSpace("auth: {type: " + auth.Type + "} " + auth.In + " " + auth.Name)
+	}
+	words := s.Type
+	for _, f := range s.Flows {
+		words += "; " + strings.TrimSpace(f.Type+" "+f.TokenURL+" scopes "+strings.Join(f.Scopes, " "))
+	}
+	if s.OpenIDConnectURL != "" {
+		words += " " + s.OpenIDConnectURL
+	}
+	if s.Type == "oauth2" || s.Type == "openIdConnect" {
+		words += "; see oauth"
+	}
+	return words
+}
+
+// plainYAML are words that YAML takes for texts as they are.
+var plainYAML = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_./-]*$`)
+
+// yamlText writes a text so that YAML reads it back.
+func yamlText(text string) string {
+	switch strings.ToLower(text) {
+	case "true", "false", "yes", "no", "on", "off", "null", "y", "n":
+		return strconv.Quote(text)
+	}
+	if plainYAML.MatchString(text) {
+		return text
+	}
+	return strconv.Quote(text)
+}
