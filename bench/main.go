@@ -48,12 +48,15 @@ type phase struct {
 }
 
 func phases() []phase {
-	return []phase{{"overhead", overhead}, {"approval", approvalPath}, {"parked", parked}, {"talks", talks}, {"dashboard", dashboard}}
+	return []phase{{"overhead", overhead}, {"approval", approvalPath}, {"parked", parked}, {"talks", talks}, {"dashboard", dashboard}, {"openapi", openAPI}}
 }
 
 func run(ctx context.Context, args []string, getenv func(string) string, stdin io.Reader, stdout, stderr io.Writer) error {
 	if len(args) > 0 && args[0] == skillRole {
 		return serveSkill(ctx, stdin, stdout)
+	}
+	if len(args) > 0 && args[0] == importRole {
+		return importDocument(ctx, args[1:], stdout)
 	}
 	opts, err := parse(args, stderr)
 	if err != nil {
