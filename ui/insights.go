@@ -17,7 +17,10 @@ import (
 )
 
 func (u *UI) insightRoutes() []Route {
-	return []Route{{"GET /insights", both(), u.showInsights}} // what each person decided: operators
+	return []Route{
+		{"GET /insights", both(), u.showInsights}, // what each person decided: operators
+		{"GET /insights/tools", both(), u.showToolInsights},
+	}
 }
 
 // showInsights shows figures. Its address says of what: a range by name, or from and to; a skill and an agent.
@@ -40,16 +43,11 @@ func (u *UI) showInsights(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case invalid:
 		status = http.StatusUnprocessableEntity
-		for _, f := range wrong.Fields {
-			insights.Filter.Errors = append(insights.Filter.Errors, view.FieldError{Field: f.Field, Text: f.Expected})
-		}
+		insights.Filter.Errors = fieldErrors(wrong)
 	case errors.Is(err, call.ErrInsightsTimeout):
 		u.log.Warn("dashboard", "path", r.URL.Path, "error", err)
 		status = http.StatusServiceUnavailable
-		insights.Trouble = &view.Notice{
-			Level: view.Warn, Title: "These figures take too long.",
-			Text: "The database was kept from spending more time on them than calls can spare. Choose a shorter range.",
-		}
+		insights.Trouble = tooLong()
 	case err != nil:
 		u.fail(w, r, err)
 		return
@@ -60,8 +58,27 @@ func (u *UI) showInsights(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 		presentInsights(&insights, &found, &asked, names)
+		if insights.Tools, err = u.mostCalled(r.Context(), &asked, pulse.Now); err != nil {
+			u.fail(w, r, err)
+			return
+		}
 	}
 	u.render(w, r, status, view.InsightsPage(u.page(r, view.SectionInsights, "Insights", pulse), insights))
+}
+
+func fieldErrors(wrong *query.InvalidError) []view.FieldError {
+	list := make([]view.FieldError, len(wrong.Fields))
+	for i, f := range wrong.Fields {
+		list[i] = view.FieldError{Field: f.Field, Text: f.Expected}
+	}
+	return list
+}
+
+func tooLong() *view.Notice {
+	return &view.Notice{
+		Level: view.Warn, Title: "These figures take too long.",
+		Text: "The database was kept from spending more time on them than calls can spare. Choose a shorter range.",
+	}
 }
 
 // deciders returns the names of those who decided, for operators; nil for others.
@@ -81,6 +98,9 @@ type insightRange struct {
 	name         string // of a range that ends now; empty: from and to say it
 	from, to     string
 	skill, agent string
+
+	tools      bool // it is the page of tools
+	tool, sort string
 }
 
 // insightRanges are those with a name.
@@ -134,19 +154,26 @@ func (a *insightRange) query(now time.Time) call.InsightQuery {
 // url is the page's address with another range.
 func (a *insightRange) url(name string) string {
 	values := url.Values{"range": {name}}
-	for key, value := range map[string]string{"skill": a.skill, "agent": a.agent} {
+	for key, value := range map[string]string{"skill": a.skill, "agent": a.agent, "tool": a.tool, "sort": a.sort} {
 		if value != "" {
 			values.Set(key, value)
 		}
 	}
-	return "/insights?" + values.Encode()
+	return a.path() + "?" + values.Encode()
+}
+
+func (a *insightRange) path() string {
+	if a.tools {
+		return "/insights/tools"
+	}
+	return "/insights"
 }
 
 const insightNames = 200 // to choose from; others can be written
 
 // insightFilter is the form as it was sent.
 func (u *UI) insightFilter(ctx context.Context, asked insightRange) (view.InsightFilter, error) {
-	filter := view.InsightFilter{From: asked.from, To: asked.to, Skill: asked.skill, Agent: asked.agent}
+	filter := view.InsightFilter{Action: asked.path(), Tools: asked.tools, Tool: asked.tool, Sort: asked.sort, From: asked.from, To: asked.to, Skill: asked.skill, Agent: asked.agent}
 	for _, preset := range insightRanges() {
 		filter.Ranges = append(filter.Ranges, view.Tab{Word: preset.words, URL: asked.url(preset.name), Current: preset.name == asked.name})
 	}

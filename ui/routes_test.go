@@ -49,7 +49,8 @@ var may = map[string]string{
 	"GET /calls/{id}/like":     "r",
 	"POST /calls/{id}/like":    "r",
 
-	"GET /insights": "or", // what each person decided: operators
+	"GET /insights":       "or", // what each person decided: operators
+	"GET /insights/tools": "or",
 
 	"GET /skills":               "or",
 	"GET /skills/{id}":          "or",

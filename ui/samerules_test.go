@@ -50,7 +50,8 @@ var sameAs = map[string]string{
 	"GET /calls/{id}/like":     "POST approvals/{id}/approve",
 	"POST /calls/{id}/like":    "POST approvals/{id}/approve",
 
-	"GET /insights": "GET insights",
+	"GET /insights":       "GET insights",
+	"GET /insights/tools": "GET insights/tools",
 
 	"GET /skills":               "GET skills",
 	"GET /skills/{id}":          "GET skills/{id}",

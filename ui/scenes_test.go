@@ -98,6 +98,7 @@ func (h *house) scenes() []scene {
 		{name: "calls-filtered", route: "GET /calls", path: "/calls?status=cancelled", ready: "log"},
 		{name: "calls-none", route: "GET /calls", path: "/calls?status=approved", ready: "log"},
 		{name: "insights", route: "GET /insights", path: "/insights", ready: "tiles"},
+		{name: "insights-tools", route: "GET /insights/tools", path: "/insights/tools?sort=errors", ready: "tools"},
 		{name: "insights-numbers", route: "GET /insights", path: "/insights?range=30d", ready: "tiles", do: func(p *browsertest.Page) {
 			p.ClickOn("[data-testid=chart-outcomes] summary")
 			p.ClickOn("[data-testid=chart-tools] summary")

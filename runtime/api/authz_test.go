@@ -45,6 +45,7 @@ var may = map[string]string{
 	"POST /api/v1/approvals/{id}/extend":  "r",
 	"GET /api/v1/audit":                   "o",
 	"GET /api/v1/insights":                "or", // what each person decided: operators
+	"GET /api/v1/insights/tools":          "or",
 	"GET /api/v1/audit/export":            "o",
 	"GET /api/v1/server":                  "o",
 

@@ -97,3 +97,41 @@ func TestInsightsRefuse(t *testing.T) {
 		}
 	}
 }
+
+func TestToolInsights(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.wait(w.submit("open__write", `{}`, uuid.Nil))
+	w.park(`{"n":1}`)
+	read := func(query string) (view api.ToolInsights) {
+		t.Helper()
+		got := w.get("insights/tools"+query, w.reviewer)
+		got.want(t, 200)
+		check(t, json.Unmarshal([]byte(got.body), &view))
+		return view
+	}
+	view := read("?sort=name")
+	if view.Total != 2 || len(view.Tools) != 2 || *view.Tools[0].Skill != "files" || view.Tools[0].ByStatus["parked"] != 1 || view.Tools[0].ErrorShare != nil {
+		t.Fatalf("tools: %+v", view.Tools)
+	}
+	open := view.Tools[1]
+	if *open.Skill != "open" || open.Tool != "write" || open.Calls != 1 || open.ByStatus["succeeded"] != 1 || open.ErrorShare == nil || *open.ErrorShare != 0 {
+		t.Errorf("of the open skill: %+v", open)
+	}
+	if len(view.Steps) < 2 || view.Steps[0].Step != "validate" || view.Steps[0].Count != 1 || view.Steps[0].P50 == nil || view.HTTPStatuses == nil || view.Errors == nil {
+		t.Errorf("steps %+v, statuses %v, errors %v", view.Steps, view.HTTPStatuses, view.Errors)
+	}
+	if of := read("?skill=open&tool=write&from=" + url.QueryEscape(time.Now().UTC().Add(-time.Hour).Format(time.RFC3339))); len(of.Tools) != 1 {
+		t.Errorf("of one tool: %+v", of.Tools)
+	}
+	if of := read("?tool=nothing"); of.Total != 0 || of.Tools == nil {
+		t.Errorf("of a tool that was never called: %+v", of)
+	}
+	for query, location := range map[string]string{"sort=most": "query.sort", "skill=nothing": "query.skill", "tool=%00": "query.tool"} {
+		v := w.get("insights/tools?"+query, w.operator).problem(t, 422, "invalid_request")
+		fields, _ := v["errors"].([]any)
+		if len(fields) != 1 || fields[0].(map[string]any)["location"] != location {
+			t.Errorf("%s: %v", query, v)
+		}
+	}
+}

@@ -47,6 +47,7 @@ func (a *API) workOperations() []join {
 		on(a, "extend", a.extend),
 		on(a, "reject", a.reject),
 		on(a, "getInsights", a.getInsights),
+		on(a, "getToolInsights", a.getToolInsights),
 		on(a, "listAudit", a.listAudit),
 		on(a, "exportAudit", a.exportAudit),
 		on(a, "getServer", a.getServer),

@@ -148,6 +148,7 @@ func workRoutes() []route {
 		to("extend", "POST approvals/{id}/extend", "Give a parked call more time", reviewers()),
 
 		to("getInsights", "GET insights", "Figures of calls and approvals in a range of time", both()),
+		to("getToolInsights", "GET insights/tools", "Figures of calls by tool: outcomes, HTTP statuses, times of each step, sizes, errors", both()),
 		to("listAudit", "GET audit", "What happened, newest first", operators()),
 		to("exportAudit", "GET audit/export", "All that happened, newest first, as JSON Lines", operators()).streaming("application/jsonl"),
 

@@ -161,7 +161,7 @@ func countHours(ctx context.Context, tx pgx.Tx, clock clock, from, to time.Time)
 	first, last := clock.ids(from, to)
 	_, err := tx.Exec(ctx, `WITH made AS (SELECT id, created_at, agent_id, skill_id, tool, status, failure, code, measured, error_line
 			FROM calls WHERE id >= $2 AND id < $3 AND created_at >= $4 AND created_at < $5),
-		done AS (SELECT * FROM made WHERE `+ended+`),
+		done AS (SELECT created_at, agent_id, skill_id, tool, status, failure, code, measured, error_line FROM made WHERE `+ended+`),
 		open AS (INSERT INTO call_stragglers SELECT id FROM made WHERE NOT `+ended+`)`+addDone+`
 		UPDATE call_counting SET until = $5`, bounds(), first, last, from, to)
 	if err != nil {

@@ -91,7 +91,7 @@ func ToolSorts() []string {
 	return []string{"calls", "errors", "p50", "p95", "bytes", "last", "name"}
 }
 
-// Sent is how many calls were sent, as far as that is known, and Errors is how many of them went wrong, or may have.
+// Errors is how many calls went wrong, or may have, of those that were sent and have ended.
 func (f *ToolFigures) Errors() (errors, sent int) {
 	errors = f.Calls[Failed] + f.Calls[Unknown]
 	return errors, errors + f.Calls[Succeeded]

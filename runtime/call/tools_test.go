@@ -259,7 +259,7 @@ func TestToolInsightsAreExact(t *testing.T) {
 	other := w.start(slog.New(slog.DiscardHandler))
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
-	r := rand.New(rand.NewPCG(seed, 1)) //nolint:gosec // a test's
+	r := rand.New(rand.NewPCG(seed, 1))
 	now := time.Now().UTC()
 	list := w.newSamples(t, r, now.Add(-time.Hour), 600, 5*24*time.Hour, 0)
 	w.insertSamples(t, list)

@@ -106,7 +106,7 @@ func (r *toolReader) times(ctx context.Context) error {
 	var q quantileRow
 	return r.each(ctx, timesByTool+`, buckets AS (SELECT skill_id, tool, (v >> 32)::int % 1000 AS bucket, sum((v & 4294967295)::int) AS calls
 			FROM took, unnest(called) AS v GROUP BY 1, 2, 3),
-		ranked AS (SELECT *, sum(calls) OVER (PARTITION BY skill_id, tool ORDER BY bucket) AS passed,
+		ranked AS (SELECT skill_id, tool, bucket, calls, sum(calls) OVER (PARTITION BY skill_id, tool ORDER BY bucket) AS passed,
 			sum(calls) OVER (PARTITION BY skill_id, tool) AS of FROM buckets)
 		SELECT skill_id, tool, `+quantiles+` FROM ranked GROUP BY 1, 2`,
 		r.withBounds(), append([]any{&key.skill, &key.tool}, q.fields()...), func() error {
@@ -130,7 +130,7 @@ func (r *toolReader) steps(ctx context.Context) error {
 	var step int
 	var q quantileRow
 	return r.each(ctx, timesByTool+`, buckets AS (SELECT (v >> 32)::int AS bucket, sum((v & 4294967295)::int) AS calls
-			FROM (SELECT unnest(called) AS v FROM took UNION ALL SELECT unnest(others) FROM took) AS s GROUP BY 1),
+			FROM took, unnest(called || others) AS v GROUP BY 1),
 		ranked AS (SELECT bucket / 1000 AS step, bucket % 1000 AS bucket, calls, sum(calls) OVER (PARTITION BY bucket / 1000 ORDER BY bucket) AS passed,
 			sum(calls) OVER (PARTITION BY bucket / 1000) AS of FROM buckets)
 		SELECT step, `+quantiles+` FROM ranked GROUP BY 1 ORDER BY 1`,

@@ -7,6 +7,7 @@ type Insights struct {
 	Before  string // the stretch that is compared with
 	Tiles   []Tile
 	Charts  Charts
+	Tools   *ToolTable // nil: there is nothing to show
 	Empty   bool
 	Widen   *Tab // of an empty range: another one; nil: there is none
 	Trouble *Notice
@@ -14,10 +15,13 @@ type Insights struct {
 
 // InsightFilter is the form that selects what the figures are about.
 type InsightFilter struct {
+	Action         string // the page's path
 	Ranges         []Tab
 	From, To       string // days
 	Skill, Agent   string
 	Skills, Agents []string // to choose from
+	Tools          bool     // it also selects a tool
+	Tool, Sort     string
 	Errors         []FieldError
 }
 

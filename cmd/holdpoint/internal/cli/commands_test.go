@@ -198,7 +198,7 @@ func TestHelp(t *testing.T) {
 		"approvals show", "approvals approve", "approvals reject", "calls list", "calls export", "calls show", "conversations list", "conversations show", "audit list", "audit export", "calls cancel", "calls resolve",
 		"connections list", "connections connect", "connections disconnect", "people list", "people link", "people unlink",
 		"people show", "people grant", "people block", "people unblock", "people sessions", "people end-session", "people sign-out",
-		"insights", "migrate", "doctor", "version",
+		"insights", "insights tools", "migrate", "doctor", "version",
 	} {
 		got := run(t, nil, "", append(strings.Fields(command), "--help")...).want(t, 0)
 		contains(t, command, got.stdout, "Usage:\n  holdpoint "+command, "Examples:\n  ")

@@ -12,30 +12,16 @@ import (
 )
 
 func newInsightsCmd(e *Env) *cobra.Command {
-	var since, from, to, skill, agent string
+	var r insightRange
 	cmd := &cobra.Command{
 		Use: "insights", Short: "Figures of calls and approvals in a range of time", Args: usage(cobra.NoArgs),
 		Long: `Figures of calls and approvals in a range of time: what became of them, how long they waited, how long
 decisions took, and what is approved how often. What each person decided is shown to operators.`,
 		Example: "  holdpoint insights --since 24h\n  holdpoint insights --from 2026-01-01 --to 2026-01-31 --skill files",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			query := url.Values{}
-			switch {
-			case cmd.Flags().Changed("since") && from+to != "":
-				return misuse("--since goes without --from and --to")
-			case from != "":
-				query.Set("from", from)
-			case to == "":
-				length, err := longDuration(since)
-				if err != nil {
-					return misuse("--since %q: expected a length of time such as 24h, 7d or 4w", since)
-				}
-				query.Set("from", e.Now().UTC().Add(-length).Format(time.RFC3339))
-			}
-			for name, value := range map[string]string{"to": to, "skill": skill, "agent": agent} {
-				if value != "" {
-					query.Set(name, value)
-				}
+			query, err := r.query(e, cmd)
+			if err != nil {
+				return err
 			}
 			text, err := e.get(cmd.Context(), "insights", query)
 			if err != nil {
@@ -44,13 +30,43 @@ decisions took, and what is approved how often. What each person decided is show
 			return e.printInsights(text)
 		},
 	}
-	flags := cmd.Flags()
-	flags.StringVar(&since, "since", "7d", "how far back, such as 24h, 7d or 4w; not with --from or --to")
-	flags.StringVar(&from, "from", "", "calls made then or later: RFC 3339, or a day, or a day and a time in UTC")
-	flags.StringVar(&to, "to", "", "calls made before then; a day counts as a whole (default: now)")
-	flags.StringVar(&skill, "skill", "", "only calls of this skill")
-	flags.StringVar(&agent, "agent", "", "only calls of this agent")
+	r.flags(cmd)
+	cmd.AddCommand(newInsightsToolsCmd(e))
 	return cmd
+}
+
+// insightRange is what calls figures are about.
+type insightRange struct{ since, from, to, skill, agent string }
+
+func (r *insightRange) query(e *Env, cmd *cobra.Command) (url.Values, error) {
+	query := url.Values{}
+	switch {
+	case cmd.Flags().Changed("since") && r.from+r.to != "":
+		return nil, misuse("--since goes without --from and --to")
+	case r.from != "":
+		query.Set("from", r.from)
+	case r.to == "":
+		length, err := longDuration(r.since)
+		if err != nil {
+			return nil, misuse("--since %q: expected a length of time such as 24h, 7d or 4w", r.since)
+		}
+		query.Set("from", e.Now().UTC().Add(-length).Format(time.RFC3339))
+	}
+	for name, value := range map[string]string{"to": r.to, "skill": r.skill, "agent": r.agent} {
+		if value != "" {
+			query.Set(name, value)
+		}
+	}
+	return query, nil
+}
+
+func (r *insightRange) flags(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.StringVar(&r.since, "since", "7d", "how far back, such as 24h, 7d or 4w; not with --from or --to")
+	flags.StringVar(&r.from, "from", "", "calls made then or later: RFC 3339, or a day, or a day and a time in UTC")
+	flags.StringVar(&r.to, "to", "", "calls made before then; a day counts as a whole (default: now)")
+	flags.StringVar(&r.skill, "skill", "", "only calls of this skill")
+	flags.StringVar(&r.agent, "agent", "", "only calls of this agent")
 }
 
 // longDuration also knows days and weeks.

@@ -48,3 +48,25 @@ func TestInsights(t *testing.T) {
 		contains(t, strings.Join(args, " "), f.run(append([]string{"insights"}, args...)...).want(t, 1).stderr, "holdpoint: ", "insights")
 	}
 }
+
+func TestInsightsTools(t *testing.T) {
+	t.Parallel()
+	const text = `{"from":"2025-12-26T03:00:00Z","to":"2026-01-02T04:00:00Z","total":2,"tools":[` +
+		`{"skill":"files","tool":"write\u202e","calls":12,"by_status":{"succeeded":6,"failed":3,"parked":3},"error_share":0.3333,` +
+		`"latency":{"count":9,"p50_seconds":0.00123,"p95_seconds":1.5,"p99_seconds":75.4},"measured":9,"bytes_sent":1200,"bytes_received":34000,"last_call_at":"2026-01-02T03:00:00Z"},` +
+		`{"skill":null,"tool":"gone","calls":1,"by_status":{"denied":1},"error_share":null,"latency":{"count":0,"p50_seconds":null},"last_call_at":"2026-01-01T03:00:00Z"}],` +
+		`"http_statuses":[{"http_status":404,"calls":7}],"steps":[{"step":"validate","count":9,"p50_seconds":0.000012,"p95_seconds":0.00002,"p99_seconds":0.00002}],` +
+		`"errors":[{"skill":"files","tool":"write","status":"failed","code":"tool_error","http_status":404,"line":"no such thing\u001b","calls":3,"last_call_at":"2026-01-02T03:00:00Z"}]}`
+	f := newFake(t).answer("GET /api/v1/insights/tools", text)
+	got := f.run("insights", "tools", "--skill", "files", "--tool", "write", "--sort", "errors").want(t, 0).stdout
+	lines := strings.Join(strings.Fields(got), " ")
+	contains(t, "insights tools", lines, "of 2 tools", "files: write<U+202E> 12 6 3 0 3 33 % 1.2ms 1.5s 1200 34000", ": gone 1 0 0 0 1 -", "404 7",
+		"validate 9 12µs 20µs 20µs", "files: write failed tool_error 404 no such thing<U+001B> 3")
+	if want := "GET /api/v1/insights/tools?from=2025-12-26T03%3A04%3A05Z&skill=files&sort=errors&tool=write"; f.asked[0] != want {
+		t.Errorf("asked %s, want %s", f.asked[0], want)
+	}
+	if got := f.run("insights", "tools", "--json").want(t, 0).stdout; got != text+"\n" {
+		t.Errorf("--json: %s", got)
+	}
+	f.run("insights", "tools", "--since", "soon").want(t, 1)
+}

@@ -1,0 +1,178 @@
+package ui
+
+import (
+	"cmp"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/holdpoint/holdpoint/runtime/call"
+	"github.com/holdpoint/holdpoint/ui/view"
+)
+
+// toolLinesShown is how many tools the page lists; the API lists more.
+const toolLinesShown = 100
+
+// presentToolInsights fills in the figures by tool.
+func presentToolInsights(page *view.ToolInsights, found *call.ToolInsights, asked *insightRange) {
+	w := found.Window
+	page.Range = "Calls made from " + moment(w.From) + " to " + moment(w.To) + ". All times are UTC."
+	if asked.name == "" {
+		page.Filter.From, page.Filter.To = w.From.Format(time.DateOnly), w.To.Add(-1).Format(time.DateOnly)
+	}
+	if page.Empty = len(found.Tools) == 0; page.Empty {
+		return
+	}
+	page.Tools = presentTools(found, asked, toolLinesShown)
+	for _, sort := range [][2]string{
+		{"", "Most calls"}, {"errors", "Most errors"}, {"p50", "Slowest half"}, {"p95", "Slowest"}, {"bytes", "Most bytes"}, {"last", "Last used"}, {"name", "By name"},
+	} {
+		page.Tools.Sorts = append(page.Tools.Sorts, view.Tab{
+			Word: sort[1], URL: asked.ofTools(url.Values{"sort": {sort[0]}}), Current: sort[0] == asked.sort || sort[0] == "" && asked.sort == "calls",
+		})
+	}
+	page.Steps, page.HTTP, page.Errors = stepChart(found.Steps), httpChart(found.HTTPStatuses), errorTable(found, asked)
+}
+
+func presentTools(found *call.ToolInsights, asked *insightRange, most int) *view.ToolTable {
+	table := &view.ToolTable{Head: []string{"Calls", "Errors", "Half at most (p50)", "p95", "Sent", "Received", "Last call"}}
+	looks, totals := make([]view.Look, 0, 8), make([]int, len(outcomes()))
+	for _, o := range outcomes() {
+		looks = append(looks, o.look)
+	}
+	for i := range found.Tools {
+		f := &found.Tools[i]
+		numbers, says := make([]int, len(totals)), []string{}
+		for k, o := range outcomes() {
+			numbers[k] = o.count(f.Calls)
+			if totals[k] += numbers[k]; numbers[k] > 0 {
+				says = append(says, view.Number(numbers[k])+" "+strings.ToLower(o.name))
+			}
+		}
+		if i >= most {
+			continue
+		}
+		wrong, sent := f.Errors()
+		name := skillAndTool(found, f.SkillID, f.Tool)
+		table.Rows = append(table.Rows, view.ToolLine{
+			DataRow: view.DataRow{
+				Name: name, URL: asked.ofTools(url.Values{"skill": {f.SkillID.String()}, "tool": {f.Tool}}),
+				Cells: []string{
+					view.Number(f.Calls.Total()), orDash(shareOf(wrong, sent, "")), timeWords(f.Took, f.Took.P50), timeWords(f.Took, f.Took.P95),
+					sizeWords(f, f.Sent), sizeWords(f, f.Received), f.Last.UTC().Format("2 Jan 2006, 15:04"),
+				},
+			},
+			Parts: view.Parts(f.Calls.Total(), looks, numbers...), Says: strings.Join(says, ", "),
+		})
+	}
+	for k, o := range outcomes() {
+		if totals[k] > 0 {
+			table.Kinds = append(table.Kinds, view.Kind{Look: o.look, Name: o.name, Count: view.Number(totals[k])})
+		}
+	}
+	table.Note = "Errors are the calls that failed, or of which nobody knows, of those that were sent. Times are what the server took, to within a sixteenth."
+	if found.Total > len(table.Rows) {
+		table.Note += " These are " + view.Number(len(table.Rows)) + " of " + counted(found.Total, "tool", "tools") + "."
+	}
+	return table
+}
+
+func skillAndTool(found *call.ToolInsights, skill uuid.UUID, tool string) string {
+	return cmp.Or(found.Names[skill], skill.String()) + ": " + tool
+}
+
+func timeWords(t call.Times, length time.Duration) string {
+	if t.Count == 0 {
+		return none
+	}
+	return shortTime(length)
+}
+
+func sizeWords(f *call.ToolFigures, n int64) string {
+	if f.Exchanged == 0 {
+		return none
+	}
+	return bytesWords(n)
+}
+
+// stepChart is nil when nothing was measured.
+func stepChart(steps []call.StepFigures) *view.BarChart {
+	if len(steps) == 0 {
+		return nil
+	}
+	chart := &view.BarChart{Chart: view.Chart{
+		ID: "steps", Title: "Time by step", Note: "What half of the calls took at most, and 95 in a hundred, to within a sixteenth; bars are as long as the slowest step.",
+		Table: view.DataTable{Caption: "Time by step, numbers", Head: []string{"Step", "Calls", "p50", "p95", "p99"}},
+	}}
+	slowest := time.Duration(0)
+	for _, s := range steps {
+		slowest = max(slowest, s.Took.P95)
+	}
+	for _, s := range steps {
+		name, p50, p95 := stepWords(s.Step), shortTime(s.Took.P50), shortTime(s.Took.P95)
+		chart.Bars = append(chart.Bars, view.Bar{
+			Name: name, Value: p50 + ", " + p95, Says: name + ": half at most " + p50 + ", 95 in a hundred at most " + p95,
+			Parts: view.Parts(int(slowest), []view.Look{view.LookDone, view.LookExpired}, int(s.Took.P50), int(s.Took.P95-s.Took.P50)),
+		})
+		chart.Table.Rows = append(chart.Table.Rows, view.DataRow{Name: name, Cells: []string{view.Number(s.Took.Count), p50, p95, shortTime(s.Took.P99)}})
+	}
+	chart.Kinds = []view.Kind{{Look: view.LookDone, Name: "Half"}, {Look: view.LookExpired, Name: "95 in a hundred"}}
+	return chart
+}
+
+// httpChart is nil when no call was one of an HTTP API.
+func httpChart(statuses []call.StatusFigures) *view.BarChart {
+	if len(statuses) == 0 {
+		return nil
+	}
+	chart := &view.BarChart{Chart: view.Chart{
+		ID: "http", Title: "HTTP statuses", Note: "Of the answers of HTTP APIs.",
+		Table: view.DataTable{Caption: "HTTP statuses, numbers", Head: []string{"Status", "Calls", "Share"}},
+	}}
+	all := 0
+	for _, s := range statuses {
+		all += s.Calls
+	}
+	for _, s := range statuses {
+		name, look := httpStatusWords(s.HTTPStatus), view.LookDone
+		if s.HTTPStatus >= 400 {
+			look = view.LookFailed
+		}
+		if len(chart.Bars) < barsShown {
+			chart.Bars = append(chart.Bars, view.Bar{
+				Name: name, Value: view.Number(s.Calls), Says: name + ": " + view.Number(s.Calls) + " of " + view.Number(all),
+				Parts: view.Parts(all, []view.Look{look}, s.Calls),
+			})
+		}
+		chart.Table.Rows = append(chart.Table.Rows, view.DataRow{Name: name, Cells: []string{view.Number(s.Calls), percentOf(s.Calls, all)}})
+	}
+	return chart
+}
+
+// errorTable is nil when nothing went wrong.
+func errorTable(found *call.ToolInsights, asked *insightRange) *view.DataTable {
+	if len(found.Errors) == 0 {
+		return nil
+	}
+	table := &view.DataTable{Caption: "Top errors", Head: []string{"What went wrong", "Tool", "Status", "Code", "HTTP status", "Calls", "Last"}}
+	for i := range found.Errors {
+		e := &found.Errors[i]
+		status := none
+		if e.HTTPStatus > 0 {
+			status = strconv.Itoa(e.HTTPStatus)
+		}
+		links := callLinks{window: found.Window, skill: e.SkillID.String(), agent: asked.agent}
+		table.Rows = append(table.Rows, view.DataRow{
+			Name: cmp.Or(e.Line, e.Code, string(e.Status)),
+			URL:  links.with(found.Window.From, found.Window.To, url.Values{"status": {string(e.Status)}, "tool": {e.Tool}}),
+			Cells: []string{
+				printable(skillAndTool(found, e.SkillID, e.Tool)), string(e.Status), orDash(e.Code), status, view.Number(e.Calls),
+				e.Last.UTC().Format("2 Jan 2006, 15:04"),
+			},
+		})
+	}
+	return table
+}
