@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/google/uuid"
 
@@ -159,29 +158,18 @@ func (t *turn) readOn(ctx context.Context, raw json.RawMessage) (text string, is
 
 // page is one page of a text, with a note when there are more.
 func page(text string, id uuid.UUID, n, size int) string {
-	text = strings.ToValidUTF8(text, "\uFFFD")
-	if len(text) <= size && n == 1 {
-		return text
+	part, pages := plain.Page(text, n, size)
+	switch {
+	case n > pages:
+		return fmt.Sprintf("The result has %d pages.", pages)
+	case pages == 1:
+		return part
 	}
-	starts := []int{0}
-	for at := size; at < len(text); at += size {
-		for !utf8.RuneStart(text[at]) {
-			at--
-		}
-		starts = append(starts, at)
-	}
-	if n > len(starts) {
-		return fmt.Sprintf("The result has %d pages.", len(starts))
-	}
-	from, to := starts[n-1], len(text)
-	if n < len(starts) {
-		to = starts[n]
-	}
-	note := fmt.Sprintf("\n\n[Page %d of %d; the result has %d bytes.", n, len(starts), len(text))
-	if n < len(starts) {
+	note := fmt.Sprintf("\n\n[Page %d of %d; the result has %d bytes.", n, pages, len(text))
+	if n < pages {
 		note += fmt.Sprintf(` To read on, call %s with {"result": "%s", "page": %d}.`, readTool, id, n+1)
 	}
-	return text[from:to] + note + "]"
+	return part + note + "]"
 }
 
 // block is one element of an MCP result's content.

@@ -56,10 +56,11 @@ const nobodyDecides = " Nobody is known at present who may decide about it: say 
 
 // told is a call's result as its agent gets it.
 func told(c *call.Call) []byte {
+	result := firstPage(c.Result, c.ID)
 	if note := c.TellEdits(); note != "" {
-		return remark(c.Result, strings.TrimSuffix(note, "\n\n"))
+		return remark(result, strings.TrimSuffix(note, "\n\n"))
 	}
-	return c.Result
+	return result
 }
 
 // pending says that a call goes on while its client stops waiting.

@@ -127,9 +127,11 @@ func notAttached(refused *file.AttachmentError) *jsonrpc.Error {
 func (x *exchange) awaitCall(conversation uuid.UUID) {
 	var arguments struct {
 		CallID *string `json:"call_id"`
+		Page   int     `json:"page"`
 	}
-	if err := json.Unmarshal(x.msg.arguments, &arguments); err != nil || arguments.CallID == nil {
-		x.say("The arguments of "+awaitTool+" are not valid. Correct these and call again:\n/call_id: want the id of a call, as a string",
+	if err := json.Unmarshal(x.msg.arguments, &arguments); err != nil || arguments.CallID == nil || arguments.Page < 0 {
+		x.say("The arguments of "+awaitTool+" are not valid. Correct these and call again:\n/call_id: want the id of a call, as a string"+
+			"\n/page: want a number from 1 on, or nothing",
 			[]byte(`"`+metaCall+`":{"code":"`+call.CodeInvalidArguments+`"}`))
 		return
 	}
@@ -145,6 +147,8 @@ func (x *exchange) awaitCall(conversation uuid.UUID) {
 		x.say("There is no such call.", []byte(`"`+metaCall+`":{"code":"`+codeCallNotFound+`"}`))
 	case err != nil:
 		x.internal("get call", err)
+	case arguments.Page > 1 && found.Status.Final():
+		x.answerPage(&found, arguments.Page)
 	default:
 		x.awaitFound(conversation, &found)
 	}

@@ -20,8 +20,9 @@ const awaitTool = "holdpoint_await"
 const awaitDefinition = `{"name":"` + awaitTool + `","title":"Wait for a call",` +
 	`"description":"Waits for a tool call that was made before and has not ended yet, ` +
 	`for example because a person has to approve it, and returns its result. ` +
-	`It does not make the call again.",` +
-	`"inputSchema":{"type":"object","properties":{"call_id":{"type":"string","description":"The id of the call, as it was given."}},` +
+	`Also reads on in the result of one that has ended and was too long to be told at once. It does not make the call again.",` +
+	`"inputSchema":{"type":"object","properties":{"call_id":{"type":"string","description":"The id of the call, as it was given."},` +
+	`"page":{"type":"integer","minimum":1,"description":"Which page of a long result, as the note at the end of the one before says."}},` +
 	`"required":["call_id"],"additionalProperties":false},` +
 	`"annotations":{"readOnlyHint":true,"idempotentHint":true,"openWorldHint":false}}`
 

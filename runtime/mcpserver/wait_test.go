@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"strings"
@@ -362,6 +363,54 @@ func TestStuckClient(t *testing.T) {
 		<-time.After(mcpserver.DefaultWriteTimeout + time.Second)
 		if !strings.Contains(b.log.String(), "client left") || len(b.calls.deliveries()) != 0 {
 			t.Errorf("delivered %v\n%s", b.calls.deliveries(), b.log.String())
+		}
+	})
+}
+
+// A result with more text than is told at once is read on page by page, and comes together to what it was.
+func TestLongResultIsReadInPages(t *testing.T) {
+	within(t, func(t *testing.T) {
+		b := newBench(t)
+		long := strings.Repeat("line of a long result, ünïcode 😀\n", 20_000)
+		raw, err := json.Marshal(map[string]any{
+			"content":           []any{map[string]any{"type": "text", "text": long}, map[string]any{"type": "image", "data": "AAAA", "mimeType": "image/png"}},
+			"structuredContent": map[string]any{"n": 1},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.post(callBody("1", "gated", `{"a":1}`), b.session()...)
+		id := <-b.calls.arrived
+		b.calls.finish(id, call.Call{Status: call.Succeeded, Result: raw})
+		read := func(page string) any {
+			t.Helper()
+			return decoded(t, b.post(`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"holdpoint_await","arguments":{"call_id":"`+id.String()+`"`+page+`}}}`, b.session()...).body)
+		}
+		first := read("")
+		if at(first, "result", "content", 1, "type") != "image" || at(first, "result", "structuredContent", "n") != 1.0 || at(first, "result", "isError") != nil {
+			t.Fatalf("%.300v", first)
+		}
+		var whole strings.Builder
+		for page, v := 1, first; ; page++ {
+			text, _ := at(v, "result", "content", 0, "text").(string)
+			part, note, noted := strings.Cut(text, "\n\n[Page ")
+			if !noted || len(part) > 256<<10 || at(v, "result", "_meta", "dev.holdpoint/call", "id") != id.String() {
+				t.Fatalf("page %d: %d bytes, %q", page, len(part), note)
+			}
+			whole.WriteString(part)
+			if !strings.Contains(note, fmt.Sprintf(`{"call_id": "%s", "page": %d}`, id, page+1)) {
+				break
+			}
+			v = read(fmt.Sprintf(`,"page":%d`, page+1))
+		}
+		if whole.String() != long {
+			t.Errorf("the pages come together to %d bytes of %d", whole.Len(), len(long))
+		}
+		for page, want := range map[string]string{`,"page":99`: "The result has 3 pages.", `,"page":-1`: "/page: want a number", `,"page":"2"`: "not valid"} {
+			v := read(page)
+			if text, _ := at(v, "result", "content", 0, "text").(string); at(v, "result", "isError") != true || !strings.Contains(text, want) {
+				t.Errorf("%s: %.200v", page, v)
+			}
 		}
 	})
 }
