@@ -1,9 +1,6 @@
 package call
 
-import (
-	"sync"
-	"time"
-)
+import "time"
 
 // Times are counted in buckets: one for each microsecond below 16 µs, and eight for each doubling from there to 38 hours. What is told
 // of them, the middle of a bucket, is off by at most a sixteenth.
@@ -14,25 +11,26 @@ const (
 )
 
 // bounds are the first microsecond of each bucket. The last one has no end.
-var bounds = sync.OnceValue(func() []int64 {
-	list := make([]int64, 0, bucketsOfOne+perDoubling*doublings)
-	for us := int64(1); us < bucketsOfOne; us++ {
-		list = append(list, us)
-	}
-	for width := int64(2); len(list) < cap(list)-1; width *= 2 {
-		for i := range int64(perDoubling) {
-			list = append(list, (perDoubling+i)*width)
-		}
+func bounds() []int64 {
+	list := make([]int64, bucketsOfOne-1+perDoubling*doublings)
+	for i := range list {
+		list[i], _ = bucketOf(i + 1)
 	}
 	return list
-})
+}
 
-// middleOf is the time that stands for those of a bucket, which are counted from 1.
-func middleOf(bucket int) time.Duration {
-	first := bounds()[bucket-1]
-	last := first
-	if bucket < len(bounds()) {
-		last = bounds()[bucket] - 1
+// bucketOf is the first microsecond of a bucket, which are counted from 1, and how many it has.
+func bucketOf(bucket int) (first, width int64) {
+	if bucket < bucketsOfOne {
+		return int64(bucket), 1
 	}
-	return time.Duration(first+last) * time.Microsecond / 2
+	above := bucket - bucketsOfOne
+	width = 2 << (above / perDoubling)
+	return int64(perDoubling+above%perDoubling) * width, width
+}
+
+// middleOf is the time that stands for those of a bucket.
+func middleOf(bucket int) time.Duration {
+	first, width := bucketOf(bucket)
+	return time.Duration(2*first+width-1) * time.Microsecond / 2
 }

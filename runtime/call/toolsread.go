@@ -2,6 +2,7 @@ package call
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -65,7 +66,7 @@ func (r *toolReader) each(ctx context.Context, sql string, args, fields []any, r
 }
 
 // withBounds are the parameters of timesByTool.
-func (r *toolReader) withBounds() []any { return append(r.args[:len(r.args):len(r.args)], bounds()) }
+func (r *toolReader) withBounds() []any { return append(slices.Clip(r.args), bounds()) }
 
 func (r *toolReader) counts(ctx context.Context) error {
 	r.index = map[toolKey]int{}
@@ -144,7 +145,7 @@ func (r *toolReader) errors(ctx context.Context) error {
 	var f ErrorFigures
 	return r.each(ctx, errorsByTool+` SELECT skill_id, tool, status, code, http_status, error_line, sum(calls)::bigint AS calls, max(last) AS last
 			FROM made GROUP BY 1, 2, 3, 4, 5, 6
-			ORDER BY calls DESC, last DESC, skill_id, tool, status, code, http_status, error_line LIMIT $12`, append(r.args[:len(r.args):len(r.args)], MaxErrors),
+			ORDER BY calls DESC, last DESC, skill_id, tool, status, code, http_status, error_line LIMIT $12`, append(slices.Clip(r.args), MaxErrors),
 		[]any{&f.SkillID, &f.Tool, &f.Status, &f.Code, &f.HTTPStatus, &f.Line, &f.Calls, &f.Last}, func() error {
 			f.Last = f.Last.UTC()
 			r.found.Errors = append(r.found.Errors, f)
