@@ -35,6 +35,7 @@ var sameAs = map[string]string{
 	"GET /calls/{id}":           "GET approvals/{id}",
 	"GET /calls/{id}/arguments": "GET approvals/{id}",
 	"GET /calls/{id}/result":    "",
+	"GET /calls/{id}/before":    "GET approvals/{id}/preview",
 	"POST /calls/{id}/reveal":   "GET approvals/{id}",
 
 	"GET /calls/{id}/files/{file}": "", // in the API it is also for whoever made the call
