@@ -40,6 +40,7 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/callback"
 	"github.com/holdpoint/holdpoint/runtime/converse"
 	"github.com/holdpoint/holdpoint/runtime/file"
+	"github.com/holdpoint/holdpoint/runtime/httptool"
 	"github.com/holdpoint/holdpoint/runtime/model"
 	"github.com/holdpoint/holdpoint/runtime/skillauth"
 	"github.com/holdpoint/holdpoint/runtime/tool"
@@ -242,8 +243,10 @@ func bareWorld(t *testing.T, idp *providertest.Provider, shift time.Duration) *w
 	}
 	box, err := secret.Open(secret.Config{File: filepath.Join(t.TempDir(), "key.json")})
 	check(t, err)
+	apis := httptool.New(httptool.Config{Document: func(ctx context.Context, digest string) ([]byte, error) { return w.agents.Document(ctx, digest) }})
+	t.Cleanup(apis.Close)
 	w.discovery, err = tool.NewDiscovery(tool.DiscoveryConfig{
-		Pool: w.db.Pool(), Sources: map[tool.Transport]tool.Source{tool.HTTP: w.source, tool.OpenAPI: w.source},
+		Pool: w.db.Pool(), Sources: map[tool.Transport]tool.Source{tool.HTTP: w.source, tool.OpenAPI: apiSources{apis, w.source}, tool.HTTPAPI: apis},
 		Listed: agent.RecordListing, Logger: log, Now: w.now,
 	})
 	check(t, err)
@@ -285,6 +288,7 @@ func bareWorld(t *testing.T, idp *providertest.Provider, shift time.Duration) *w
 	check(t, err)
 	w.agents, err = agent.New(agent.Config{
 		Pool: w.db.Pool(), Discovery: w.discovery, Box: box, Logger: log, Now: w.now, SkillDeleted: w.oauth.Removed,
+		Examiner: apis,
 	})
 	check(t, err)
 	t.Cleanup(func() {

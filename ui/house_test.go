@@ -41,6 +41,7 @@ type house struct {
 	maren      *visitor
 	visitors   map[string]*visitor
 	connection string // path of one
+	draft      string // path of an HTTP API that is being added
 }
 
 // The people of the house.
@@ -82,6 +83,7 @@ func newHouse(t *testing.T, shift time.Duration, say words) *house {
 	h.tellWorkflow()
 	h.ago(0)
 	h.draftTalk()
+	h.draftAPI()
 	h.exec(`UPDATE skills SET listed_at = holdpoint_now() - interval '4 minutes'`)
 	h.world.agents.Invalidate()
 	return h

@@ -2,6 +2,7 @@ package ui
 
 import (
 	"errors"
+	"mime"
 	"net/http"
 	"net/url"
 	"slices"
@@ -30,7 +31,7 @@ type Route struct {
 
 // Routes is the table of everything that signed-in people can ask for. Nothing works that is not in it.
 func (u *UI) Routes() []Route {
-	return slices.Concat(u.reviewRoutes(), u.historyRoutes(), u.talkRoutes(), u.skillRoutes(), u.agentRoutes(), u.callbackRoutes(), u.connectionRoutes(), u.memberRoutes(),
+	return slices.Concat(u.reviewRoutes(), u.historyRoutes(), u.talkRoutes(), u.skillRoutes(), u.importRoutes(), u.agentRoutes(), u.callbackRoutes(), u.connectionRoutes(), u.memberRoutes(),
 		u.settingsRoutes(), u.insightRoutes(), u.notifyRoutes())
 }
 
@@ -134,13 +135,21 @@ func (u *UI) allow(rule rule, next http.HandlerFunc) http.Handler {
 			return
 		}
 		if r.Method == http.MethodPost {
-			if err := r.ParseForm(); err != nil {
+			if err := parseForm(r); err != nil {
 				u.fail(w, r, &formError{err})
 				return
 			}
 		}
 		next(w, r)
 	})
+}
+
+// parseForm reads all of a form, also of one that is sent in parts.
+func parseForm(r *http.Request) error {
+	if media, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err == nil && media == "multipart/form-data" {
+		return r.ParseMultipartForm(maxDocumentForm) // so that nothing of it is written to the disk
+	}
+	return r.ParseForm()
 }
 
 // formError is a form that cannot be read whole. What can be read of it counts for nothing: a part of a form says

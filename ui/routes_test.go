@@ -34,6 +34,7 @@ var may = map[string]string{
 	"GET /calls/{id}":           "or",
 	"GET /calls/{id}/arguments": "or",
 	"GET /calls/{id}/result":    "or",
+	"GET /calls/{id}/before":    "or",
 	"POST /calls/{id}/reveal":   "or",
 
 	"GET /calls/{id}/files/{file}": "or",
@@ -51,6 +52,17 @@ var may = map[string]string{
 
 	"GET /insights":       "or", // what each person decided: operators
 	"GET /insights/tools": "or",
+
+	"GET /imports/new":               "o",
+	"POST /imports/new":              "o",
+	"GET /imports/{id}":              "o",
+	"POST /imports/{id}":             "o",
+	"GET /imports/{id}/credentials":  "o",
+	"POST /imports/{id}/credentials": "o",
+	"GET /imports/{id}/try":          "o",
+	"POST /imports/{id}/try":         "o",
+	"POST /imports/{id}/save":        "o",
+	"POST /imports/{id}/drop":        "o",
 
 	"GET /skills":               "or",
 	"GET /skills/{id}":          "or",

@@ -54,6 +54,17 @@ var sameAs = map[string]string{
 	"GET /insights":       "GET insights",
 	"GET /insights/tools": "GET insights/tools",
 
+	"GET /imports/new":               "POST skills/examine",
+	"POST /imports/new":              "POST skills/examine",
+	"GET /imports/{id}":              "POST skills/examine",
+	"POST /imports/{id}":             "POST skills/examine",
+	"GET /imports/{id}/credentials":  "POST skills",
+	"POST /imports/{id}/credentials": "POST skills",
+	"GET /imports/{id}/try":          "POST skills/examine/try",
+	"POST /imports/{id}/try":         "POST skills/examine/try",
+	"POST /imports/{id}/save":        "POST skills",
+	"POST /imports/{id}/drop":        "POST skills",
+
 	"GET /skills":               "GET skills",
 	"GET /skills/{id}":          "GET skills/{id}",
 	"GET /skills/new":           "POST skills",

@@ -145,6 +145,23 @@ func (h *house) scenes() []scene {
 		{name: "audit", route: "GET /audit", path: "/audit"},
 		{name: "members", route: "GET /members", path: "/members"},
 		{name: "member", route: "GET /members/{id}", path: "/members/" + h.people["ida"].String()},
+		{name: "import-new", route: "GET /imports/new", path: "/imports/new", ready: "import-form"},
+		{name: "import-operations", route: "GET /imports/{id}", path: h.draft, ready: "import", do: func(p *browsertest.Page) {
+			p.ClickOn("[data-testid=operation] summary")
+		}},
+		{name: "import-problems", route: "GET /imports/{id}", path: h.draft, ready: "import", said: true, do: func(p *browsertest.Page) {
+			browsertest.Eval[string](p, `document.querySelector("[name=which]").value = "chosen"`)
+			p.Click("next")
+			p.Wait("problems")
+		}},
+		{name: "import-credentials", route: "GET /imports/{id}/credentials", path: h.draft + "/credentials", ready: "credentials-form"},
+		{name: "import-try", route: "GET /imports/{id}/try", path: h.draft + "/try?tool=listItems", ready: "trial-form"},
+		{name: "import-tried", route: "GET /imports/{id}/try", path: h.draft + "/try?tool=listItems", ready: "trial-form", do: func(p *browsertest.Page) {
+			p.Click("try")
+			p.Wait("answer")
+		}},
+		{name: "skill-api", route: "GET /skills/{id}", path: "/skills/" + h.skill("shop").ID.String(), ready: "skill"},
+		{name: "skill-api-edit", route: "GET /skills/{id}/edit", path: "/skills/" + h.skill("shop").ID.String() + "/edit"},
 		{name: "skill-new", route: "GET /skills/new", path: "/skills/new"},
 		{name: "skill-edit", route: "GET /skills/{id}/edit", path: "/skills/" + h.skill("ledger").ID.String() + "/edit"},
 		{name: "skill-delete", route: "GET /skills/{id}/delete", path: "/skills/" + h.skill("ledger").ID.String() + "/delete"},

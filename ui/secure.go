@@ -3,9 +3,11 @@ package ui
 import (
 	"crypto/rand"
 	"net/http"
+	"strings"
 
 	"github.com/a-h/templ"
 
+	"github.com/holdpoint/holdpoint/runtime/agent"
 	"github.com/holdpoint/holdpoint/runtime/call"
 	"github.com/holdpoint/holdpoint/ui/view"
 )
@@ -31,13 +33,24 @@ func (u *UI) secure(next http.Handler) http.Handler {
 		h.Set("Cross-Origin-Resource-Policy", "same-origin")
 		h.Set("Cache-Control", "no-store")
 		h.Add("Vary", "HX-Request")
-		r.Body = http.MaxBytesReader(w, r.Body, maxForm)
+		r.Body = http.MaxBytesReader(w, r.Body, formLimit(r))
 		next.ServeHTTP(w, r.WithContext(templ.WithNonce(r.Context(), nonce)))
 	})
 }
 
 // maxForm bounds what a form may send: edited arguments of the greatest size as forms write them, and a reason.
 const maxForm = 3*call.MaxArgumentBytes + 64<<10
+
+// maxDocumentForm bounds forms with which OpenAPI documents come.
+const maxDocumentForm = agent.MaxDocument + maxForm
+
+// formLimit is what a request may send. Nothing of a body is read before it is known who sends it.
+func formLimit(r *http.Request) int64 {
+	if path := r.URL.Path; path == "/imports/new" || strings.HasPrefix(path, "/skills/") && strings.HasSuffix(path, "/edit") {
+		return maxDocumentForm
+	}
+	return maxForm
+}
 
 func (u *UI) crossOrigin(w http.ResponseWriter, r *http.Request) {
 	u.log.Warn("request of another site refused", "method", r.Method, "path", r.URL.Path, "origin", r.Header.Get("Origin"))

@@ -75,6 +75,7 @@ func (u *UI) answerWithSkillForm(w http.ResponseWriter, r *http.Request, status 
 		Name: "skill-form", Action: base + "/edit", Send: "Save", Cancel: base, Revision: revisionText(skill.Revision),
 		Parts: f.fields(false, u.commands()),
 		Note:  "A change makes a new revision of the skill: calls of it that were approved and not yet sent are denied.",
+		Files: skill.Transport == tool.OpenAPI,
 	}
 	if wrong.tell(&form, f.secretTyped()); status == http.StatusConflict {
 		present := formOfSkill(skill)

@@ -11,6 +11,10 @@ import (
 // fields are the parts of the form. A new skill has a name to choose; programs can be set only where
 // that is allowed.
 func (f *skillForm) fields(fresh, commands bool) []view.FormPart {
+	if transport := tool.Transport(f.transport); transport.IsAPI() {
+		parts := f.api.parts(transport, f.headers)
+		return append(parts, f.approvalPart(), attentionPart(f.team, f.escalateTo, "the agent’s team"), f.identityPart(), f.oauthPart(), f.idpPart())
+	}
 	parts := []view.FormPart{f.serverPart(fresh, commands)}
 	if commands {
 		parts = append(parts, f.programPart())

@@ -21,6 +21,7 @@ type skillForm struct {
 	team, escalateTo              string
 	connection                    string
 	oauth                         oauthForm
+	api                           apiForm
 }
 
 type oauthForm struct {
@@ -35,7 +36,7 @@ func emptySkillForm() skillForm {
 	return skillForm{
 		transport: string(tool.HTTP), connection: agent.ConnectionShared,
 		approvalTimeout: durationWords(agent.DefaultApprovalTimeout), callTimeout: durationWords(agent.DefaultCallTimeout),
-		resources: agent.ResourcesGated,
+		resources: agent.ResourcesGated, api: emptyAPIForm(),
 	}
 }
 
@@ -46,7 +47,7 @@ func formOfSkill(s *agent.Skill) skillForm {
 		headers: keptPairs(s.HeaderNames), env: keptPairs(s.EnvNames), autoApprove: s.AutoApprove, trustNewTools: s.TrustNewTools,
 		approvalTimeout: durationWords(s.ApprovalTimeout), callTimeout: durationWords(s.CallTimeout),
 		resources: s.Resources, identity: s.IdentityHeaders,
-		team: s.Team, escalateTo: s.EscalateTo, connection: agent.ConnectionShared,
+		team: s.Team, escalateTo: s.EscalateTo, connection: agent.ConnectionShared, api: formOfAPI(s),
 	}
 	if s.PerUser {
 		f.connection = agent.ConnectionPerUser
@@ -88,6 +89,7 @@ func readSkillForm(r *http.Request, before skillForm) skillForm {
 			clientSecret: r.PostFormValue("oauth.client_secret"), privateKey: text(r, "oauth.private_key"),
 			idpClientSecret: r.PostFormValue("oauth.idp.client_secret"), kept: before.oauth.kept,
 		},
+		api: readAPIForm(r, before.api),
 	}
 	if before.name == "" {
 		f.name = line(r, "name")
@@ -109,7 +111,7 @@ func namesOf(pairs []pair) []string {
 // secretTyped reports whether something was typed that is not sent back.
 func (f *skillForm) secretTyped() bool {
 	o := &f.oauth
-	return typed(f.headers) || typed(f.env) || o.clientSecret+o.privateKey+o.idpClientSecret != ""
+	return typed(f.headers) || typed(f.env) || o.clientSecret+o.privateKey+o.idpClientSecret+f.api.authSecret != ""
 }
 
 // words are the program and its arguments, a line each.
@@ -149,9 +151,14 @@ func (f *skillForm) patch(wrong *faults, before *agent.Skill, commands bool) age
 	if before.Transport == tool.Stdio && !commands {
 		return patch
 	}
-	patch.URL, patch.Headers, patch.Connection = &f.url, wrong.given("headers", f.headers), &f.connection
+	patch.Headers, patch.Connection = wrong.given("headers", f.headers), &f.connection
 	patch.IdentityHeaders = &f.identity
 	patch.OAuth = f.oauth.patch(before.OAuth)
+	if before.Transport.IsAPI() {
+		patch.APIPatch = f.api.patch(wrong, before)
+		return patch
+	}
+	patch.URL = &f.url
 	if commands {
 		patch.Transport, patch.Command, patch.Env = new(tool.Transport(f.transport)), new(f.words()), wrong.given("env", f.env)
 	}

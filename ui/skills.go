@@ -3,6 +3,7 @@ package ui
 import (
 	"context"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -163,17 +164,47 @@ func presentSkill(s *agent.Skill) view.Skill {
 
 // addressOf is where a skill's server is, or what it is.
 func addressOf(s *agent.Skill) string {
-	if s.Transport == tool.Stdio {
+	switch {
+	case s.Transport == tool.Stdio:
 		return strings.Join(s.Command, " ")
+	case s.URL == "" && s.API != nil:
+		return s.API.Spec
 	}
 	return s.URL
 }
 
 func transportWords(t tool.Transport) string {
-	if t == tool.Stdio {
+	switch t {
+	case tool.Stdio:
 		return "program (stdio)"
+	case tool.OpenAPI:
+		return "HTTP API (OpenAPI)"
+	case tool.HTTPAPI:
+		return "HTTP API"
+	case tool.HTTP:
 	}
 	return "HTTP"
+}
+
+// apiFacts are what is said of an HTTP API.
+func apiFacts(s *agent.Skill) []view.Fact {
+	api := s.API
+	if api == nil {
+		return nil
+	}
+	list := []view.Fact{{Name: "Document", Text: api.Spec, Code: true}}
+	if api.Document != "" {
+		list = append(list, view.Fact{Name: "Document", Text: "SHA-256 " + api.Document + ", " + plural(s.DocumentSize, "byte", "bytes"), Code: true})
+	}
+	list = append(list, view.Fact{Name: "Included", Text: strings.ReplaceAll(filterLines(api.Include), "\n", "; "), Code: true},
+		view.Fact{Name: "Left out", Text: strings.ReplaceAll(filterLines(api.Exclude), "\n", "; "), Code: true})
+	if a := api.Auth; a != nil {
+		list = append(list, view.Fact{Name: "Authenticated by", Text: strings.Join(strings.Fields(a.Type+" "+a.In+" "+a.Name+" "+a.Username), " "), Code: true})
+	}
+	if api.Preview {
+		list = append(list, view.Fact{Name: "Preview", Text: "reviewers see what a change would change"})
+	}
+	return slices.DeleteFunc(list, func(f view.Fact) bool { return f.Text == "" })
 }
 
 func healthBadge(h agent.Health) view.Badge {
@@ -202,6 +233,7 @@ func skillFacts(s *agent.Skill) []view.Fact {
 		{Name: "Time for a call", Text: durationWords(s.CallTimeout)},
 		{Name: "Resources", Text: resourceWords(s)},
 	}
+	list = append(list, apiFacts(s)...)
 	if connectable(s) {
 		list = append(list, view.Fact{Name: "Connections", Text: whose})
 	}

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/google/uuid"
@@ -95,6 +96,9 @@ func (u *UI) answerWithTool(w http.ResponseWriter, r *http.Request, status int, 
 	if v.Settings != nil && sent != nil {
 		now := v.Settings.Ticks
 		v.Settings.Now, v.Settings.Ticks = &now, ticksOf(*sent)
+		if field := v.Settings.Select; field != nil && field.Value != sent.Select {
+			field.Value, field.Now = sent.Select, &view.NowValue{Text: field.Value}
+		}
 	}
 	u.render(w, r, status, view.SkillToolPage(u.page(r, view.SectionSkills, "Tool "+printable(name), pulse), v))
 }
@@ -124,8 +128,18 @@ func (t *toolPage) present(operator, full bool) view.SkillTool {
 		v.Settings = &view.ToolForm{
 			URL: skillURL(s.ID) + "/tools", Tool: name, Revision: revisionText(s.Revision), Ticks: ticksOf(s.Tools[name]),
 		}
+		if s.Transport.IsAPI() {
+			v.Settings.Select = selectField(s.Tools[name].Select)
+		}
 	}
 	return v
+}
+
+func selectField(program string) *view.Field {
+	return &view.Field{
+		Name: "select", Label: "What of a JSON answer is the result", Kind: view.FieldArea, Value: program, Code: true, Rows: 2, Example: "[.items[] | {id, total}]",
+		Hint: "A jq program; nothing: all of it. It is part of the tool’s definition, which changes with it, and is yours to accept then.",
+	}
 }
 
 func ticksOf(s agent.ToolSettings) view.ToolTicks {
@@ -263,10 +277,22 @@ func (u *UI) changeTool(w http.ResponseWriter, r *http.Request) {
 		u.login.Reauthenticate(w, r, toolURL(t.skill.ID, name)) // or it were a way round the proof that its calls take
 		return
 	}
-	_, err = u.cfg.Agents.UpdateTool(r.Context(), actor(r), t.skill.ID, name, agent.ToolPatch{
-		Risk: &sent.Risk, Idempotent: &sent.Idempotent, Enabled: sent.Enabled, Revision: revisionOf(r),
-	})
+	patch := agent.ToolPatch{Risk: &sent.Risk, Idempotent: &sent.Idempotent, Enabled: sent.Enabled, Revision: revisionOf(r)}
+	if t.skill.Transport.IsAPI() {
+		sent.Select = strings.TrimSpace(text(r, "select"))
+		patch.Select = &sent.Select
+	}
+	_, err = u.cfg.Agents.UpdateTool(r.Context(), actor(r), t.skill.ID, name, patch)
+	wrong, invalid := faultsOf(err)
 	switch {
+	case invalid:
+		words := make([]string, len(wrong))
+		for i, one := range wrong {
+			words[i] = one.Path + " " + one.Message
+		}
+		u.answerWithTool(w, r, http.StatusUnprocessableEntity, name, &view.Notice{
+			Level: view.Danger, Title: "Nothing was saved.", Text: printable(strings.Join(words, "; ")) + ".",
+		}, &sent)
 	case errors.Is(err, agent.ErrChanged):
 		u.answerWithTool(w, r, http.StatusConflict, name, &view.Notice{
 			Level: view.Danger, Title: "Nothing was saved.",

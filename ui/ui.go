@@ -66,6 +66,7 @@ type UI struct {
 	talks      *converse.News
 	presence   live.Presence
 	queues     live.Shared[*queue]
+	examined   examined
 	zippers    sync.Pool // of *gzip.Writer
 	protection *http.CrossOriginProtection
 }

@@ -34,6 +34,13 @@ var twins = map[string]twin{
 	"POST /conversations/{id}/close":    {operation: "closeConversation", command: "conversations close"},
 	"POST /conversations/{id}/fork":     {operation: "forkConversation", command: "conversations fork"},
 
+	"POST /imports/new":              {operation: "examineDocument", command: "skill import"},
+	"POST /imports/{id}":             {operation: "examineDocument", command: "skill import"},
+	"POST /imports/{id}/credentials": {operation: "createSkill", command: "skill create"},
+	"POST /imports/{id}/try":         {operation: "tryDraft", command: "skill try"},
+	"POST /imports/{id}/save":        {operation: "createSkill", command: "skill create"},
+	"POST /imports/{id}/drop":        {only: "what was said on pages, and not saved"},
+
 	"POST /skills/new":          {operation: "createSkill", command: "skill create"},
 	"POST /skills/{id}/edit":    {operation: "updateSkill", command: "skill edit"},
 	"POST /skills/{id}/delete":  {operation: "deleteSkill", command: "skill delete"},

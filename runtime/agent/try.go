@@ -91,13 +91,13 @@ func (s *Service) Examine(ctx context.Context, spec, document string) (*tool.Exa
 	if err := r.err(); err != nil {
 		return nil, err
 	}
-	field, found, err := "spec", tool.Examination{}, error(nil)
-	if document == "" {
-		found, err = s.examiner.Examine(ctx, spec)
-	} else {
+	field := "spec"
+	examine := func() (tool.Examination, error) { return s.examiner.Examine(ctx, spec) }
+	if document != "" {
 		field = "document"
-		found, err = s.examiner.ExamineDocument(ctx, []byte(document))
+		examine = func() (tool.Examination, error) { return s.examiner.ExamineDocument(ctx, []byte(document)) }
 	}
+	found, err := examine()
 	if failure, ok := errors.AsType[*tool.Failure](err); ok {
 		return nil, invalidTrial(field, failure.Message)
 	}

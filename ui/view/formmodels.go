@@ -18,6 +18,15 @@ type Form struct {
 	Revision string // of what is changed; empty: something new is made
 	Parts    []FormPart
 	Note     string // beside the button
+	Files    bool   // it sends files, and texts that are as long
+}
+
+// encoding is how a form is sent: one with files in parts, by which long texts grow least too.
+func (f Form) encoding() templ.Attributes {
+	if f.Files {
+		return templ.Attributes{"enctype": "multipart/form-data"}
+	}
+	return templ.Attributes{}
 }
 
 // FormProblem is one thing that is wrong with what was sent.
@@ -48,6 +57,7 @@ const (
 	FieldPairs  FieldKind = "pairs"  // names with secret values
 	FieldNames  FieldKind = "names"  // some of a list
 	FieldHidden FieldKind = "hidden" // what the form is about
+	FieldFile   FieldKind = "file"   // of this computer
 )
 
 // Field is one field of a form.

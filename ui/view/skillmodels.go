@@ -126,6 +126,7 @@ type ToolForm struct {
 	Revision string // of the skill
 	Ticks    ToolTicks
 	Now      *ToolTicks // how it is, where somebody else changed it; nil: as Ticks say
+	Select   *Field     // of HTTP APIs
 }
 
 // ToolTicks are the boxes of a ToolForm.

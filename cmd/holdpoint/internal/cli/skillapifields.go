@@ -1,9 +1,6 @@
 package cli
 
 import (
-	"encoding/json"
-	"strings"
-
 	"github.com/holdpoint/holdpoint/cmd/holdpoint/internal/manifest"
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
@@ -56,18 +53,9 @@ func filtersOf(flag string, texts []string) ([]tool.OperationFilter, error) {
 		if text == "" {
 			continue
 		}
-		if !strings.Contains(text, "=") {
-			list = append(list, tool.OperationFilter{OperationID: text})
-			continue
-		}
-		var filter tool.OperationFilter
-		members := map[string]*string{"operation_id": &filter.OperationID, "tag": &filter.Tag, "method": &filter.Method, "path": &filter.Path}
-		for part := range strings.SplitSeq(text, ",") {
-			name, value, _ := strings.Cut(part, "=")
-			if members[name] == nil || value == "" {
-				return nil, misuse("--%s %s: want an operationId, or some of operation_id=, tag=, method= and path= with commas between", flag, text)
-			}
-			*members[name] = value
+		filter, err := tool.ParseFilter(text)
+		if err != nil {
+			return nil, misuse("--%s %s: %v", flag, text, err)
 		}
 		list = append(list, filter)
 	}
@@ -85,6 +73,6 @@ func (f *fieldFlags) endpoints(flag, usage string) {
 		if err != nil {
 			return nil, err
 		}
-		return json.RawMessage(read.Spec), nil
+		return read.Spec, nil
 	})
 }

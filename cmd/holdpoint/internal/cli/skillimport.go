@@ -261,17 +261,17 @@ func schemeWords(s tool.SecurityScheme) string {
 	if auth := s.Auth(); auth != nil {
 		return strings.TrimSpace("auth: {type: " + auth.Type + "} " + auth.In + " " + auth.Name)
 	}
-	words := s.Type
+	words := []string{s.Type}
 	for _, f := range s.Flows {
-		words += "; " + strings.TrimSpace(f.Type+" "+f.TokenURL+" scopes "+strings.Join(f.Scopes, " "))
+		words = append(words, strings.TrimSpace(f.Type+" "+f.TokenURL+" scopes "+strings.Join(f.Scopes, " ")))
 	}
 	if s.OpenIDConnectURL != "" {
-		words += " " + s.OpenIDConnectURL
+		words = append(words, s.OpenIDConnectURL)
 	}
 	if s.Type == "oauth2" || s.Type == "openIdConnect" {
-		words += "; see oauth"
+		words = append(words, "see oauth")
 	}
-	return words
+	return strings.Join(words, "; ")
 }
 
 // plainYAML are words that YAML takes for texts as they are.
