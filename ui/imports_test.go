@@ -13,7 +13,9 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/holdpoint/holdpoint/internal/audit"
 	"github.com/holdpoint/holdpoint/internal/identity"
+	"github.com/holdpoint/holdpoint/runtime/agent"
 	"github.com/holdpoint/holdpoint/runtime/httptool"
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
@@ -302,5 +304,34 @@ func TestImportRefuses(t *testing.T) {
 	}
 	if got := other.post(draft+"/save", nil); got.status != http.StatusNotFound {
 		t.Errorf("status %d", got.status)
+	}
+}
+
+// What a skill over an HTTP API has is changed in its form; a document comes in the place of a URL, and the secret stays.
+func TestEditOfAnAPI(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	server, document := stock(t)
+	v := w.signedIn("Olga", identity.Operator)
+	made, err := w.agents.CreateSkill(t.Context(), audit.System(), agent.SkillSpec{Name: "stock", Transport: tool.OpenAPI, APISpec: agent.APISpec{
+		Spec: server.URL + "/openapi.json", BaseURL: server.URL + "/v2", Auth: &agent.APIAuthSpec{Type: tool.APIBearer, Secret: "k3y"},
+	}})
+	check(t, err)
+	path := "/skills/" + made.ID.String() + "/edit"
+	form := v.get(path).form("skill-form")
+	form.Set("auth.type", tool.APIBearer)
+	form.Set("resources", agent.ResourcesGated)
+	form.Set("connection", agent.ConnectionShared)
+	form.Set("include", "tag=items,method=GET\r\nnone=x")
+	if got := v.post(path, form); got.status != http.StatusUnprocessableEntity || got.find("problem-include").Length() != 1 {
+		t.Errorf("status %d: %s", got.status, got.text())
+	}
+	form.Set("include", "tag=items,method=GET\r\n\r\naddItem")
+	form.Set("document", document)
+	v.post(path, form).goes("done=saved")
+	skill, reached, err := w.agents.FreshSkill(t.Context(), made.ID)
+	check(t, err)
+	if skill.API.Spec != "" || skill.DocumentSize != len(document) || len(skill.API.Include) != 2 || skill.API.Include[1].OperationID != "addItem" || reached.AuthSecret != "k3y" {
+		t.Errorf("%+v, %d bytes, secret %q", skill.API, skill.DocumentSize, reached.AuthSecret)
 	}
 }
