@@ -128,10 +128,15 @@ func TestTraceOfAParkedCall(t *testing.T) {
 	approveN(t, "1", p)
 	awaitCall(t, operator(p), answer.Call().ID, hasStatus("succeeded"))
 
-	got := awaitTree(t, c, 4)
+	got := awaitTree(t, c, 9)
 	want := `server tools/call counting__record
   internal execute_tool record
+    internal log
+    internal log
+    internal log outcome
     client tools/call record
+    internal validate
+    internal validate
     internal wait decision
 `
 	if got != want {
@@ -181,10 +186,15 @@ func TestTraceAcrossProcesses(t *testing.T) {
 	approveN(t, "2", second)
 	awaitCall(t, operator(second), answer.Call().ID, hasStatus("succeeded"))
 
-	got := awaitTree(t, c, 4)
+	got := awaitTree(t, c, 9)
 	want := `server tools/call counting__record
   internal execute_tool record
+    internal log
+    internal log
+    internal log outcome
     client tools/call record
+    internal validate
+    internal validate
     internal wait decision
 `
 	if got != want {

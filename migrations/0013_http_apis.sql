@@ -6,3 +6,6 @@ CREATE TABLE skill_documents (
 
 -- call: the very request that is sent, secrets masked; null: there is nothing to tell but the arguments. It is part of what is decided about.
 ALTER TABLE calls ADD COLUMN request bytea;
+
+-- agent: tools that the last listing of a skill left out, each with the reason.
+ALTER TABLE skills ADD COLUMN skipped jsonb NOT NULL DEFAULT '[]';

@@ -128,7 +128,7 @@ func (f *fakeSource) Outgoing(server tool.Server, r tool.CallRequest) (*tool.Out
 	}
 	var order string
 	if err := json.Unmarshal(members["order"], &order); err != nil || order == ".." {
-		return nil, &tool.Failure{Kind: tool.ProtocolFailure, Effect: tool.EffectNone, Message: "argument order: must be a part of a path"}
+		return nil, &tool.Failure{Kind: tool.ToolError, Effect: tool.EffectNone, Message: "argument order: must be a part of a path"}
 	}
 	o := &tool.Outgoing{Method: http.MethodPatch, URL: server.URL + "/orders/" + url.PathEscape(order) + "?notify=true", Headers: []tool.OutgoingHeader{
 		{Name: "Accept", Value: "application/json"}, {Name: "Authorization", Secret: true}, {Name: "Content-Type", Value: "application/json"},

@@ -1,6 +1,7 @@
 package ui
 
 import (
+	"cmp"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -209,7 +210,7 @@ func (u *UI) chooseOperations(w http.ResponseWriter, r *http.Request) {
 // readChoice reads what was ticked on a page of operations; those of other pages stay as they are.
 func (i *importing) readChoice(r *http.Request, found *tool.Examination, at search) {
 	i.Spec.BaseURL = line(r, "base_url")
-	before := len(i.notes.Chosen)
+	before := len(i.notes.Chosen) + len(i.notes.Tags)
 	i.notes.Tags = nil
 	for _, tag := range r.PostForm["tags"] {
 		if slices.ContainsFunc(found.Operations, func(o tool.Operation) bool { return slices.Contains(o.Tags, tag) }) && !slices.Contains(i.notes.Tags, tag) {
@@ -236,20 +237,22 @@ func (i *importing) readChoice(r *http.Request, found *tool.Examination, at sear
 func (i *importing) include(found *tool.Examination) (wrong faults) {
 	i.Spec.Include = nil
 	if i.notes.All {
-		return nil
+		if i.Spec.BaseURL == "" && found.BaseURL == "" {
+			wrong.add("base_url", cmp.Or(found.BaseURLReason, "is required: the document names no server"))
+		}
+		return wrong
 	}
 	for _, tag := range i.notes.Tags {
-		i.Spec.Include = append(i.Spec.Include, tool.OperationFilter{Tag: tag})
+		i.Spec.Include = append(i.Spec.Include, tool.OperationFilter{Tag: tool.Literal(tag)})
 	}
 	for _, o := range found.Operations {
 		if !slices.Contains(i.notes.Chosen, o.Name) {
 			continue
 		}
-		filter := tool.OperationFilter{OperationID: o.OperationID}
-		if o.OperationID == "" {
-			filter = tool.OperationFilter{Method: o.Method, Path: o.Path}
-		}
-		i.Spec.Include = append(i.Spec.Include, filter)
+		i.Spec.Include = append(i.Spec.Include, found.FilterOf(&o))
+	}
+	if i.Spec.BaseURL == "" && found.BaseURL == "" {
+		wrong.add("base_url", cmp.Or(found.BaseURLReason, "is required: the document names no server"))
 	}
 	switch n := len(i.Spec.Include); {
 	case n == 0:

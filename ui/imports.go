@@ -163,6 +163,9 @@ func (u *UI) startImport(w http.ResponseWriter, r *http.Request) {
 			i.Spec.Auth = firstAuth(found)
 		}
 	}
+	if _, err := u.cfg.Agents.SkillByName(r.Context(), i.Spec.Name); err == nil {
+		wrong.add("name", "is taken by another skill")
+	}
 	if len(wrong) > 0 {
 		u.answerWithNewImport(w, r, http.StatusUnprocessableEntity, &f, wrong)
 		return
@@ -220,6 +223,10 @@ func (u *UI) saveImport(w http.ResponseWriter, r *http.Request) {
 	i, err := u.importOf(r)
 	if err != nil {
 		u.fail(w, r, err)
+		return
+	}
+	if i.Spec.Transport == tool.OpenAPI && !i.notes.All && len(i.Spec.Include) == 0 {
+		http.Redirect(w, r, importURL(i.ID), http.StatusSeeOther) // nothing is chosen yet, and none would mean all
 		return
 	}
 	made, err := u.cfg.Agents.CreateSkill(r.Context(), actor(r), i.Spec)

@@ -158,8 +158,12 @@ func (m member) text() string { return string(m.name) + ":" + string(m.value) }
 
 func membersOf(document []byte) ([]member, error) {
 	decoder := jsontext.NewDecoder(bytes.NewReader(document))
-	if _, err := decoder.ReadToken(); err != nil {
+	token, err := decoder.ReadToken()
+	if err != nil {
 		return nil, fmt.Errorf("read arguments: %w", err)
+	}
+	if token.Kind() != '{' {
+		return nil, errors.New("read arguments: not an object")
 	}
 	var list []member
 	for decoder.PeekKind() == '"' {

@@ -1,11 +1,10 @@
 package ui
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
+	"fmt"
 	"net/http"
-	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -88,7 +87,7 @@ func presentBefore(s *subject, o *tool.Outgoing, state *tool.State, failure stri
 		b.Gone = true
 		return b
 	case state.Status < 200 || state.Status > 299:
-		b.Failure = "the server answered HTTP " + http.StatusText(state.Status) + "."
+		b.Failure = strings.TrimSpace(fmt.Sprintf("the server answered HTTP %d %s", state.Status, http.StatusText(state.Status))) + "."
 		return b
 	}
 	limits := hostile.Folded()
@@ -134,27 +133,28 @@ func merged(present, change []byte, keep bool, depth int) ([]byte, bool) {
 	if err != nil {
 		return nil, false
 	}
+	of := make(map[string]member, len(wanted))
+	for _, w := range wanted {
+		of[string(w.name)] = w
+	}
 	var list []member
 	for _, m := range now {
-		i := slices.IndexFunc(wanted, func(w member) bool { return bytes.Equal(w.name, m.name) })
+		w, named := of[string(m.name)]
+		delete(of, string(m.name))
 		switch {
-		case i < 0 && keep:
+		case !named && keep:
 			list = append(list, m)
-		case i >= 0 && !(keep && string(wanted[i].value) == "null"):
-			if inner, ok := merged(m.value, wanted[i].value, keep, depth+1); ok && isObject(m.value) && isObject(wanted[i].value) {
-				m.value = inner
-			} else {
-				m.value = wanted[i].value
+		case named && (!keep || string(w.value) != "null"):
+			if inner, ok := merged(m.value, w.value, keep, depth+1); ok {
+				w.value = inner
 			}
-			list = append(list, m)
+			list = append(list, w)
 		}
 	}
 	for _, w := range wanted {
-		if !slices.ContainsFunc(now, func(m member) bool { return bytes.Equal(w.name, m.name) }) {
+		if _, added := of[string(w.name)]; added && (!keep || string(w.value) != "null") {
 			list = append(list, w)
 		}
 	}
 	return object(list), true
 }
-
-func isObject(value []byte) bool { return len(value) > 0 && value[0] == '{' }

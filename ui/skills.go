@@ -159,6 +159,9 @@ func presentSkill(s *agent.Skill) view.Skill {
 	if s.Health.ErrorKind != "" {
 		v.Error = s.Health.Error
 	}
+	for _, skipped := range s.Health.Skipped {
+		v.LeftOut = append(v.LeftOut, view.Problem{Where: skipped.Name, Text: skipped.Reason})
+	}
 	return v
 }
 

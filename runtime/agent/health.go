@@ -47,14 +47,29 @@ func recordListing(ctx context.Context, tx pgx.Tx, attempt tool.Attempt) (tool.S
 		return tool.Later, err
 	}
 	_, err = tx.Exec(ctx, `UPDATE skills SET listed_at = $2, list_error_kind = NULL, list_error = NULL,
-		discovered_at = coalesce(discovered_at, $2) WHERE id = $1`, attempt.SkillID, attempt.Began)
+		discovered_at = coalesce(discovered_at, $2), skipped = $3 WHERE id = $1`, attempt.SkillID, attempt.Began, leftOut(attempt.Skipped))
 	if first {
 		return tool.First, err
 	}
 	return tool.Later, err
 }
 
-const maxMessage = 500
+const (
+	maxMessage = 500
+	maxLeftOut = 200 // tools that a listing left out are remembered
+)
+
+// leftOut is what is remembered of tools that a listing left out; how many there were besides comes last.
+func leftOut(skipped []tool.Skipped) []tool.Skipped {
+	list := make([]tool.Skipped, 0, min(len(skipped), maxLeftOut+1))
+	for i, s := range skipped {
+		if i == maxLeftOut {
+			return append(list, tool.Skipped{Name: "…", Reason: fmt.Sprintf("and %d more", len(skipped)-maxLeftOut)})
+		}
+		list = append(list, tool.Skipped{Name: plain(s.Name), Reason: plain(s.Reason)})
+	}
+	return list
+}
 
 // plain bounds a text from outside and takes out what PostgreSQL would refuse.
 func plain(text string) string {

@@ -5,8 +5,11 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"maps"
+	"net/url"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
@@ -147,6 +150,9 @@ func (s *skillState) validateAPI(r report, limits limits) {
 	r.check(len(s.Env) == 0, "env", "belongs to transport stdio")
 	if s.URL != "" || s.Transport == tool.HTTPAPI {
 		r.url("base_url", s.URL)
+		u, err := url.Parse(s.URL)
+		r.check(err != nil || u.RawQuery == "" && !u.ForceQuery, "base_url", "must have no query: an argument or auth may add one")
+		r.check(err != nil || s.URL == "" || u.JoinPath("x").Path == strings.TrimSuffix(u.Path, "/")+"/x", "base_url", "must have no . or .. in its path")
 	}
 	if s.Transport == tool.OpenAPI {
 		r.check(len(api.Endpoints) == 0, "endpoints", "belong to transport http-api")
@@ -172,6 +178,9 @@ func (s *skillState) validateAPI(r report, limits limits) {
 		r.add(p.Pointer, p.Message)
 	}
 	r.headers(s.Headers)
+	for _, name := range slices.Sorted(maps.Keys(s.Headers)) {
+		r.below("headers").check(name == "Cookie" || reservedHeader(name) || !tool.FramingHeader(name), name, "is a header that Holdpoint sets itself")
+	}
 	s.validateAuth(r)
 	s.IdentityHeaders.validate(r.below("identity_headers"), s.Headers)
 	r.check(s.OAuth == nil || s.URL != "", "base_url", "is required with oauth: tokens are for it")
@@ -200,7 +209,8 @@ func (s *skillState) validateAuth(r report) {
 		at.check(auth.In == "header" || auth.In == "query" || auth.In == "cookie", "in", "must be header, query or cookie")
 		at.check(auth.Name != "" && len(auth.Name) <= 128, "name", "is required, of at most 128 bytes: that of the header, query parameter or cookie")
 		at.check(auth.In == "query" || headerForm.MatchString(auth.Name), "name", "has characters that it may not have")
-		at.check(auth.In != "header" || !reservedHeader(auth.Name), "name", "is a header that Holdpoint sets itself")
+		at.check(auth.In != "header" || !reservedHeader(auth.Name) && !tool.FramingHeader(auth.Name), "name",
+			"is a header that Holdpoint sets itself; a cookie is auth in cookie")
 	default:
 		at.add("type", "must be bearer, basic or api_key")
 	}

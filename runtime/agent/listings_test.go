@@ -83,3 +83,32 @@ func TestDiscoveryIsRecorded(t *testing.T) {
 		t.Errorf("%d tools", tools)
 	}
 }
+
+// What a listing left out is told until the next one.
+func TestToolsThatAreLeftOut(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.apply(`{"skills":[{"name":"files","transport":"http","url":"http://h/f"}]}`)
+	skill, err := w.SkillByName(t.Context(), "files")
+	check(t, err)
+	list := func(skipped ...tool.Skipped) []tool.Skipped {
+		t.Helper()
+		attempt := tool.Attempt{SkillID: skill.ID, Revision: skill.Revision, Began: time.Now(), Skipped: skipped}
+		check(t, postgres.InTx(t.Context(), w.db.Pool(), func(tx pgx.Tx) error {
+			_, err := agent.RecordListing(t.Context(), tx, attempt)
+			return err
+		}))
+		found, _, err := w.FreshSkill(t.Context(), skill.ID)
+		check(t, err)
+		return found.Health.Skipped
+	}
+	if got := list(tool.Skipped{Name: "a\x00", Reason: "its schema is none"}); len(got) != 1 || got[0].Name != "a\uFFFD" || got[0].Reason != "its schema is none" {
+		t.Errorf("%+v", got)
+	}
+	if got := list(make([]tool.Skipped, 500)...); len(got) != 201 || got[200].Reason != "and 300 more" {
+		t.Errorf("%d are remembered: %+v", len(got), got[len(got)-1])
+	}
+	if got := list(); len(got) != 0 {
+		t.Errorf("%+v", got)
+	}
+}

@@ -20,7 +20,7 @@ type querier interface {
 
 const skillColumns = `s.id, s.name, s.transport, s.settings, s.secrets, s.auto_approve, s.trust_new_tools,
 	s.approval_timeout_ms, s.call_timeout_ms, s.tools, coalesce(s.team, ''), coalesce(s.escalate_to, ''), s.revision, s.discovered_at, s.listed_at,
-	coalesce(s.list_error_kind, ''), coalesce(s.list_error, ''), s.created_at, s.updated_at,
+	coalesce(s.list_error_kind, ''), coalesce(s.list_error, ''), s.skipped, s.created_at, s.updated_at,
 	coalesce((SELECT octet_length(d.document) FROM skill_documents d WHERE d.digest = decode(s.settings #>> '{api,document}', 'hex')), 0)`
 
 // skillRow is a skill as it is stored.
@@ -35,7 +35,7 @@ func (r *skillRow) targets() []any {
 	return []any{
 		&r.ID, &r.Name, &r.Transport, &r.settings, &r.sealed, &r.AutoApprove, &r.TrustNewTools,
 		&r.approvalMS, &r.callMS, &r.Tools, &r.Team, &r.EscalateTo, &r.Revision,
-		&r.Health.DiscoveredAt, &r.Health.ListedAt, &r.Health.ErrorKind, &r.Health.Error, &r.CreatedAt, &r.UpdatedAt, &r.DocumentSize,
+		&r.Health.DiscoveredAt, &r.Health.ListedAt, &r.Health.ErrorKind, &r.Health.Error, &r.Health.Skipped, &r.CreatedAt, &r.UpdatedAt, &r.DocumentSize,
 	}
 }
 

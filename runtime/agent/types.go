@@ -98,6 +98,7 @@ type Health struct {
 	ListedAt     *time.Time // last attempt
 	ErrorKind    string     // a tool.FailureKind; empty: the last attempt succeeded
 	Error        string
+	Skipped      []tool.Skipped // tools that the last successful one left out, with the reasons
 }
 
 // Assignment lets an agent use a skill.

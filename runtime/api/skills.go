@@ -77,6 +77,8 @@ type Health struct {
 	ListedAt     *time.Time `json:"listed_at" doc:"The last attempt."`
 	Kind         *string    `json:"kind" enum:"tool_error,jsonrpc_error,transport,protocol,session_invalid"`
 	Error        *string    `json:"error"`
+
+	Skipped []tool.Skipped `json:"skipped" nullable:"false" doc:"Tools that the last successful listing left out, with the reasons; at most 200."`
 }
 
 func newSkill(s agent.Skill) Skill {
@@ -91,6 +93,7 @@ func newSkill(s agent.Skill) Skill {
 		Health: Health{
 			Status: "ok", DiscoveredAt: utcOrNull(s.Health.DiscoveredAt), ListedAt: utcOrNull(s.Health.ListedAt),
 			Kind: orNull(s.Health.ErrorKind), Error: orNull(s.Health.Error),
+			Skipped: orEmpty(s.Health.Skipped),
 		},
 	}
 	if !s.Transport.IsAPI() {

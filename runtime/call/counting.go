@@ -37,6 +37,9 @@ type countWorker struct {
 	service *Service
 }
 
+// Timeout leaves time for a backlog: a chunk that is broken off is counted from its beginning again.
+func (w *countWorker) Timeout(*river.Job[countArgs]) time.Duration { return time.Hour }
+
 func (w *countWorker) Work(ctx context.Context, _ *river.Job[countArgs]) error {
 	return w.service.Count(ctx)
 }

@@ -54,47 +54,50 @@ func (s *Service) redraw(ctx context.Context, c *Call) error {
 	if err != nil {
 		return err
 	}
-	problem, err := s.draw(ctx, c, skill, server.For(c.PrincipalID), definition)
-	if problem != "" {
-		return &EditError{Problems: []tool.Problem{{Message: problem}}}
+	r, err := s.draw(ctx, c, skill, server.For(c.PrincipalID), definition)
+	if r != nil {
+		return &EditError{Problems: []tool.Problem{{Message: r.message}}}
 	}
 	return err
 }
 
-// draw makes the request that a call's source would send. problem says, in plain words, why there is none: nothing is sent then.
-func (s *Service) draw(ctx context.Context, c *Call, skill *agent.Skill, server tool.Server, definition tool.Definition) (problem string, err error) {
+// draw makes the request that a call's source would send. A refusal says why there is none: for want of other arguments, or of other settings.
+func (s *Service) draw(ctx context.Context, c *Call, skill *agent.Skill, server tool.Server, definition tool.Definition) (*refusal, error) {
 	if c.request = nil; !server.Transport.IsAPI() {
-		return "", nil
+		return nil, nil
 	}
 	source, err := s.Discovery.Source(server.Transport)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	request, err := s.callRequest(ctx, c, skill, &definition)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	outgoing, err := source.Outgoing(server, request)
 	if failure, ok := errors.AsType[*tool.Failure](err); ok {
-		return failure.Message, nil
+		if failure.Kind == tool.ToolError {
+			return &refusal{status: Invalid, code: CodeInvalidArguments, message: failure.Message}, nil
+		}
+		return denied(CodeNotSendable, failure.Message), nil
 	}
 	if err != nil || outgoing == nil {
-		return "", err
+		return nil, err
 	}
 	if c.request, err = json.Marshal(outgoing); err != nil {
-		return "", fmt.Errorf("encode the request of call %s: %w", c.ID, err)
+		return nil, fmt.Errorf("encode the request of call %s: %w", c.ID, err)
 	}
-	return "", nil
+	return nil, nil
 }
 
 // recheckRequest compares the request that would go out now with the one that was approved.
 func (s *Service) recheckRequest(ctx context.Context, c *Call, skill *agent.Skill, server tool.Server, definition tool.Definition) (*refusal, error) {
 	now := *c
-	problem, err := s.draw(ctx, &now, skill, server, definition)
+	r, err := s.draw(ctx, &now, skill, server, definition)
 	if err != nil {
 		return nil, err
 	}
-	if problem != "" || !bytes.Equal(now.request, c.request) {
+	if r != nil || !bytes.Equal(now.request, c.request) {
 		return denied(CodeEnvelopeChanged, "the request that would be sent is not the one that was approved"), nil
 	}
 	return nil, nil

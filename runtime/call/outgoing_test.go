@@ -24,7 +24,7 @@ func withAPI(t *testing.T, autoApprove bool) (*world, *agent.Skill) {
 			N json.Number `json:"n"`
 		}
 		if err := json.Unmarshal(r.Arguments, &arguments); err != nil || arguments.N == "0" {
-			return nil, &tool.Failure{Kind: tool.ProtocolFailure, Effect: tool.EffectNone, Message: "argument n: must not be empty in a path"}
+			return nil, &tool.Failure{Kind: tool.ToolError, Effect: tool.EffectNone, Message: "argument n: must not be empty in a path"}
 		}
 		return &tool.Outgoing{
 			Method: "PUT", URL: server.URL + "/n/" + arguments.N.String(), Body: r.Arguments,

@@ -80,10 +80,10 @@ func (s *Service) resumeJudged(ctx context.Context, c *Call, skill *agent.Skill,
 	if problems := schemas.ValidateInput(c.Arguments); len(problems) > 0 {
 		return s.moveOn(ctx, c, &refusal{status: Invalid, code: CodeInvalidArguments, message: listProblems(problems)}, nil)
 	}
-	if problem, err := s.draw(ctx, c, skill, server, definition); err != nil {
+	if r, err := s.draw(ctx, c, skill, server, definition); err != nil {
 		return err
-	} else if problem != "" {
-		return s.moveOn(ctx, c, &refusal{status: Invalid, code: CodeInvalidArguments, message: problem}, nil)
+	} else if r != nil {
+		return s.moveOn(ctx, c, r, nil)
 	}
 	switch verdict.Action {
 	case approval.Park:

@@ -59,10 +59,10 @@ func (s *Service) submitOnce(ctx context.Context, sub *Submission) (Ticket, erro
 		return s.refuse(ctx, c, sub, Denied, CodeNoPrincipal, noPrincipal)
 	}
 	server = server.For(sub.PrincipalID)
-	if problem, err := s.draw(ctx, c, skill, server, definition); err != nil {
+	if r, err := s.draw(ctx, c, skill, server, definition); err != nil {
 		return Ticket{}, fmt.Errorf("submit %s: %w", sub.Entry.Name, err)
-	} else if problem != "" {
-		return s.refuse(ctx, c, sub, Invalid, CodeInvalidArguments, problem)
+	} else if r != nil {
+		return s.refuse(ctx, c, sub, r.status, r.code, r.message)
 	}
 	if connect, err := s.missing(ctx, server); err != nil {
 		return Ticket{}, fmt.Errorf("submit %s: %w", sub.Entry.Name, err)

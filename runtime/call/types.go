@@ -57,6 +57,7 @@ const (
 	CodeToolDisabled      = "tool_disabled"
 	CodeEnvelopeChanged   = "envelope_changed"
 	CodeNoPrincipal       = "no_principal"
+	CodeNotSendable       = "not_sendable"   // the skill's settings make no request; an operator has to mend them
 	CodeFileChanged       = "file_changed"   // an attached file is gone from storage, or is another
 	CodeTaskCancelled     = "task_cancelled" // of failed calls: the server cancelled the task that it had answered with
 	CodeNoReviewer        = "no_reviewer"    // of expired calls: there was nobody who might have decided

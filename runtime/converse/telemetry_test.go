@@ -114,8 +114,16 @@ func TestSpansOfAConversation(t *testing.T) {
   turn
     chat mind-1
     execute_tool look
+      validate
+      log
+      log outcome
     execute_tool write
+      validate
+      log
       wait decision
+      validate
+      log
+      log outcome
   turn
     chat mind-1
 `
@@ -202,6 +210,7 @@ func TestSpansOfAQuestion(t *testing.T) {
 	w.answer(ticket)
 	got := tree(t, []*telemetry.Tracer{traces}, []*tracetest.InMemoryExporter{exporter}, clientSpan, "invoke_agent billing", 1)
 	want := `execute_tool ask
+  validate
   invoke_agent billing
     turn
       chat mind-1

@@ -34,6 +34,12 @@ func (x *exchange) post(s *signed) (*http.Response, *tool.Failure) {
 	for again := false; ; again = true {
 		var wire outbound.Wire
 		response, err := transport.RoundTrip(r.WithContext(wire.Observe(x.ctx)))
+		if err == nil && response.StatusCode == http.StatusSwitchingProtocols {
+			// What follows is no answer, and nothing bounds it any more.
+			_ = response.Body.Close()
+			x.told.Status = response.StatusCode
+			return nil, protocolFailure(x.what()+": the server switched to another protocol (HTTP 101), which was not asked for", nil)
+		}
 		if err == nil {
 			return response, nil
 		}

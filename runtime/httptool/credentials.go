@@ -37,7 +37,7 @@ func (o *outboundRequest) authenticate(server tool.Server, caller tool.Caller) e
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(caller.Headers)) {
-		if problem := headerProblem(caller.Headers[name]); problem != "" || !token(name) || tool.ReservedHeader(name) {
+		if problem := headerProblem(caller.Headers[name]); problem != "" || !token(name) || tool.FramingHeader(name) {
 			return fmt.Errorf("the header %s, which says who the call is made for, cannot be sent", plain.Line(name, 100))
 		}
 		if err := o.setHeader(field{name: name, value: caller.Headers[name]}); err != nil {
@@ -69,7 +69,7 @@ func (o *outboundRequest) skillHeaders(headers map[string]string) error {
 				}
 			}
 			continue
-		case tool.ReservedHeader(name):
+		case tool.FramingHeader(name):
 			continue
 		}
 		o.hide(name, value)
@@ -94,7 +94,7 @@ func (o *outboundRequest) apiAuth(auth *tool.APIAuth, secret string) error {
 	case auth.Type == tool.APIBasic:
 		return o.basic(auth.Username, secret)
 	case auth.Type == tool.APIKey && auth.In == InHeader:
-		if !token(auth.Name) || tool.ReservedHeader(auth.Name) {
+		if !token(auth.Name) || tool.FramingHeader(auth.Name) {
 			return fmt.Errorf("the skill's credentials cannot be the header %s", plain.Line(auth.Name, 100))
 		}
 		o.conceal(secret)
@@ -136,7 +136,7 @@ func (o *outboundRequest) setCookie(name, value string) error {
 			return notTheirs(f.argument, "cookie", name)
 		}
 	}
-	o.hide("Cookie", value)
+	o.conceal(value)
 	o.cookies = append(o.cookies, field{name: name, value: value, secret: true})
 	return nil
 }
@@ -144,8 +144,8 @@ func (o *outboundRequest) setCookie(name, value string) error {
 // The lengths from which on a credential, and the value of a header of the skill's, which may be one, are looked for in answers: what is
 // shorter occurs in them by chance.
 const (
-	leastSecret = 4
-	leastHidden = 6
+	leastSecret = 8
+	leastHidden = 12
 )
 
 // conceal has a credential taken out of what the server answers.

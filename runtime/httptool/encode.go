@@ -201,8 +201,9 @@ func (o operator) expand(name string, v styled, explode bool, escape func(string
 
 // queryPairs writes an argument as the pairs of a query, a form or a cookie, already escaped.
 func queryPairs(argument, name, style string, explode bool, raw json.RawMessage, escape func(string) string) ([]pair, error) {
+	left := maxWritten
 	if style == StyleDeepObject {
-		return deepPairs(argument, escapeAll(name), raw, escape, 0)
+		return deepPairs(argument, escapeAll(name), raw, escape, 0, &left)
 	}
 	v, err := flat(argument, raw)
 	if err != nil || v.empty() {
@@ -222,6 +223,9 @@ func queryPairs(argument, name, style string, explode bool, raw json.RawMessage,
 	switch {
 	case v.kind == '[' && explode:
 		for _, item := range v.items {
+			if left -= len(name) + len(item); left < 0 {
+				return nil, tooMuch(argument)
+			}
 			pairs = append(pairs, pair{escapeAll(name), escape(item)})
 		}
 		return pairs, nil
@@ -238,17 +242,24 @@ func queryPairs(argument, name, style string, explode bool, raw json.RawMessage,
 	return []pair{{escapeAll(name), strings.Join(texts, delimiter)}}, nil
 }
 
+// maxWritten bounds what one argument is written as, in bytes: names are repeated for each of many values.
+const maxWritten = 4 << 20
+
+func tooMuch(argument string) error {
+	return badArgument(argument, "makes more than %d MiB of a request", maxWritten>>20)
+}
+
 // maxDeep bounds how deep an argument of style deepObject is.
 const maxDeep = 8
 
 // deepPairs writes name[key]=value. OpenAPI says nothing of what is deeper: objects go on as name[key][key], lists as name[key][0].
-func deepPairs(argument, name string, raw json.RawMessage, escape func(string) string, depth int) ([]pair, error) {
+func deepPairs(argument, name string, raw json.RawMessage, escape func(string) string, depth int, left *int) ([]pair, error) {
 	if depth > maxDeep {
 		return nil, badArgument(argument, "is nested more than %d deep", maxDeep)
 	}
 	var pairs []pair
 	below := func(key string, member json.RawMessage) error {
-		deeper, err := deepPairs(argument, name+"%5B"+escapeAll(key)+"%5D", member, escape, depth+1)
+		deeper, err := deepPairs(argument, name+"%5B"+escapeAll(key)+"%5D", member, escape, depth+1, left)
 		pairs = append(pairs, deeper...)
 		return err
 	}
@@ -265,6 +276,9 @@ func deepPairs(argument, name string, raw json.RawMessage, escape func(string) s
 		return pairs, err
 	default:
 		text, _ := scalar(raw)
+		if *left -= len(name) + len(text); *left < 0 {
+			return nil, tooMuch(argument)
+		}
 		return []pair{{name, escape(text)}}, nil
 	}
 }

@@ -101,7 +101,7 @@ const (
 // examine tells of one operation.
 func (b *builder) examine(o *operation) tool.Operation {
 	found := tool.Operation{
-		Name: o.name, OperationID: cut(o.id(), maxTitle), Method: o.method, Path: cut(o.path, maxAddress),
+		Name: o.name, OperationID: cut(o.id(), maxAddress), Method: o.method, Path: cut(o.path, maxAddress),
 		Summary: title(o.object.get("summary").str()), ReadOnly: tool.ReadOnlyMethod(o.method), Deprecated: o.object.get("deprecated").isTrue(),
 	}
 	for _, tag := range o.object.get("tags").strings() {

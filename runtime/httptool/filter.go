@@ -27,18 +27,31 @@ func newFilters(list []tool.OperationFilter) []filter {
 	return filters
 }
 
-// pattern compiles one in which * stands for any characters but /, and ** for any. Letters count as they are written. Empty: nil.
+// pattern compiles one in which * stands for any characters but /, ** for any, and \* and \\ for themselves. Letters count as they are written. Empty: nil.
 func pattern(p string) *regexp.Regexp {
 	if p == "" {
 		return nil
 	}
 	var b strings.Builder
 	b.WriteString(`(?s)\A`)
-	for i, part := range strings.Split(p, "**") {
-		if i > 0 {
+	for i := 0; i < len(p); i++ {
+		switch {
+		case p[i] == '\\' && i+1 < len(p) && (p[i+1] == '*' || p[i+1] == '\\'):
+			i++
+			b.WriteString(regexp.QuoteMeta(p[i : i+1]))
+		case strings.HasPrefix(p[i:], "**"):
+			i++
 			b.WriteString(`.*`)
+		case p[i] == '*':
+			b.WriteString(`[^/]*`)
+		default:
+			n := i + 1
+			for n < len(p) && p[n] != '*' && p[n] != '\\' {
+				n++
+			}
+			b.WriteString(regexp.QuoteMeta(p[i:n]))
+			i = n - 1
 		}
-		b.WriteString(strings.ReplaceAll(regexp.QuoteMeta(part), `\*`, `[^/]*`))
 	}
 	b.WriteString(`\z`)
 	return regexp.MustCompile(b.String())

@@ -255,7 +255,7 @@ func TestPrivateBase(t *testing.T) {
 	a := newAPI(t, nil)
 	host := strings.TrimPrefix(a.URL, "http://")
 	b := get("/x")
-	b.Base = a.URL
+	b.Base, b.Document = a.URL, "digest"
 	document := skill("")
 	document.Transport = tool.OpenAPI
 	document.API = &tool.API{Document: "digest"}
@@ -269,6 +269,16 @@ func TestPrivateBase(t *testing.T) {
 	sameOrigin := document
 	sameOrigin.API = &tool.API{Spec: a.URL + "/openapi.json"}
 	call(t, newSource(t, httptool.Config{}), sameOrigin, b, `{}`)
+	// What is known of a document that the skill has no more leads its secrets nowhere.
+	other := document
+	other.API, other.AuthSecret = &tool.API{Document: "another", Auth: &tool.APIAuth{Type: tool.APIBearer}}, "for another document"
+	server := skill("")
+	server.API, server.AuthSecret = other.API, other.AuthSecret // of transport http-api
+	for _, s := range []tool.Server{other, server} {
+		if f := fails(t, newSource(t, httptool.Config{TrustedHosts: []string{host}}), s, request(define(t, b, nil), `{}`)); f.Effect != tool.EffectNone || f.Kind == tool.ToolError {
+			t.Errorf("%+v", f)
+		}
+	}
 	call(t, newSource(t, httptool.Config{TrustedHosts: []string{host}}), document, b, `{}`)
 	call(t, newSource(t, httptool.Config{}), skill(a.URL), get("/x"), `{}`)
 	if n := len(a.requests()); n != 3 {

@@ -89,14 +89,24 @@ func (b *bases) server(servers *value) (string, error) {
 	}
 	first := &servers.members[0].value
 	address := first.get("url").str()
-	for _, name := range placeholders(address) {
+	var missing error
+	// Once: what stands in braces in a default is no variable.
+	filled := placeholder.ReplaceAllStringFunc(address, func(found string) string {
+		name := found[1 : len(found)-1]
 		variable := first.get("variables").get(name).get("default")
 		if variable == nil {
-			return "", fmt.Errorf("the document's server %s has no default for {%s}", plain.Line(address, 200), plain.Line(name, 50))
+			missing = fmt.Errorf("the document's server %s has no default for {%s}", plain.Line(address, 200), plain.Line(name, 50))
+			return ""
 		}
-		address = strings.ReplaceAll(address, "{"+name+"}", variable.text)
+		return cut(variable.text, maxPath+1)
+	})
+	switch {
+	case missing != nil:
+		return "", missing
+	case len(address) > maxPath || len(filled) > maxPath:
+		return "", fmt.Errorf("the document's server %s is longer than %d bytes", plain.Line(address, 200), maxPath)
 	}
-	return b.resolve(address)
+	return b.resolve(filled)
 }
 
 // resolve makes an absolute base URL of what the document says, and refuses one that it has no say in.

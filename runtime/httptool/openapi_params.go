@@ -36,7 +36,16 @@ func (b *builder) parameters(o *operation) ([]argument, error) {
 		if len(object.get("parameters").all()) > maxParameters {
 			return nil, fmt.Errorf("it has more than %d parameters", maxParameters)
 		}
+		seen := map[string]bool{}
 		for i := range object.get("parameters").all() {
+			// Before it is converted: thousands of references may lead to one.
+			if v, err := b.doc.follow(&object.get("parameters").members[i].value); err == nil {
+				key := v.get("in").str() + " " + v.get("name").str()
+				if seen[key] {
+					return nil, fmt.Errorf("it has the parameter %s twice", plain.Quoted(key, 100))
+				}
+				seen[key] = true
+			}
 			a, err := b.parameter(o, &object.get("parameters").members[i].value)
 			if err != nil {
 				return nil, err
@@ -81,6 +90,10 @@ func checkPath(path string) error {
 		return errors.New("its path has a query")
 	case strings.ContainsAny(placeholder.ReplaceAllString(path, ""), "{}"):
 		return errors.New("its path has braces that are no parameter")
+	}
+	names := placeholders(path)
+	if slices.Sort(names); len(slices.Compact(names)) < len(placeholders(path)) {
+		return errors.New("its path has a parameter twice")
 	}
 	return nil
 }

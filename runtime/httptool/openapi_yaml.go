@@ -1,6 +1,7 @@
 package httptool
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"math/big"
@@ -12,9 +13,16 @@ import (
 	"github.com/holdpoint/holdpoint/internal/plain"
 )
 
+// maxYAMLMarks bounds commas, colons and lines of a YAML document: there are no more values than that.
+const maxYAMLMarks = 1_500_000
+
 // readYAML reads a YAML document that could be JSON, as OpenAPI asks for: aliases and merge keys are followed, within the bounds of a
 // document; dates and whatever else JSON has no name for are strings.
 func readYAML(doc []byte) (*value, error) {
+	// Each value takes a hundred times its length while it is read.
+	if marks := bytes.Count(doc, []byte{','}) + bytes.Count(doc, []byte{':'}) + bytes.Count(doc, []byte{'\n'}); marks > maxYAMLMarks {
+		return nil, errors.New("it has too many values for YAML: give it as JSON")
+	}
 	var root yaml.Node
 	if err := yaml.Unmarshal(doc, &root); err != nil {
 		return nil, plainError(err)

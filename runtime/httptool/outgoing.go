@@ -121,6 +121,9 @@ func prepare(server tool.Server, request tool.CallRequest, preview *Binding) (*o
 	}
 	if preview != nil {
 		b = preview
+		if base, err = b.baseOf(server); err != nil {
+			return nil, err
+		}
 	}
 	o, err := resolve(b, base, request.Arguments, preview != nil)
 	if err != nil {

@@ -188,6 +188,9 @@ func fill(template string, values map[string]string) (string, error) {
 			return "", fmt.Errorf("the path has {%s}, which is none of its parameters", plain.Line(name, 100))
 		}
 		b.WriteString(value)
+		if b.Len() > longestAddress {
+			return "", badArgument(name, "makes a path of more than %d bytes", longestAddress)
+		}
 		rest = after
 	}
 	return b.String(), nil
@@ -223,6 +226,7 @@ func pathValue(p *Param, args *arguments) (string, error) {
 }
 
 func (o *outboundRequest) putQuery(b *Binding, args *arguments) error {
+	length := 0
 	own := map[string]bool{} // the names of pairs, which no member of an exploded object may take
 	for _, f := range o.query {
 		own[f.name] = true
@@ -250,10 +254,16 @@ func (o *outboundRequest) putQuery(b *Binding, args *arguments) error {
 				return badArgument(p.Arg, "has the member %q, which is another parameter of the query", plain.Line(decoded(pair.name), 100))
 			}
 			o.query = append(o.query, field{name: pair.name, value: pair.value, argument: p.Arg})
+			if length += len(pair.name) + len(pair.value) + 2; length > longestAddress {
+				return badArgument(p.Arg, "makes a query of more than %d bytes", longestAddress)
+			}
 		}
 	}
 	return nil
 }
+
+// longestAddress bounds a path, and again a query, in bytes: what is longer no server takes.
+const longestAddress = 256 << 10
 
 func escapeQuery(p *Param) func(string) string {
 	if p.AllowReserved {
@@ -381,8 +391,33 @@ func bindOf(server tool.Server, d *tool.Definition) (b *Binding, base string, er
 	if b, err = bindingOf(d); err != nil {
 		return nil, "", err
 	}
-	if base = server.URL; base == "" {
-		base = b.Base
-	}
-	return b, base, nil
+	base, err = b.baseOf(server)
+	return b, base, err
 }
+
+// baseOf is the base URL that a request of a binding has. Without the operator's it is that of a document, which a skill may not have any more
+// while its definitions are still known: what is secret of the skill goes only to where the present document may send it.
+func (b *Binding) baseOf(server tool.Server) (string, error) {
+	switch {
+	case server.URL != "" || b.Base == "":
+		return server.URL, nil
+	case server.API == nil || server.Transport != tool.OpenAPI:
+		return "", errOtherDocument
+	case server.API.Spec == "":
+		if b.Document == "" || b.Document != server.API.Document {
+			return "", errOtherDocument
+		}
+		return b.Base, nil
+	}
+	spec, err := url.Parse(server.API.Spec)
+	if err != nil {
+		return "", errOtherDocument
+	}
+	base, err := url.Parse(b.Base)
+	if err != nil || originOf(spec) != originOf(base) {
+		return "", errOtherDocument
+	}
+	return b.Base, nil
+}
+
+var errOtherDocument = errors.New("the definition is of another document than the skill has now: have its tools listed anew")

@@ -149,6 +149,7 @@ type part struct {
 func multipartBody(entries []entry, media string) ([]byte, string, error) {
 	var parts []part
 	for _, e := range entries {
+		left := maxWritten
 		values := []json.RawMessage{e.raw}
 		if jsontext.Value(e.raw).Kind() == '[' {
 			values = nil
@@ -160,6 +161,9 @@ func multipartBody(entries []entry, media string) ([]byte, string, error) {
 			p, err := onePart(e, raw)
 			if err != nil {
 				return nil, "", err
+			}
+			if left -= len(p.name) + len(p.content); left < 0 {
+				return nil, "", tooMuch(e.Arg)
 			}
 			parts = append(parts, p)
 		}

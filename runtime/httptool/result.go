@@ -85,7 +85,7 @@ func (x *exchange) refusal(got *reply, media, charset string) tool.Result {
 		lines = append(lines, got.note)
 	}
 	effect := tool.EffectNone
-	if got.status >= 500 {
+	if got.status >= 500 || got.status < 400 && !tool.ReadOnlyMethod(x.out.method) { // a redirect may well follow what was done
 		effect = tool.EffectPossible
 		lines = append(lines, "It may have been executed: do not repeat it blindly.")
 	}

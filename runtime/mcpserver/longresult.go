@@ -9,6 +9,7 @@ import (
 
 	"github.com/holdpoint/holdpoint/internal/plain"
 	"github.com/holdpoint/holdpoint/runtime/call"
+	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
 // textBytes is how much text of a result a client is told at once, in bytes: of a longer one it gets the first page, and reads on with
@@ -95,8 +96,12 @@ func (x *exchange) answerPage(c *call.Call, n int) {
 		x.say(page, callMeta(c.ID, c.Status, c.Code, c, true))
 		return
 	}
+	end := `}]}`
+	if c.Failure == tool.ToolError {
+		end = `}],"isError":true}`
+	}
 	result := appendString([]byte(`{"content":[{"type":"text","text":`), page)
-	pieces, err := dress(append(result, `}]}`...), callMeta(c.ID, c.Status, c.Code, c, true), x.modern)
+	pieces, err := dress(append(result, end...), callMeta(c.ID, c.Status, c.Code, c, true), x.modern)
 	if err != nil {
 		x.internal("tell a page of a result", err)
 		return

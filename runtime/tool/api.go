@@ -36,7 +36,7 @@ type API struct {
 	Select map[string]string `json:"-"`
 }
 
-// OperationFilter selects operations. All members that are set have to fit; * stands for any characters but /, ** for any.
+// OperationFilter selects operations. All members that are set have to fit; * stands for any characters but /, ** for any, \* for itself.
 type OperationFilter struct {
 	OperationID string `json:"operation_id,omitempty"` // a pattern
 	Tag         string `json:"tag,omitempty"`          // a pattern

@@ -10,6 +10,7 @@ func TestFilterLines(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]tool.OperationFilter{
 		"list*": {OperationID: "list*"}, "tag=a b , method=GET": {Tag: "a b", Method: "GET"}, "path=/x/**,operation_id=y": {Path: "/x/**", OperationID: "y"},
+		"tag=Orders, returns,method=GET": {Tag: "Orders, returns", Method: "GET"}, "path=/points/{lat},{lon}": {Path: "/points/{lat},{lon}"},
 	} {
 		got, err := tool.ParseFilter(text)
 		if err != nil || got != want {
@@ -19,9 +20,26 @@ func TestFilterLines(t *testing.T) {
 			t.Errorf("%q is written as %q, which is read as %+v, %v", text, got.String(), again, err)
 		}
 	}
-	for _, text := range []string{"", " ", "tags=a", "tag=", "tag=a,", "tag=a,b"} {
+	for _, text := range []string{"", " ", "tags=a", "tag="} {
 		if got, err := tool.ParseFilter(text); err == nil {
 			t.Errorf("%q is taken for %+v", text, got)
+		}
+	}
+}
+
+// What selects one operation selects no other, whatever the document calls it.
+func TestFilterOfOneOperation(t *testing.T) {
+	t.Parallel()
+	found := tool.Examination{Operations: []tool.Operation{
+		{OperationID: "list", Method: "GET", Path: "/a"}, {OperationID: "*", Method: "GET", Path: "/b"}, {Method: "GET", Path: "/c/*"},
+		{OperationID: "twice", Method: "GET", Path: "/d"}, {OperationID: "twice", Method: "DELETE", Path: "/d"},
+	}}
+	want := []tool.OperationFilter{
+		{OperationID: "list"}, {OperationID: `\*`}, {Method: "GET", Path: `/c/\*`}, {Method: "GET", Path: "/d"}, {Method: "DELETE", Path: "/d"},
+	}
+	for i := range want {
+		if got := found.FilterOf(&found.Operations[i]); got != want[i] {
+			t.Errorf("%+v: %+v, want %+v", found.Operations[i], got, want[i])
 		}
 	}
 }

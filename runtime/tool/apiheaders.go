@@ -5,19 +5,20 @@ import (
 	"strings"
 )
 
-// ReservedHeader tells the header fields of requests to HTTP APIs that only Holdpoint sets: those of the connection, of framing, of cookies, and
-// those by which proxies and browsers say who asks.
-func ReservedHeader(name string) bool {
+// FramingHeader tells the header fields by which HTTP itself is spoken, and traces are passed on: only Holdpoint sets them.
+func FramingHeader(name string) bool {
 	canonical := textproto.CanonicalMIMEHeaderKey(name)
 	switch canonical {
-	case "Accept-Encoding", "Connection", "Content-Encoding", "Content-Length", "Cookie", "Expect", "Forwarded", "Host", "Http2-Settings", "Keep-Alive",
-		"Te", "Traceparent", "Tracestate", "Trailer", "Transfer-Encoding", "Upgrade", "Via", "X-Real-Ip":
+	case "Accept-Encoding", "Connection", "Content-Encoding", "Content-Length", "Cookie", "Expect", "Host", "Http2-Settings", "Keep-Alive",
+		"Te", "Traceparent", "Tracestate", "Trailer", "Transfer-Encoding", "Upgrade":
 		return true
 	}
-	for _, prefix := range []string{"X-Forwarded-", "Proxy-", "Sec-"} {
-		if strings.HasPrefix(canonical, prefix) {
-			return true
-		}
-	}
-	return false
+	return strings.HasPrefix(canonical, "Proxy-") || strings.HasPrefix(canonical, "Sec-")
+}
+
+// ReservedHeader tells the header fields of requests to HTTP APIs that no argument and no document sets: those of [FramingHeader], and
+// those by which servers are told who stands before them, which an operator may set.
+func ReservedHeader(name string) bool {
+	canonical := textproto.CanonicalMIMEHeaderKey(name)
+	return FramingHeader(name) || canonical == "Forwarded" || canonical == "Via" || canonical == "X-Real-Ip" || strings.HasPrefix(canonical, "X-Forwarded-")
 }

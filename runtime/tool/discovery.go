@@ -56,6 +56,7 @@ type Attempt struct {
 	Began    time.Time // by the database's clock
 	Failure  *Failure  // nil: it succeeded
 	Tools    int       // that were listed
+	Skipped  []Skipped // that were left out
 	Took     time.Duration
 }
 

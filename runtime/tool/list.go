@@ -88,7 +88,7 @@ func (d *Discovery) list(ctx context.Context, server Server, trustNewTools bool)
 	var listing Listing
 	asked := d.now()
 	listing, attempt.Failure = d.ask(ctx, server)
-	attempt.Tools, attempt.Took = len(listing.Tools), d.now().Sub(asked)
+	attempt.Tools, attempt.Skipped, attempt.Took = len(listing.Tools), listing.Skipped, d.now().Sub(asked)
 	var found changes
 	err := postgres.InTx(ctx, d.pool, func(tx pgx.Tx) (err error) {
 		found, err = d.record(ctx, tx, attempt, listing.Tools, server.PerUser, trustNewTools)

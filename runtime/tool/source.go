@@ -120,8 +120,8 @@ type Listing struct {
 
 // Skipped is a tool that cannot be offered, such as one with an invalid schema.
 type Skipped struct {
-	Name   string
-	Reason string
+	Name   string `json:"name"`
+	Reason string `json:"reason"`
 }
 
 // CallRequest is one tools/call.

@@ -44,7 +44,8 @@ type Skill struct {
 	Connections []Connection
 	Tools       []ToolRow
 	Unsettled   int
-	Removed     int // tools that the server offered once
+	Removed     int       // tools that the server offered once
+	LeftOut     []Problem // tools that cannot be offered, and why
 	Users       []Use
 	Facts       []Fact
 }

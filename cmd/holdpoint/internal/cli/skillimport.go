@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -72,11 +73,24 @@ func (e *Env) importSkill(ctx context.Context, i *importing) error {
 	if i.out == "" {
 		return write(e.Stdout, text)
 	}
-	if err := os.WriteFile(i.out, []byte(text), 0o600); err != nil {
+	if err := writeNew(i.out, text); err != nil {
 		return err
 	}
 	e.notef("Wrote %s: %d of %d operations. Look at it, and then: holdpoint apply -f %s --dry-run", i.out, len(chosen), len(found.Operations), i.out)
 	return nil
+}
+
+// writeNew writes a file that is not there yet.
+func writeNew(path, text string) error {
+	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if errors.Is(err, fs.ErrExist) {
+		return misuse("--output: %s is there already; name another file, or print to the terminal and add it yourself", path)
+	}
+	if err != nil {
+		return err
+	}
+	_, err = file.WriteString(text)
+	return errors.Join(err, file.Close())
 }
 
 // examineSpec reads the document, and finds the names of the tools that the filters leave.
@@ -155,7 +169,7 @@ func entry(i *importing, api tool.API, found *tool.Examination, chosen map[strin
 			about += " (deprecated)"
 		}
 		if listed {
-			fmt.Fprintf(&b, "      - %s # %s\n", filterText(filterOf(&o)), clipped(about, 120))
+			fmt.Fprintf(&b, "      - %s # %s\n", filterText(found.FilterOf(&o)), clipped(about, 120))
 		} else {
 			fmt.Fprintf(&b, "    #   %s: %s\n", cell(o.Name), clipped(about, 120))
 		}
@@ -168,7 +182,13 @@ func entry(i *importing, api tool.API, found *tool.Examination, chosen map[strin
 
 // specFor is the document as the file that is written refers to it.
 func (i *importing) specFor() string {
-	if manifest.IsURL(i.spec) || i.out == "" || filepath.IsAbs(i.spec) {
+	if manifest.IsURL(i.spec) || filepath.IsAbs(i.spec) {
+		return i.spec
+	}
+	if i.out == "" { // nobody knows where it will lie
+		if path, err := filepath.Abs(i.spec); err == nil {
+			return path
+		}
 		return i.spec
 	}
 	from, err := filepath.Abs(filepath.Dir(i.out))
@@ -183,13 +203,6 @@ func (i *importing) specFor() string {
 		return relative
 	}
 	return to
-}
-
-func filterOf(o *tool.Operation) tool.OperationFilter {
-	if o.OperationID != "" {
-		return tool.OperationFilter{OperationID: o.OperationID}
-	}
-	return tool.OperationFilter{Method: o.Method, Path: o.Path}
 }
 
 func writeFilters(b *strings.Builder, field string, filters []tool.OperationFilter) {
@@ -245,8 +258,12 @@ func writeAuth(b *strings.Builder, name string, schemes []tool.SecurityScheme) {
 		case tool.APIBasic:
 			secret = "PASSWORD"
 			parts = append(parts, "username: user")
+			b.WriteString("    # The user name is yours to set.\n")
 		}
 		variable := strings.ToUpper(strings.ReplaceAll(name, "-", "_")) + "_" + secret
+		if variable[0] >= '0' && variable[0] <= '9' {
+			variable = "_" + variable
+		}
 		fmt.Fprintf(b, "    # %s, as the document declares it. The secret stands in a variable of the machine where apply runs.\n", clipped(schemes[first].Name, 60))
 		fmt.Fprintf(b, "    auth: {%s, secret_env: %s}\n", strings.Join(parts, ", "), variable)
 	}

@@ -1,0 +1,113 @@
+package httptool_test
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/holdpoint/holdpoint/runtime/httptool"
+	"github.com/holdpoint/holdpoint/runtime/tool"
+)
+
+// Few arguments do not make a request without bounds.
+func TestArgumentsThatMultiply(t *testing.T) {
+	t.Parallel()
+	key, ones := strings.Repeat("k", 10_000), strings.TrimSuffix(strings.Repeat("1,", 10_000), ",")
+	deep := param("filter", httptool.InQuery)
+	deep.Style = httptool.StyleDeepObject
+	list := param(key, httptool.InQuery)
+	list.Arg, list.Style, list.Explode = "list", httptool.StyleForm, true
+	for name, tc := range map[string]struct {
+		binding   httptool.Binding
+		arguments string
+	}{
+		"deep object":      {get("/x", deep), `{"filter":{"` + key + `":[` + ones + `]}}`},
+		"list":             {get("/x", list), `{"list":[` + ones + `]}`},
+		"repeated in path": {get("/"+strings.Repeat("{a}", 600), param("a", httptool.InPath)), `{"a":"` + key + `"}`},
+		"multipart": {post("/x", httptool.Body{Kind: httptool.BodyMultipart, Media: "multipart/form-data", Fields: []httptool.Field{{Arg: "f", Name: key}}}),
+			`{"f":[` + ones + `]}`},
+	} {
+		if told := refused(t, tc.binding, tc.arguments); !strings.Contains(told, "makes") {
+			t.Errorf("%s: %.300s", name, told)
+		}
+	}
+}
+
+// A variable of a server's URL is filled in once.
+func TestServerThatMultiplies(t *testing.T) {
+	t.Parallel()
+	document := strings.Replace(pets, `{"url": "https://pets.example/v1"}`,
+		`{"url": "https://pets.example/`+strings.Repeat("{a}", 40)+`", "variables": {"a": {"default": "{a}{a}"}}}`, 1)
+	source, server := given(t, document)
+	server.URL = ""
+	listing, err := source.List(t.Context(), server)
+	if err == nil && len(listing.Tools) > 0 {
+		if b := binding(t, listing.Tools[0]); len(b.Base) > 2048 {
+			t.Errorf("a base of %d bytes", len(b.Base))
+		}
+	}
+}
+
+// A server that takes the connection for another protocol does not keep the call.
+func TestSwitchedProtocols(t *testing.T) {
+	t.Parallel()
+	a := newAPI(t, func(w http.ResponseWriter, _ *http.Request) {
+		conn, _, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			return
+		}
+		defer conn.Close()
+		_, _ = fmt.Fprint(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: other\r\n\r\n")
+		_, _ = conn.Read(make([]byte, 1)) // until the other side closes
+	})
+	r := request(define(t, get("/x"), nil), `{}`)
+	r.Timeout = time.Minute
+	f := fails(t, newSource(t, httptool.Config{}), skill(a.URL), r)
+	if f.Kind != tool.ProtocolFailure || f.Effect != tool.EffectPossible || !strings.Contains(f.Message, "101") {
+		t.Errorf("%+v", f)
+	}
+}
+
+// A redirect after a POST is how many servers say that it was done.
+func TestRedirectAfterPost(t *testing.T) {
+	t.Parallel()
+	a := newAPI(t, func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/orders/7", http.StatusSeeOther) })
+	for method, effect := range map[string]tool.Effect{"POST": tool.EffectPossible, "DELETE": tool.EffectPossible} {
+		b := get("/orders")
+		b.Method = method
+		result, err := newSource(t, httptool.Config{}).Call(t.Context(), skill(a.URL), request(define(t, b, nil), `{}`))
+		if err != nil || !result.IsError || result.Effect != effect || !strings.Contains(string(result.Raw), "may have been executed") {
+			t.Errorf("%s: %+v, %v", method, result, err)
+		}
+	}
+}
+
+// What only says something of the skill, such as a version, is left where it stands in answers.
+func TestAnswersAreNotFalsified(t *testing.T) {
+	t.Parallel()
+	a := newAPI(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = fmt.Fprint(w, `{"released":"2022-11-28","customers":[{"kind":"customer"}]}`)
+	})
+	server := skill(a.URL)
+	server.Headers = map[string]string{"X-Github-Api-Version": "2022-11-28", "X-Tenant": "customer", "X-Forwarded-Proto": "https"}
+	if got := call(t, newSource(t, httptool.Config{}), server, get("/x"), `{}`); !strings.Contains(got.text(), `{"released":"2022-11-28","customers":[{"kind":"customer"}]}`) {
+		t.Errorf("%s", got.text())
+	}
+	if got := a.requests()[0].header.Get("X-Forwarded-Proto"); got != "https" {
+		t.Errorf("the operator's header is %q", got)
+	}
+}
+
+// A pattern may say that a star is a star.
+func TestFilterWithAStar(t *testing.T) {
+	t.Parallel()
+	source, server := given(t, strings.ReplaceAll(strings.ReplaceAll(pets, "pets/get", "*"), "pets/update", "update"))
+	server.API.Include = []tool.OperationFilter{{OperationID: tool.Literal("*")}}
+	listing, err := source.List(t.Context(), server)
+	if err != nil || len(listing.Tools) != 1 {
+		t.Errorf("%d tools, %v, want the one that is called *", len(listing.Tools), err)
+	}
+}
