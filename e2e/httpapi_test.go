@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -79,7 +80,7 @@ func jsonServer(t *testing.T) (url string) {
 		t.Fatal(err)
 	}
 	port := holdpoint.FreePort(t)
-	cmd := exec.Command(node(t), npmPackage(t, "json-server/lib/cli/bin.js"), "--host", "127.0.0.1", "--port", fmt.Sprint(port), data)
+	cmd := exec.Command(node(t), npmPackage(t, "json-server/lib/cli/bin.js"), "--host", "127.0.0.1", "--port", strconv.Itoa(port), data)
 	var said strings.Builder
 	cmd.Stdout, cmd.Stderr = &said, &said
 	if err := cmd.Start(); err != nil {
@@ -228,7 +229,7 @@ func (w *apiWorld) reads(t *testing.T) {
 
 func (w *apiWorld) creates(t *testing.T) {
 	id, shown := w.parked(t, "writer__createPost", `{"title":"made \"here\"","views":12345678901234567}`)
-	if shown.Request.Method != "POST" || shown.Request.URL != w.url+"/posts" || shown.Request.Text != `{"title":"made \"here\"","views":12345678901234567}` {
+	if shown.Request.Method != http.MethodPost || shown.Request.URL != w.url+"/posts" || shown.Request.Text != `{"title":"made \"here\"","views":12345678901234567}` {
 		t.Errorf("the request is %+v", shown.Request)
 	}
 	if _, body := w.there(t, "/posts"); strings.Contains(body, "made") {
@@ -243,7 +244,7 @@ func (w *apiWorld) creates(t *testing.T) {
 
 func (w *apiWorld) updates(t *testing.T) {
 	id, shown := w.parked(t, "writer__updatePost", `{"id":"2","title":"another title"}`)
-	if shown.Request.Method != "PATCH" || shown.Request.URL != w.url+"/posts/2" || shown.Request.Text != `{"title":"another title"}` {
+	if shown.Request.Method != http.MethodPatch || shown.Request.URL != w.url+"/posts/2" || shown.Request.Text != `{"title":"another title"}` {
 		t.Errorf("the request is %+v", shown.Request)
 	}
 	preview := cli(w.p, bootstrapToken).Must(t, "approvals", "show", id, "--preview")
@@ -260,7 +261,7 @@ func (w *apiWorld) updates(t *testing.T) {
 // deletes: what deletes takes a second step.
 func (w *apiWorld) deletes(t *testing.T) {
 	id, shown := w.parked(t, "writer__deletePost", `{"id":"1"}`)
-	if shown.Request.Method != "DELETE" || shown.Risk != "destructive" {
+	if shown.Request.Method != http.MethodDelete || shown.Risk != "destructive" {
 		t.Errorf("shown as %+v", shown)
 	}
 	first := cli(w.p, bootstrapToken).Run(t, "approvals", "approve", id)

@@ -176,7 +176,8 @@ func (w *binWorld) kinds(t *testing.T) {
 	kind := func(answer holdpoint.Answer) (found struct {
 		Type, Data, MimeType string
 		Resource             struct{ Blob, MimeType string }
-	}) {
+	},
+	) {
 		if len(answer.Result.Content) == 0 || json.Unmarshal(answer.Result.Content[0], &found) != nil {
 			t.Errorf("no content: %s", answer.Raw)
 		}

@@ -103,7 +103,7 @@ func (s *Service) recheckRequest(ctx context.Context, c *Call, skill *agent.Skil
 	return nil, nil
 }
 
-// ErrNoPreview: what a call would change cannot be looked at beforehand.
+// ErrNoPreview is that what a call would change cannot be looked at beforehand.
 var ErrNoPreview = errors.New("there is no preview of this call")
 
 const (
@@ -144,7 +144,7 @@ func (s *Service) Before(ctx context.Context, c *Call) (*tool.State, error) {
 }
 
 // BeforeKnown is what [Service.Before] read a moment ago; known is false when it did not.
-func (s *Service) BeforeKnown(c *Call) (state *tool.State, err error, known bool) { //nolint:revive,staticcheck // whether it is known comes last, as ever
+func (s *Service) BeforeKnown(c *Call) (state *tool.State, err error, known bool) { //nolint:revive // whether it is known comes last, as ever
 	found, known := s.before.Peek(c.ID)
 	if !known {
 		return nil, nil, false

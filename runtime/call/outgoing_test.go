@@ -3,6 +3,7 @@ package call_test
 import (
 	"encoding/json"
 	"errors"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -61,7 +62,7 @@ func TestRequestIsPartOfTheEnvelope(t *testing.T) {
 	waiting := w.waiting(ticket.ID)
 	o, err := waiting.Call.Outgoing()
 	check(t, err)
-	if o.Method != "PUT" || o.URL != "https://api.example/v1/n/7" || string(o.Body) != `{"n":7}` || !o.Headers[0].Secret {
+	if o.Method != http.MethodPut || o.URL != "https://api.example/v1/n/7" || string(o.Body) != `{"n":7}` || !o.Headers[0].Secret {
 		t.Fatalf("the request is %+v", o)
 	}
 	// Whoever changes the stored request changes what was approved.

@@ -26,8 +26,10 @@ func TestArgumentsThatMultiply(t *testing.T) {
 		"deep object":      {get("/x", deep), `{"filter":{"` + key + `":[` + ones + `]}}`},
 		"list":             {get("/x", list), `{"list":[` + ones + `]}`},
 		"repeated in path": {get("/"+strings.Repeat("{a}", 600), param("a", httptool.InPath)), `{"a":"` + key + `"}`},
-		"multipart": {post("/x", httptool.Body{Kind: httptool.BodyMultipart, Media: "multipart/form-data", Fields: []httptool.Field{{Arg: "f", Name: key}}}),
-			`{"f":[` + ones + `]}`},
+		"multipart": {
+			post("/x", httptool.Body{Kind: httptool.BodyMultipart, Media: "multipart/form-data", Fields: []httptool.Field{{Arg: "f", Name: key}}}),
+			`{"f":[` + ones + `]}`,
+		},
 	} {
 		if told := refused(t, tc.binding, tc.arguments); !strings.Contains(told, "makes") {
 			t.Errorf("%s: %.300s", name, told)

@@ -36,16 +36,10 @@ func (b *builder) parameters(o *operation) ([]argument, error) {
 		if len(object.get("parameters").all()) > maxParameters {
 			return nil, fmt.Errorf("it has more than %d parameters", maxParameters)
 		}
-		seen := map[string]bool{}
+		if err := b.distinct(object.get("parameters")); err != nil {
+			return nil, err
+		}
 		for i := range object.get("parameters").all() {
-			// Before it is converted: thousands of references may lead to one.
-			if v, err := b.doc.follow(&object.get("parameters").members[i].value); err == nil {
-				key := v.get("in").str() + " " + v.get("name").str()
-				if seen[key] {
-					return nil, fmt.Errorf("it has the parameter %s twice", plain.Quoted(key, 100))
-				}
-				seen[key] = true
-			}
 			a, err := b.parameter(o, &object.get("parameters").members[i].value)
 			if err != nil {
 				return nil, err
@@ -61,6 +55,23 @@ func (b *builder) parameters(o *operation) ([]argument, error) {
 		}
 	}
 	return list, nil
+}
+
+// distinct refuses a parameter that is there twice, before any is converted: thousands of references may lead to one.
+func (b *builder) distinct(parameters *value) error {
+	seen := map[string]bool{}
+	for i := range parameters.all() {
+		v, err := b.doc.follow(&parameters.members[i].value)
+		if err != nil {
+			continue // it is told where it is read
+		}
+		key := v.get("in").str() + " " + v.get("name").str()
+		if seen[key] {
+			return fmt.Errorf("it has the parameter %s twice", plain.Quoted(key, 100))
+		}
+		seen[key] = true
+	}
+	return nil
 }
 
 // replace puts an argument in the place of the one that goes to the same place, or behind all.

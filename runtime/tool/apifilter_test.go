@@ -31,8 +31,11 @@ func TestFilterLines(t *testing.T) {
 func TestFilterOfOneOperation(t *testing.T) {
 	t.Parallel()
 	found := tool.Examination{Operations: []tool.Operation{
-		{OperationID: "list", Method: "GET", Path: "/a"}, {OperationID: "*", Method: "GET", Path: "/b"}, {Method: "GET", Path: "/c/*"},
-		{OperationID: "twice", Method: "GET", Path: "/d"}, {OperationID: "twice", Method: "DELETE", Path: "/d"},
+		{OperationID: "list", Method: "GET", Path: "/a"},
+		{OperationID: "*", Method: "GET", Path: "/b"},
+		{Method: "GET", Path: "/c/*"},
+		{OperationID: "twice", Method: "GET", Path: "/d"},
+		{OperationID: "twice", Method: "DELETE", Path: "/d"},
 	}}
 	want := []tool.OperationFilter{
 		{OperationID: "list"}, {OperationID: `\*`}, {Method: "GET", Path: `/c/\*`}, {Method: "GET", Path: "/d"}, {Method: "DELETE", Path: "/d"},

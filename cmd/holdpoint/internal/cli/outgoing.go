@@ -84,5 +84,5 @@ func (e *Env) showPreview(cmd *cobra.Command, id string) error {
 	if found.Cut {
 		tail = "\n(not all of it was read)\n"
 	}
-	return write(e.Stdout, cell(head)+"\n"+found.contentView.String()+tail)
+	return write(e.Stdout, cell(head)+"\n"+found.String()+tail)
 }
