@@ -152,7 +152,8 @@ func (s *skillState) validateAPI(r report, limits limits) {
 		r.url("base_url", s.URL)
 		u, err := url.Parse(s.URL)
 		r.check(err != nil || u.RawQuery == "" && !u.ForceQuery, "base_url", "must have no query: an argument or auth may add one")
-		r.check(err != nil || s.URL == "" || u.JoinPath("x").Path == strings.TrimSuffix(u.Path, "/")+"/x", "base_url", "must have no . or .. in its path")
+		r.check(err != nil || !slices.ContainsFunc(strings.Split(u.Path, "/"), func(part string) bool { return part == "." || part == ".." }),
+			"base_url", "must have no . or .. in its path")
 	}
 	if s.Transport == tool.OpenAPI {
 		r.check(len(api.Endpoints) == 0, "endpoints", "belong to transport http-api")

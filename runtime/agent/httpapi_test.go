@@ -67,6 +67,19 @@ func TestAPISkill(t *testing.T) {
 	}
 }
 
+// A base URL without a path is one.
+func TestBaseURLs(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	for name, url := range map[string]string{"none": "https://pets.example", "root": "https://pets.example/", "deep": "https://pets.example/a/b/", "port": "http://127.0.0.1:80"} {
+		spec := apiSpec()
+		spec.Name, spec.BaseURL = name, url
+		if _, err := w.CreateSkill(t.Context(), operator, spec); err != nil {
+			t.Errorf("%s: %v", url, err)
+		}
+	}
+}
+
 // A document is stored once, and for as long as a skill has it.
 func TestDocumentsAreKeptWhileTheyAreOfUse(t *testing.T) {
 	t.Parallel()
