@@ -4,7 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -171,7 +173,7 @@ func TestQuestionsAreBounded(t *testing.T) {
 // are several, or when its answer is not one person's to give.
 func TestWhoIsMeant(t *testing.T) {
 	t.Parallel()
-	const roots = `{"jsonrpc":"2.0","id":3,"method":"roots/list"}`
+	var asked atomic.Int32 // each question has an id of its own: one that is heard twice is one
 	questions, replies := make(chan string, 1), make(chan message, 1)
 	upstream := &script{session: "s1"}
 	held := make(chan struct{})
@@ -202,7 +204,8 @@ func TestWhoIsMeant(t *testing.T) {
 				hang(w, r, m)
 				return
 			}
-			text, err := json.Marshal(ask(form("1", `{}`)) + " " + ask(roots))
+			text, err := json.Marshal(ask(form(strconv.Itoa(int(asked.Add(1))), `{}`)) + " " +
+				ask(fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"roots/list"}`, asked.Add(1))))
 			if err != nil {
 				t.Error(err)
 			}
