@@ -53,6 +53,14 @@ func everything(t *testing.T) string {
 	port := holdpoint.FreePort(t)
 	cmd := exec.Command(node(t), npmPackage(t, "@modelcontextprotocol/server-everything/dist/index.js"), "streamableHttp")
 	cmd.Env = append(os.Environ(), fmt.Sprintf("PORT=%d", port))
+	url := fmt.Sprintf("http://127.0.0.1:%d/mcp", port)
+	listens(t, "server-everything", cmd, url)
+	return url
+}
+
+// listens runs a server until the test ends, and returns when it answers.
+func listens(t *testing.T, name string, cmd *exec.Cmd, url string) {
+	t.Helper()
 	var said strings.Builder
 	cmd.Stdout, cmd.Stderr = &said, &said
 	if err := cmd.Start(); err != nil {
@@ -62,18 +70,16 @@ func everything(t *testing.T) string {
 		_ = cmd.Process.Kill() // it may have ended
 		_ = cmd.Wait()         // killed
 		if t.Failed() {
-			t.Logf("server-everything said:\n%s", said.String())
+			t.Logf("%s said:\n%s", name, said.String())
 		}
 	})
-	url := fmt.Sprintf("http://127.0.0.1:%d/mcp", port)
-	eventually.Succeeds(t, patience, "server-everything", func() error {
+	eventually.Succeeds(t, patience, name, func() error {
 		response, err := http.Get(url)
 		if err != nil {
 			return err
 		}
 		return response.Body.Close()
 	})
-	return url
 }
 
 // exampleWorld has the design's example declared, and a key for its agent.

@@ -12,7 +12,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/holdpoint/holdpoint/e2e/internal/eventually"
 	"github.com/holdpoint/holdpoint/e2e/internal/holdpoint"
 )
 
@@ -81,26 +80,8 @@ func jsonServer(t *testing.T) (url string) {
 	}
 	port := holdpoint.FreePort(t)
 	cmd := exec.Command(node(t), npmPackage(t, "json-server/lib/cli/bin.js"), "--host", "127.0.0.1", "--port", strconv.Itoa(port), data)
-	var said strings.Builder
-	cmd.Stdout, cmd.Stderr = &said, &said
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = cmd.Process.Kill() // it may have ended
-		_ = cmd.Wait()         // killed
-		if t.Failed() {
-			t.Logf("json-server said:\n%s", said.String())
-		}
-	})
 	url = fmt.Sprintf("http://127.0.0.1:%d", port)
-	eventually.Succeeds(t, patience, "json-server", func() error {
-		response, err := http.Get(url + "/posts")
-		if err != nil {
-			return err
-		}
-		return response.Body.Close()
-	})
+	listens(t, "json-server", cmd, url+"/posts")
 	return url
 }
 

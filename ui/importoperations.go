@@ -236,10 +236,10 @@ func (i *importing) readChoice(r *http.Request, found *tool.Examination, at sear
 // include makes filters of what was chosen.
 func (i *importing) include(found *tool.Examination) (wrong faults) {
 	i.Spec.Include = nil
+	if i.Spec.BaseURL == "" && found.BaseURL == "" {
+		wrong.add("base_url", cmp.Or(found.BaseURLReason, "is required: the document names no server"))
+	}
 	if i.notes.All {
-		if i.Spec.BaseURL == "" && found.BaseURL == "" {
-			wrong.add("base_url", cmp.Or(found.BaseURLReason, "is required: the document names no server"))
-		}
 		return wrong
 	}
 	for _, tag := range i.notes.Tags {
@@ -250,9 +250,6 @@ func (i *importing) include(found *tool.Examination) (wrong faults) {
 			continue
 		}
 		i.Spec.Include = append(i.Spec.Include, found.FilterOf(&o))
-	}
-	if i.Spec.BaseURL == "" && found.BaseURL == "" {
-		wrong.add("base_url", cmp.Or(found.BaseURLReason, "is required: the document names no server"))
 	}
 	switch n := len(i.Spec.Include); {
 	case n == 0:
