@@ -20,6 +20,7 @@ import (
 
 	"github.com/holdpoint/holdpoint/e2e/internal/eventually"
 	"github.com/holdpoint/holdpoint/e2e/internal/holdpoint"
+	"github.com/holdpoint/holdpoint/e2e/internal/relay"
 )
 
 // slow reports whether tests take the whole time that they are about; `task e2e` asks for it.
@@ -168,10 +169,11 @@ func newRoundRobin(t *testing.T, servers ...*holdpoint.Process) *roundRobin {
 		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, _ error) { w.WriteHeader(http.StatusBadGateway) },
 		ErrorLog:     log.New(io.Discard, "", 0), // connections break on purpose
 	}
+	whole := relay.Whole(proxy)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		p := rr.begin(r)
 		defer rr.end(r)
-		proxy.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), serverKey{}, p)))
+		whole.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), serverKey{}, p)))
 	}))
 	t.Cleanup(func() {
 		server.CloseClientConnections()

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/holdpoint/holdpoint/e2e/internal/relay"
 	"github.com/holdpoint/holdpoint/e2e/internal/skill"
 )
 
@@ -48,6 +49,7 @@ func (w *journey) door(t *testing.T) *door {
 		},
 		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, _ error) { skill.CloseConnection(w) },
 	}
+	whole := relay.Whole(proxy)
 	d := &door{inside: map[*http.Request]context.CancelFunc{}}
 	d.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		ctx, ok := d.enter(r)
@@ -57,7 +59,7 @@ func (w *journey) door(t *testing.T) *door {
 		}
 		defer d.leave(r)
 		d.keep(ctx, r)
-		proxy.ServeHTTP(w, r.WithContext(ctx))
+		whole.ServeHTTP(w, r.WithContext(ctx))
 	}))
 	t.Cleanup(func() {
 		d.cut(allRequests)

@@ -16,6 +16,8 @@ import (
 	"slices"
 	"syscall"
 	"time"
+
+	"github.com/holdpoint/holdpoint/e2e/internal/relay"
 )
 
 // token is that of the person who sets the house up.
@@ -157,7 +159,7 @@ func (h *house) front(ctx context.Context, agent string) (string, error) {
 			r.Out.Header.Set("Authorization", "Bearer "+made.Key)
 		},
 	}
-	return h.listen(ctx, proxy)
+	return h.listen(ctx, relay.Whole(proxy))
 }
 
 // listen serves until the house is torn down.
