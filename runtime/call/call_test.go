@@ -391,6 +391,56 @@ func TestIdempotentToolIsSentAgain(t *testing.T) {
 	}
 }
 
+// TestServerAsksToBeLeftAlone: only what an operator declared idempotent is sent again, no sooner than the server wants, three times at
+// most whatever goes wrong, and within the call's time.
+func TestServerAsksToBeLeftAlone(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.apply(`{"skills":[{"name":"open","transport":"http","url":"http://127.0.0.1:1/open","auto_approve":true,"tools":{"echo":{"idempotent":true}}}]}`)
+	later := func(wait time.Duration) tool.Result {
+		return tool.Result{Raw: json.RawMessage(`{"content":[],"isError":true}`), IsError: true, RetryAfter: &wait}
+	}
+	none := tool.Result{Raw: json.RawMessage(`{"content":[]}`)}
+	broken := &tool.Failure{Kind: tool.TransportFailure, Effect: tool.EffectPossible, Message: "reset"}
+	for name, test := range map[string]struct {
+		tool    string
+		answers []any
+		sends   int
+		status  call.Status
+	}{
+		"once":                {"echo", []any{later(0), none}, 2, call.Succeeded},
+		"twice":               {"echo", []any{later(0), later(time.Millisecond), none}, 3, call.Succeeded},
+		"always":              {"echo", []any{later(0), later(0), later(0), none}, 3, call.Failed},
+		"and breaks":          {"echo", []any{later(0), broken, later(0), none}, 3, call.Failed},
+		"too long":            {"echo", []any{later(time.Hour), none}, 1, call.Failed},
+		"not idempotent":      {"write", []any{later(0), none}, 1, call.Failed},
+		"said nothing":        {"echo", []any{tool.Result{Raw: none.Raw, IsError: true}, none}, 1, call.Failed},
+		"no sooner than that": {"echo", []any{later(time.Second), none}, 2, call.Succeeded},
+	} {
+		before := len(w.source.arrivals())
+		var times []time.Time
+		w.source.reply = func(tool.CallRequest) (tool.Result, error) {
+			w.source.mu.Lock()
+			defer w.source.mu.Unlock()
+			times = append(times, time.Now())
+			switch answer := test.answers[min(len(times), len(test.answers))-1].(type) {
+			case tool.Result:
+				return answer, nil
+			case *tool.Failure:
+				return tool.Result{}, answer
+			}
+			return tool.Result{}, nil
+		}
+		c := w.wait(w.submit("open__"+test.tool, `{"n":1}`).ID)
+		if sends := len(w.source.arrivals()) - before; sends != test.sends || c.Status != test.status {
+			t.Errorf("%s: sent %d times, ended as %s, want %d, %s", name, sends, c.Status, test.sends, test.status)
+		}
+		if first, ok := test.answers[0].(tool.Result); ok && first.RetryAfter != nil && len(times) > 1 && times[1].Sub(times[0]) < *first.RetryAfter {
+			t.Errorf("%s: sent again after %s", name, times[1].Sub(times[0]))
+		}
+	}
+}
+
 func TestViewers(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

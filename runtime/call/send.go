@@ -17,9 +17,8 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
-// idempotentAttempts is how often a call of a tool is sent that an operator declared
-// idempotent, when no answer comes.
-const idempotentAttempts = 3
+// idempotentSends is how often a call of a tool that an operator declared idempotent is sent at most.
+const idempotentSends = 3
 
 // outcome is how a call that was claimed for sending ended.
 type outcome struct {
@@ -29,7 +28,8 @@ type outcome struct {
 	effect  tool.Effect
 	message string
 	result  json.RawMessage
-	connect *tool.Connect // set when nothing was executed and somebody has to connect the skill first
+	connect *tool.Connect  // set when nothing was executed and somebody has to connect the skill first
+	later   *time.Duration // set when the server asked to be left alone for so long
 }
 
 // send sends a claimed call and writes its outcome. It depends on no caller:
@@ -38,22 +38,31 @@ func (s *Service) send(c *Call, skill *agent.Skill, server tool.Server, definiti
 	s.flights.sending(c.ID)
 	began := s.Now()
 	o := s.attempt(c, skill, server, definition)
-	if o.connect != nil {
-		if s.suspendSent(c, skill, o) {
-			return
+	for sends := 1; skill.Tools[c.Tool].Idempotent && sends < idempotentSends; sends++ {
+		wait, ok := o.again(sends, began.Add(skill.CallTimeout).Sub(s.Now()))
+		if !ok || !pause(s.running, wait) {
+			break
 		}
+		s.Logger.Info("sending an idempotent call again", "call", c.ID, "attempt", sends+1, "error", o.message)
+		o = s.attempt(c, skill, server, definition)
 	}
-	if skill.Tools[c.Tool].Idempotent {
-		for attempt := 1; attempt < idempotentAttempts && o.failure == tool.TransportFailure; attempt++ {
-			s.Logger.Info("sending an idempotent call again", "call", c.ID, "attempt", attempt+1, "error", o.message)
-			if !pause(s.running, time.Duration(attempt)*retryDelay) {
-				break
-			}
-			o = s.attempt(c, skill, server, definition)
-		}
+	if o.connect != nil && s.suspendSent(c, skill, o) {
+		return
 	}
 	// Others may wait in another process for what is gated, keyed, or took long enough to be asked for again.
 	s.finish(c, o, c.Gated || c.awaited || s.Now().Sub(began) > announceAfter)
+}
+
+// again is how long to wait before a call that may be sent more than once, and was so often, is sent again: if it got no answer, or if the
+// server said when to come back, and that is before the call's time is over.
+func (o *outcome) again(sends int, left time.Duration) (time.Duration, bool) {
+	if o.connect == nil && o.failure == tool.TransportFailure {
+		return time.Duration(sends) * retryDelay, true
+	}
+	if o.later == nil {
+		return 0, false
+	}
+	return *o.later, *o.later < left
 }
 
 // suspendSent makes a call wait whose server did not let it in. It reports false when it may not.
@@ -97,7 +106,6 @@ func (s *Service) attempt(c *Call, skill *agent.Skill, server tool.Server, defin
 	}
 	result, err := source.Call(ctx, server, tool.CallRequest{
 		CallID: c.ID, Tool: c.Tool, Arguments: c.Arguments, Definition: &definition, Timeout: skill.CallTimeout, Caller: caller,
-		Idempotent: skill.Tools[c.Tool].Idempotent,
 	})
 	if err != nil {
 		var failure *tool.Failure
@@ -136,6 +144,7 @@ func (s *Service) accept(c *Call, definition tool.Definition, result tool.Result
 		return outcome{
 			status: Failed, code: string(tool.ToolError), failure: tool.ToolError,
 			effect: cmp.Or(result.Effect, tool.EffectNone), message: "the tool reported an error", result: result.Raw,
+			later: result.RetryAfter,
 		}
 	}
 	if len(definition.OutputSchema) > 0 {

@@ -33,9 +33,8 @@ type exchange struct {
 	stay    bool  // redirects to other origins are not followed
 }
 
-// Call implements [tool.Source]. It sends a request once more when no byte of it had been written, after a 401 that a token mends, and, where
-// an operator declared the tool idempotent, when the server says when to come back (429 and 503 with Retry-After). An argument that cannot be
-// sent is a result that is an error.
+// Call implements [tool.Source]. It sends a request once more when no byte of it had been written, and after a 401 that a token mends. An
+// argument that cannot be sent is a result that is an error.
 func (s *Source) Call(ctx context.Context, server tool.Server, request tool.CallRequest) (tool.Result, error) {
 	if request.Timeout > 0 {
 		var cancel context.CancelFunc
@@ -89,7 +88,7 @@ func (x *exchange) run() (tool.Result, *tool.Failure) {
 	x.told.Sent = int64(len(x.out.body))
 	var got *reply
 	x.step(stepCall, func() error {
-		if got, failure = x.send(); failure != nil {
+		if got, failure = x.redirected(); failure != nil {
 			return failure
 		}
 		return nil
@@ -125,20 +124,6 @@ type reply struct {
 
 // what names the request in failures, without anything of its arguments.
 func (x *exchange) what() string { return "skill " + x.server.Skill + ": " + x.out.method }
-
-// send sends the request, and again where that may be, until there is an answer to be told.
-func (x *exchange) send() (*reply, *tool.Failure) {
-	for sends := 1; ; sends++ {
-		got, failure := x.redirected()
-		if failure != nil || !x.request.Idempotent || sends >= maxSends {
-			return got, failure
-		}
-		wait, asked := retryAfter(got, x.source.config.Now())
-		if !asked || !x.pause(wait) {
-			return got, nil
-		}
-	}
-}
 
 // attempt is one HTTP request: of the call itself, or of a redirect.
 type attempt struct {

@@ -18,9 +18,6 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
-// maxSends is how often a call of a tool that an operator declared idempotent is sent.
-const maxSends = 3
-
 // post sends a request; once more if no byte of it had been written.
 func (x *exchange) post(s *signed) (*http.Response, *tool.Failure) {
 	a, r := s.attempt, s.request
@@ -151,36 +148,20 @@ func isCorrupt(err error) bool {
 	return errors.Is(err, gzip.ErrHeader) || errors.Is(err, gzip.ErrChecksum) || errors.Is(err, zlib.ErrChecksum) || strings.HasPrefix(err.Error(), "flate: ")
 }
 
-// retryAfter is how long a server asks to be left alone (RFC 9110, section 10.2.3).
-func retryAfter(got *reply, now time.Time) (time.Duration, bool) {
+// retryAfter is how long a server asks to be left alone (RFC 9110, section 10.2.3), which it does with 429 and 503; nil if it does not say.
+func retryAfter(got *reply, now time.Time) *time.Duration {
 	if got.status != http.StatusTooManyRequests && got.status != http.StatusServiceUnavailable {
-		return 0, false
+		return nil
 	}
 	text := strings.TrimSpace(got.header.Get("Retry-After"))
 	if seconds, err := strconv.ParseUint(text, 10, 31); err == nil {
-		return time.Duration(seconds) * time.Second, true
+		wait := time.Duration(seconds) * time.Second
+		return &wait
 	}
 	at, err := http.ParseTime(text)
 	if err != nil {
-		return 0, false
+		return nil
 	}
-	return max(at.Sub(now), 0), true
-}
-
-// pause waits, unless the call's time would be over before.
-func (x *exchange) pause(wait time.Duration) bool {
-	if deadline, bounded := x.ctx.Deadline(); bounded && !x.source.config.Now().Add(wait).Before(deadline) {
-		return false
-	}
-	if wait <= 0 {
-		return x.ctx.Err() == nil
-	}
-	timer := time.NewTimer(wait)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-x.ctx.Done():
-		return false
-	}
+	wait := max(at.Sub(now), 0)
+	return &wait
 }

@@ -89,7 +89,9 @@ func (x *exchange) refusal(got *reply, media, charset string) tool.Result {
 		effect = tool.EffectPossible
 		lines = append(lines, "It may have been executed: do not repeat it blindly.")
 	}
-	return errorResult(strings.Join(lines, "\n"), effect)
+	r := errorResult(strings.Join(lines, "\n"), effect)
+	r.RetryAfter = retryAfter(got, x.source.config.Now())
+	return r
 }
 
 // location is where the server says that something is, unless a secret is in it.

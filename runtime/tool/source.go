@@ -132,8 +132,6 @@ type CallRequest struct {
 	// Definition is the tool's, which the arguments were checked against. Over MCP the Mcp-Param-* headers of
 	// 2026-07-28 (x-mcp-header) are made from it, and it may be nil; over HTTP APIs it says what the request is.
 	Definition *Definition
-	// Idempotent: an operator declared that the tool may be called more than once.
-	Idempotent bool
 	// Timeout is how long the server may take; it does not run while the caller is being
 	// asked. Zero: as long as the context lasts.
 	Timeout time.Duration
@@ -149,6 +147,8 @@ type Result struct {
 	IsError bool
 	// Effect of a result that is an error; empty: none.
 	Effect Effect
+	// RetryAfter is how long a server that would not answer now asks to be left alone; nil if it did not say.
+	RetryAfter *time.Duration
 	// Exchange is what was measured; its zero value: nothing.
 	Exchange Exchange
 }
