@@ -56,9 +56,9 @@ func TestTryOverTheAPI(t *testing.T) {
 	if text := fmt.Sprint(v["detail"]); !strings.Contains(text, "GET or HEAD") {
 		t.Errorf("%v", v)
 	}
-	w.send("POST", "/api/v1/skills/examine/try", w.operator, `{"tool":"x","skill":{"name":"x","transport":"http","url":"http://h/"}}`).
+	w.send("POST", "/api/v1/skill-drafts/try", w.operator, `{"tool":"x","skill":{"name":"x","transport":"http","url":"http://h/"}}`).
 		problem(t, http.StatusUnprocessableEntity, "invalid_request")
-	w.send("POST", "/api/v1/skills/examine/try", w.operator, `{"tool":"x","skill":{"name":"x","transport":"http-api","base_url":"http://h/","endpoints":[{"name":"x","path":"/"}]}}`).
+	w.send("POST", "/api/v1/skill-drafts/try", w.operator, `{"tool":"x","skill":{"name":"x","transport":"http-api","base_url":"http://h/","endpoints":[{"name":"x","path":"/"}]}}`).
 		problem(t, http.StatusUnprocessableEntity, "not_available")
 }
 
@@ -70,7 +70,7 @@ func TestExamine(t *testing.T) {
 			"delete":{"requestBody":{"content":{"application/pdf; x=\u0000":{}},"required":true}}}}}`
 	body, err := json.Marshal(map[string]string{"document": document})
 	check(t, err)
-	v := w.send("POST", "/api/v1/skills/examine", w.operator, string(body)).want(t, 200)
+	v := w.send("POST", "/api/v1/skill-drafts/examine", w.operator, string(body)).want(t, 200)
 	first := v["operations"].([]any)[0].(map[string]any)
 	if v["title"] != "Pets" || v["base_url"] != "https://pets.example/v1" || first["operation_id"] != "getPet" || first["read_only"] != true || first["input_schema"] == nil {
 		t.Errorf("%v", v)
@@ -79,7 +79,7 @@ func TestExamine(t *testing.T) {
 		`{}`: "body.spec", `{"document":"{}"}`: "body.document", `{"spec":"ftp://h/"}`: "body.spec", `{"spec":"http://h/","document":"{}"}`: "body.document",
 		`{"spec":"http://169.254.169.254/openapi.json"}`: "body.spec",
 	} {
-		p := w.send("POST", "/api/v1/skills/examine", w.operator, body).problem(t, http.StatusUnprocessableEntity, "invalid_request")
+		p := w.send("POST", "/api/v1/skill-drafts/examine", w.operator, body).problem(t, http.StatusUnprocessableEntity, "invalid_request")
 		if errs, _ := json.Marshal(p["errors"]); !strings.Contains(string(errs), `"location":"`+location+`"`) {
 			t.Errorf("%s: %v", body, p)
 		}
