@@ -67,6 +67,9 @@ type Config struct {
 	MaxHeaderBytes int64
 	// TLS is used for https; nil means Go's defaults.
 	TLS *tls.Config
+	// HTTP1Only speaks HTTP/1.1 also with servers that offer HTTP/2. Default:
+	// HTTP/2 over TLS where the server offers it.
+	HTTP1Only bool
 	// Wrap, when set, is given each connection after it was dialled, below TLS.
 	Wrap func(net.Conn) net.Conn
 }
@@ -75,9 +78,8 @@ type Config struct {
 // uses no proxy, because a proxy would resolve the name out of the policy's
 // sight, and asks for no compression, so that the bytes read are the bytes sent.
 func NewTransport(config Config) *http.Transport {
-	dial := config.dialer()
-	return &http.Transport{
-		DialContext:            dial,
+	t := &http.Transport{
+		DialContext:            config.dialer(),
 		TLSClientConfig:        config.TLS.Clone(), // transports change theirs
 		TLSHandshakeTimeout:    orDefault(config.DialTimeout, 10*time.Second),
 		IdleConnTimeout:        orDefault(config.IdleTimeout, 30*time.Second),
@@ -87,6 +89,15 @@ func NewTransport(config Config) *http.Transport {
 		ForceAttemptHTTP2:      true,
 		DisableCompression:     true,
 	}
+	if config.HTTP1Only {
+		t.ForceAttemptHTTP2, t.Protocols = false, new(http.Protocols)
+		t.Protocols.SetHTTP1(true)
+		if t.TLSClientConfig == nil {
+			t.TLSClientConfig = new(tls.Config)
+		}
+		t.TLSClientConfig.NextProtos = []string{"http/1.1"} // a configuration that came with h2 would have the server choose it
+	}
+	return t
 }
 
 // NewClient returns a client over [NewTransport] that follows no redirect: the

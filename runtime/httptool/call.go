@@ -223,7 +223,7 @@ func (a *attempt) build() *http.Request {
 		r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(a.body)), int64(len(a.body))
 	case tool.ReadOnlyMethod(a.method):
 		// Without a body net/http sends these a second time when a connection that it had kept breaks, also after the server got them.
-		// This one is found to be empty before anything is written.
+		// Over HTTP/1.1, which is all that is spoken here, this one is found to be empty before anything is written.
 		r.Body, r.ContentLength = nothing{}, -1
 	}
 	return r

@@ -31,10 +31,13 @@ func New(config Config) *Source {
 	return s
 }
 
+// transport speaks HTTP/1.1 only. Over HTTP/2 a body whose length is not known (see attempt.build) goes out as an empty DATA frame, so each
+// GET would be one with a body, which some servers refuse (https://go.dev/issue/18891); and of requests that share a connection it is not
+// known which of them was written.
 func (s *Source) transport(policy outbound.Policy) *http.Transport {
 	return outbound.NewTransport(outbound.Config{
 		Policy: policy, TLS: s.config.TLS, DialTimeout: s.config.Limits.Connect,
-		IdleTimeout: s.config.Limits.Idle, MaxIdlePerHost: s.config.Limits.IdlePerHost, Wrap: outbound.Count,
+		IdleTimeout: s.config.Limits.Idle, MaxIdlePerHost: s.config.Limits.IdlePerHost, Wrap: outbound.Count, HTTP1Only: true,
 	})
 }
 
