@@ -133,6 +133,11 @@ func (f *fakeSource) Outgoing(server tool.Server, r tool.CallRequest) (*tool.Out
 	o := &tool.Outgoing{Method: http.MethodPatch, URL: server.URL + "/orders/" + url.PathEscape(order) + "?notify=true", Headers: []tool.OutgoingHeader{
 		{Name: "Accept", Value: "application/json"}, {Name: "Authorization", Secret: true}, {Name: "Content-Type", Value: "application/json"},
 	}}
+	if media, ok := members["media"]; ok {
+		check := json.Unmarshal(media, &o.Headers[2].Value)
+		o.Body = members["body"]
+		return o, check
+	}
 	delete(members, "order")
 	if len(members) == 0 {
 		o.Method = http.MethodDelete

@@ -154,6 +154,15 @@ type member struct {
 	name, value []byte
 }
 
+// said is what the name says, however it is written.
+func (m member) said() string {
+	text, err := jsontext.AppendUnquote(nil, m.name)
+	if err != nil { // it was read as a string
+		return string(m.name)
+	}
+	return string(text)
+}
+
 func (m member) text() string { return string(m.name) + ":" + string(m.value) }
 
 func membersOf(document []byte) ([]member, error) {

@@ -3,10 +3,13 @@ package ui
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"net/http"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/holdpoint/holdpoint/approval"
 	"github.com/holdpoint/holdpoint/runtime/call"
@@ -93,68 +96,15 @@ func presentBefore(s *subject, o *tool.Outgoing, state *tool.State, failure stri
 	limits := hostile.Folded()
 	limits.Secrets = s.secrets()
 	if !b.Cut && !b.Deletion {
-		if after, whole, ok := changedBy(o, state.Body); ok {
+		after, how, err := changedBy(o, state.Body)
+		b.Ambiguous = errors.Is(err, jsontext.ErrDuplicateName)
+		if err == nil {
 			if diff, err := hostile.ReadDiff(state.Body, after, limits); err == nil {
-				b.Diff, b.Whole = &diff, whole
+				b.Diff, b.Change = &diff, how
 				return b
 			}
 		}
 	}
 	b.Body, _ = presentBody(state.Body, limits)
 	return b
-}
-
-// changedBy is what a request makes of the JSON object that is there: all of it for a PUT, the members that it names for a PATCH
-// (RFC 7396, which plain JSON mostly means too). Members stand in the order that they have now.
-func changedBy(o *tool.Outgoing, present []byte) (after []byte, whole, ok bool) {
-	media := ""
-	for _, h := range o.Headers {
-		if strings.EqualFold(h.Name, "Content-Type") {
-			media, _, _ = strings.Cut(strings.ToLower(h.Value), ";")
-		}
-	}
-	media = strings.TrimSpace(media)
-	if media != "application/json" && media != "application/merge-patch+json" || o.Method != http.MethodPut && o.Method != http.MethodPatch {
-		return nil, false, false
-	}
-	after, ok = merged(present, o.Body, o.Method == http.MethodPatch, 0)
-	return after, o.Method == http.MethodPut, ok
-}
-
-const maxMerged = 32 // levels
-
-// merged puts the members of one object in the place of those of another; keep: what the second does not name stays.
-func merged(present, change []byte, keep bool, depth int) ([]byte, bool) {
-	now, err := membersOf(present)
-	if err != nil || depth > maxMerged {
-		return nil, false
-	}
-	wanted, err := membersOf(change)
-	if err != nil {
-		return nil, false
-	}
-	of := make(map[string]member, len(wanted))
-	for _, w := range wanted {
-		of[string(w.name)] = w
-	}
-	var list []member
-	for _, m := range now {
-		w, named := of[string(m.name)]
-		delete(of, string(m.name))
-		switch {
-		case !named && keep:
-			list = append(list, m)
-		case named && (!keep || string(w.value) != "null"):
-			if inner, ok := merged(m.value, w.value, keep, depth+1); ok {
-				w.value = inner
-			}
-			list = append(list, w)
-		}
-	}
-	for _, w := range wanted {
-		if _, added := of[string(w.name)]; added && (!keep || string(w.value) != "null") {
-			list = append(list, w)
-		}
-	}
-	return object(list), true
 }

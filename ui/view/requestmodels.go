@@ -39,7 +39,19 @@ type Before struct {
 	Gone     bool          // there is nothing there
 	Body     *Body         // as it is
 	Diff     *hostile.Diff // what the call would change in it
-	Whole    bool          // the call replaces all of it
+	Change   Change        // how, where there is a difference
 	Deletion bool          // the call deletes it
 	Cut      bool
+	// Ambiguous: no difference can be told, because a name stands twice in one object.
+	Ambiguous bool
 }
+
+// Change is how a request changes what is there.
+type Change string
+
+// The ways of a request with what is there.
+const (
+	ChangeWhole  Change = "whole"  // it replaces all of it
+	ChangeMerged Change = "merged" // it is merged as its media type says
+	ChangeLikely Change = "likely" // it is merged, and only the server knows how
+)

@@ -1,0 +1,71 @@
+package ui_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/google/uuid"
+
+	"github.com/holdpoint/holdpoint/internal/identity"
+)
+
+// changeOf is the part of the page that says what a call with this body would change in what is there.
+func (w *world) changeOf(v *visitor, media, body, there string) *answer {
+	w.t.Helper()
+	w.there(http.StatusOK, there)
+	id := w.submit(uuid.Nil, "shop__change_order", `{"order":"`+uuid.NewString()+`","media":"`+media+`","body":`+body+`}`)
+	return v.get(callPath(id) + "/before")
+}
+
+// What a request removes or changes is shown however its names are written.
+func TestWhatACallChangesByEscapedNames(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.withShop()
+	v := w.signedIn("rita", identity.Reviewer)
+	const there = `{"id":7,"settings":{"locked":true,"deep":{"limit":5,"kept":1}},"list":[{"a":1}]}`
+	for _, tt := range []struct {
+		name, body string
+		want, not  []string
+	}{
+		{"at the top", `{"\u0069d":null}`, []string{`- "id": 7`}, nil},
+		{"within an object", `{"settings":{"\u006cocked":null}}`, []string{`- "locked": true`, `"deep": {`}, []string{`- "deep"`}},
+		{"deeper", `{"s\u0065ttings":{"de\u0065p":{"l\u0069mit":null}}}`, []string{`- "limit": 5`, `"kept": 1`}, []string{`- "kept"`, `- "locked"`}},
+		{"another value", `{"settings":{"deep":{"\u006cimit":9}}}`, []string{`- "limit": 5`, `+ "limit": 9`}, nil},
+		{"a list as a whole", `{"l\u0069st":[{"b":null}]}`, []string{`- "a": 1`, `+ "b": null`}, nil},
+		{"what is new", `{"extra":{"a":null,"b":{"c":null,"d":1}},"id":{"e":null}}`, []string{`+ "d": 1`, `- "id": 7`}, []string{`"c"`, `"a": null`, `"e"`}},
+	} {
+		diff := strings.Join(strings.Fields(w.changeOf(v, "application/merge-patch+json", tt.body, there).find("diff").Text()), " ")
+		for _, want := range tt.want {
+			if !strings.Contains(diff, want) {
+				t.Errorf("%s: the difference lacks %s: %s", tt.name, want, diff)
+			}
+		}
+		for _, not := range tt.not {
+			if strings.Contains(diff, not) {
+				t.Errorf("%s: the difference has %s: %s", tt.name, not, diff)
+			}
+		}
+	}
+}
+
+// Of an object that has a name twice no difference is told: servers differ in which of the two counts.
+func TestWhatACallChangesWithoutOneMeaning(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.withShop()
+	v := w.signedIn("rita", identity.Reviewer)
+	for _, there := range []string{`{"note":"a","\u006eote":"b"}`, `{"note":"a","deep":{"x":1,"x":2}}`} {
+		a := w.changeOf(v, "application/json", `{"note":"b"}`, there)
+		if a.find("diff").Length() != 0 || a.find("before-ambiguous").Length() != 1 || !strings.Contains(a.find("before").Text(), "note") {
+			t.Errorf("%s: %s", there, a.text())
+		}
+	}
+	for name, there := range map[string]string{"cut short": `{"note":"a",`, "more than one": `{"note":"a"}{"note":"c"}`, "a list": `["note"]`} {
+		a := w.changeOf(v, "application/json", `{"note":"b"}`, there)
+		if a.find("diff").Length() != 0 || a.find("before-ambiguous").Length() != 0 || !strings.Contains(a.find("before").Text(), "note") {
+			t.Errorf("%s: %s", name, a.text())
+		}
+	}
+}
