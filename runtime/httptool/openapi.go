@@ -88,6 +88,16 @@ func (d *document) follow(v *value) (*value, error) {
 	return nil, errors.New("references go round in circles")
 }
 
+// beside is what stands beside the reference of a schema and counts: since 3.1 all of it, in 3.0 nothing (OpenAPI 3.1, section 4.8.24; 3.0, section 4.7.23).
+// Nil: nothing does.
+func (d *document) beside(v *value) *value {
+	if !d.is("3.1") || len(v.all()) < 2 {
+		return nil
+	}
+	rest := value{kind: '{', members: slices.DeleteFunc(slices.Clone(v.members), func(m member) bool { return m.name == "$ref" })}
+	return &rest
+}
+
 // lookup finds what a reference leads to (RFC 6901, in a fragment). Other documents are never asked for.
 func (d *document) lookup(ref string) (*value, error) {
 	if found, ok := d.resolved[ref]; ok {

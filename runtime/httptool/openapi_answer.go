@@ -101,9 +101,11 @@ func (b *builder) root(v *value) int {
 }
 
 func (b *builder) rootWithin(v *value, budget *int) int {
-	v, err := b.doc.follow(v)
-	if *budget--; err != nil || !v.is('{') || *budget < 0 || v.get("nullable").isTrue() {
+	if *budget--; !v.is('{') || *budget < 0 || v.get("nullable").isTrue() {
 		return rootUnknown
+	}
+	if ref := v.get("$ref"); ref.is('"') {
+		return b.rootOfRef(v, ref.text, budget)
 	}
 	switch kind := v.get("type"); {
 	case kind.is('"') && kind.text == "object":
@@ -140,6 +142,17 @@ func (b *builder) rootWithin(v *value, budget *int) int {
 	return found
 }
 
+func (b *builder) rootOfRef(v *value, ref string, budget *int) int {
+	target, err := b.doc.lookup(ref)
+	if err != nil {
+		return rootUnknown
+	}
+	if kind := b.rootWithin(target, budget); kind != rootUnknown {
+		return kind
+	}
+	return b.rootWithin(b.doc.beside(v), budget)
+}
+
 // outputSchema is that of structuredContent, which is an object: what is none is its member result.
 func (b *builder) outputSchema(v *value) ([]byte, error) {
 	kind := b.root(v)
@@ -147,14 +160,13 @@ func (b *builder) outputSchema(v *value) ([]byte, error) {
 		return nil, errors.New("it does not say whether answers are objects")
 	}
 	b.out.refs = nil
-	target := v
-	if kind == rootObject {
+	for hops := 0; kind == rootObject && v.get("$ref").is('"') && b.doc.beside(v) == nil && hops < maxHops; hops++ {
 		var err error
-		if target, err = b.doc.follow(v); err != nil {
+		if v, err = b.doc.lookup(v.get("$ref").text); err != nil {
 			return nil, err
 		}
 	}
-	converted, err := b.out.convert(target)
+	converted, err := b.out.convert(v)
 	if err != nil {
 		return nil, err
 	}

@@ -194,10 +194,32 @@ const maxLooked = 200
 
 // add takes a schema's properties. False: it is more than a plain object.
 func (f *flatBody) add(v *value) bool {
-	v, err := f.doc.follow(v)
-	if f.seen++; err != nil || !v.is('{') || f.seen > maxLooked {
+	if f.seen++; !v.is('{') || f.seen > maxLooked {
 		return false
 	}
+	if ref := v.get("$ref"); ref.is('"') {
+		target, err := f.doc.lookup(ref.text)
+		if err != nil || !f.add(target) {
+			return false
+		}
+		if v = f.doc.beside(v); v == nil {
+			return true
+		}
+	}
+	if !plainObject(v) {
+		return false
+	}
+	for i := range v.get("allOf").all() {
+		if !f.add(&v.get("allOf").members[i].value) {
+			return false
+		}
+	}
+	f.take(v)
+	return true
+}
+
+// plainObject reports whether a schema says no more of its values than which members they have.
+func plainObject(v *value) bool {
 	for i := range v.members {
 		m := &v.members[i]
 		switch m.name {
@@ -211,16 +233,8 @@ func (f *flatBody) add(v *value) bool {
 			if m.value.kind != 'f' {
 				return false
 			}
-		case "$ref": // of which 3.0 does not have anything beside it
-			return false
 		}
 	}
-	for i := range v.get("allOf").all() {
-		if !f.add(&v.get("allOf").members[i].value) {
-			return false
-		}
-	}
-	f.take(v)
 	return true
 }
 

@@ -85,9 +85,8 @@ func (s *schemas) convertRef(v *value, ref string) (value, error) {
 	}
 	s.refs = append(s.refs, ref)
 	result := object()
-	if s.doc.is("3.1") {
-		rest := value{kind: '{', members: slices.DeleteFunc(slices.Clone(v.members), func(m member) bool { return m.name == "$ref" })}
-		if result, err = s.convert(&rest); err != nil {
+	if rest := s.doc.beside(v); rest != nil {
+		if result, err = s.convert(rest); err != nil {
 			return value{}, err
 		}
 	} else if description := v.get("description"); description.is('"') {
