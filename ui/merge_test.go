@@ -69,3 +69,17 @@ func TestWhatACallChangesWithoutOneMeaning(t *testing.T) {
 		}
 	}
 }
+
+// Only a JSON merge patch says how it is merged. Of other patches it is said that the server may do it differently.
+func TestWhatACallLikelyChanges(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.withShop()
+	v := w.signedIn("rita", identity.Reviewer)
+	for media, likely := range map[string]int{"application/json": 1, "Application/JSON; charset=utf-8": 1, "application/merge-patch+json": 0} {
+		a := w.changeOf(v, media, `{"extra":{"a":2}}`, `{"extra":{"a":1,"b":1}}`)
+		if a.find("diff").Length() != 1 || a.find("before-likely").Length() != likely {
+			t.Errorf("%s: %s", media, a.find("before").Text())
+		}
+	}
+}
