@@ -274,6 +274,9 @@ func (s *transcript) textURL(seq int64) string {
 func (s *transcript) reply(e *converse.Entry) *view.Reply {
 	r := e.Assistant
 	v := &view.Reply{Agent: s.talk.agent, Model: r.Model, Usage: tokens(r.Usage.InputTokens, r.Usage.OutputTokens)}
+	if r.Usage.Estimated {
+		v.Usage = "about " + v.Usage
+	}
 	switch r.Stop {
 	case model.StopMaxTokens:
 		v.Usage += " · cut"

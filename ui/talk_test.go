@@ -196,7 +196,7 @@ func TestStopForkClose(t *testing.T) {
 	if !strings.Contains(waiting.text(), "It gave no reason for what it called.") {
 		t.Error("that no reason was given is not said")
 	}
-	if a := paula.post(path+"/fork", url.Values{"seq": {"4"}}); a.status != http.StatusUnprocessableEntity || !strings.Contains(a.text(), "a reply whose calls have ended") {
+	if a := paula.post(path+"/fork", url.Values{"seq": {"4"}}); a.status != http.StatusUnprocessableEntity || !strings.Contains(a.text(), "a reply of whose calls the model was told how they ended") {
 		t.Errorf("fork at a call that waits: %d %s", a.status, a.text())
 	}
 	w.model.says(say("A list, then."))

@@ -117,6 +117,7 @@ type ReplyUsage struct {
 	InputTokens       int64 `json:"input_tokens"`
 	CachedInputTokens int64 `json:"cached_input_tokens" doc:"Of the input tokens, those that were read from a cache."`
 	OutputTokens      int64 `json:"output_tokens"`
+	Estimated         bool  `json:"estimated" doc:"The provider said nothing, and these are of an estimate: four bytes a token."`
 }
 
 // ReplyCall is a call that the model wants made.

@@ -228,7 +228,7 @@ func (a *API) finish(
 type forkInput struct {
 	ByID
 	Body struct {
-		Seq     int64  `json:"seq" minimum:"1" doc:"The entry that it goes up to: a message, or a reply whose calls have ended."`
+		Seq     int64  `json:"seq" minimum:"1" doc:"The entry that it goes up to: a message, or a reply of whose calls the model was told how they ended."`
 		Message string `json:"message,omitempty" doc:"Takes the place of that message, or follows that reply. Left out: after a message the model answers it anew, after a reply it waits."`
 	} `nameHint:"ForkRequest"`
 }

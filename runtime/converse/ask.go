@@ -192,6 +192,6 @@ func (s *Service) stopIfAsked(id uuid.UUID) {
 		return
 	}
 	if list[0].Stopping || list[0].Status == Ended {
-		s.turns.cancel(id)
+		s.turns.halt(id)
 	}
 }

@@ -24,11 +24,19 @@ func (t *turn) makeCalls(ctx context.Context) error {
 		return err
 	}
 	refused, err := t.submitAll(ctx, reply)
-	if err != nil {
-		return err
+	if err == nil {
+		failpoint.Hit(failpoint.TurnAfterCalls)
+		err = t.submitted(ctx, refused)
 	}
-	failpoint.Hit(failpoint.TurnAfterCalls)
-	err = t.change(ctx, func(tx pgx.Tx, l *loop) error {
+	if err == nil && !t.loop.Stopping {
+		return nil
+	}
+	return errors.Join(err, t.recall(context.WithoutCancel(ctx)))
+}
+
+// submitted writes down that all calls of the reply were made, but for those that became none.
+func (t *turn) submitted(ctx context.Context, refused map[uuid.UUID]string) error {
+	return t.change(ctx, func(tx pgx.Tx, l *loop) error {
 		for id, why := range refused {
 			tag, err := tx.Exec(ctx, `UPDATE loop_calls SET ended = true, refused = $2 WHERE call_id = $1 AND NOT ended`, id, why)
 			if err != nil {
@@ -44,10 +52,16 @@ func (t *turn) makeCalls(ctx context.Context) error {
 		}
 		return nil
 	})
-	if errors.Is(err, errOver) || err == nil && t.loop.Stopping { // somebody stopped it while its calls were being made
-		return errors.Join(err, t.s.cancelCalls(context.WithoutCancel(ctx), t.id))
+}
+
+// recall cancels what was made of a reply's calls if meanwhile somebody stopped the run or closed the conversation: they cancelled what they
+// found, and may not have found all.
+func (t *turn) recall(ctx context.Context) error {
+	now, err := t.s.Get(ctx, Viewer{}, t.id)
+	if err != nil || !now.Stopping && now.Status != Ended {
+		return err
 	}
-	return err
+	return t.s.cancelCalls(ctx, t.id)
 }
 
 // readReply is the reply whose calls the model was not told of yet.
@@ -75,10 +89,6 @@ func (t *turn) submitAll(ctx context.Context, reply *Reply) (map[uuid.UUID]strin
 	if err != nil {
 		return nil, err
 	}
-	now, err := t.s.Get(ctx, Viewer{}, t.id)
-	if err != nil || now.Status == Ended {
-		return nil, errors.Join(err, errOver)
-	}
 	refused := map[uuid.UUID]string{}
 	n := 0
 	for i := range reply.Parts {
@@ -90,6 +100,10 @@ func (t *turn) submitAll(ctx context.Context, reply *Reply) (map[uuid.UUID]strin
 		n++
 		if _, before := known[made.ID]; before || made.ID == uuid.Nil {
 			continue
+		}
+		now, err := t.s.Get(ctx, Viewer{}, t.id)
+		if err != nil || now.Status == Ended {
+			return nil, errors.Join(err, errOver)
 		}
 		why := "It was stopped before this call was made. The call was not made."
 		if !now.Stopping {

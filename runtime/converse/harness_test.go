@@ -246,13 +246,22 @@ type world struct {
 	box      *secret.Box
 	spec     agent.AgentSpec
 	blocked  atomic.Bool // whoever a conversation is held for
+	turnTime time.Duration
 }
 
 func newWorld(t testing.TB) *world { return newTracedWorld(t, telemetry.Off()) }
 
 func newTracedWorld(t testing.TB, traces *telemetry.Tracer) *world {
 	t.Helper()
-	w := &world{t: t, db: postgrestest.New(t), server: &server{}, mind: &mind{}, reviewer: uuid.New(), traces: traces}
+	w := &world{traces: traces}
+	w.build(t)
+	return w
+}
+
+// build makes what a world lacks.
+func (w *world) build(t testing.TB) {
+	t.Helper()
+	w.t, w.db, w.server, w.mind, w.reviewer = t, postgrestest.New(t), &server{}, &mind{}, uuid.New()
 	var err error
 	w.box, err = secret.Open(secret.Config{File: filepath.Join(t.TempDir(), "key.json")})
 	check(t, err)
@@ -272,7 +281,6 @@ func newTracedWorld(t testing.TB, traces *telemetry.Tracer) *world {
 	}, false)
 	check(t, err)
 	w.load()
-	return w
 }
 
 func (w *world) load() {
@@ -319,7 +327,7 @@ func (w *world) start() *process {
 		Provider: func(spec agent.ModelSpec) (model.Provider, error) {
 			return observer.Observe(w.mind, spec.Provider, ""), nil
 		}, ResultBytes: 1000,
-		Blocked: func(context.Context, uuid.UUID) (bool, error) { return w.blocked.Load(), nil }, Traces: w.traces,
+		Blocked: func(context.Context, uuid.UUID) (bool, error) { return w.blocked.Load(), nil }, Traces: w.traces, TurnTime: w.turnTime,
 	})
 	check(w.t, err)
 	workers := river.NewWorkers()

@@ -81,7 +81,8 @@ type turns struct {
 // running is one of them.
 type running struct {
 	step   int64
-	cancel context.CancelFunc // breaks off the request to the model
+	cancel context.CancelFunc // breaks the turn off
+	halt   context.CancelFunc // breaks off its request to the model, and nothing else: the turn has to tell how it ended
 	over   chan struct{}
 }
 
@@ -92,12 +93,12 @@ var errStale = errors.New("a later turn is under way")
 
 // enter waits until no other turn of the conversation runs here: one of an earlier step that still does has nothing more to
 // say, and is broken off. Errors: errStale, or that ctx ended first.
-func (t *turns) enter(ctx context.Context, id uuid.UUID, step int64, cancel context.CancelFunc) error {
+func (t *turns) enter(ctx context.Context, id uuid.UUID, step int64, cancel, halt context.CancelFunc) error {
 	for {
 		t.mu.Lock()
 		other := t.open[id]
 		if other == nil {
-			t.open[id] = &running{step, cancel, make(chan struct{})}
+			t.open[id] = &running{step, cancel, halt, make(chan struct{})}
 		}
 		t.mu.Unlock()
 		switch {
@@ -134,10 +135,10 @@ func (t *turns) ids() []uuid.UUID {
 	return slices.Collect(maps.Keys(t.open))
 }
 
-func (t *turns) cancel(id uuid.UUID) {
+func (t *turns) halt(id uuid.UUID) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if r := t.open[id]; r != nil {
-		r.cancel()
+		r.halt()
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -194,10 +195,17 @@ func (s *Service) exhausted(ctx context.Context, tx pgx.Tx, l *loop, a *agent.Ag
 	return CodeTimeLimit, over(agent.Duration(most).String()), nil
 }
 
-// reply is what a response is as an entry, with the ids of the calls that it wants.
-func (t *turn) reply(_ context.Context, r *model.Response, spec *agent.ModelSpec) (*Reply, []uuid.UUID, error) {
+// reply is what a response to a request is as an entry, with the ids of the calls that it wants. Of one that was refused none is wanted, even
+// if it was begun with one.
+func (t *turn) reply(request *model.Request, r *model.Response, spec *agent.ModelSpec) (*Reply, []uuid.UUID, error) {
+	if r.Stop == model.StopRefusal {
+		r.Parts = slices.DeleteFunc(r.Parts, func(p model.Part) bool { return p.Call != nil })
+	}
 	reply := &Reply{Parts: r.Parts, Stop: r.Stop, Usage: r.Usage, Model: r.Model}
-	reply.Cost = spec.Cost(r.Usage.InputTokens, r.Usage.OutputTokens)
+	if reply.Usage == (model.Usage{}) {
+		reply.Usage = model.Estimate(request, r)
+	}
+	reply.Cost = spec.Cost(reply.Usage.InputTokens, reply.Usage.OutputTokens)
 	var ids []uuid.UUID
 	for i := range r.Parts {
 		wish := r.Parts[i].Call

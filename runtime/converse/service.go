@@ -37,6 +37,7 @@ const JobWorkers = 200
 const (
 	DefaultMaxDepth    = 5
 	DefaultResultBytes = 16 << 10
+	DefaultTurnTime    = 30 * time.Minute
 )
 
 // Config is what a [Service] is made of. All fields without a default are required.
@@ -59,6 +60,8 @@ type Config struct {
 	MaxDepth int
 	// ResultBytes is how much of one call's result the model is shown at a time. Zero: [DefaultResultBytes].
 	ResultBytes int
+	// TurnTime bounds a turn: models that think for long, with the pauses between requests that failed. Zero: [DefaultTurnTime].
+	TurnTime time.Duration
 }
 
 // Service runs conversations. Start it before use.
@@ -93,6 +96,9 @@ func New(cfg Config) (*Service, error) {
 	}
 	if cfg.ResultBytes == 0 {
 		cfg.ResultBytes = DefaultResultBytes
+	}
+	if cfg.TurnTime == 0 {
+		cfg.TurnTime = DefaultTurnTime
 	}
 	s := &Service{Config: cfg, metrics: newMetrics(), hub: newHub(), turns: newTurns(), looping: newLooping(cfg), wake: make(chan struct{}, 1)}
 	s.asking, s.stopAsks = context.WithCancel(context.Background())

@@ -317,7 +317,7 @@ func (s *Service) cancelCalls(ctx context.Context, id uuid.UUID) error {
 }
 
 // Fork begins another conversation of the same agent and principal with what was said up to an entry, which is a message, or
-// a reply whose calls have ended. A text takes the place of that message, or follows that reply; an empty one is none.
+// a reply of whose calls the model was told how they ended. A text takes the place of that message, or follows that reply; an empty one is none.
 // After a message it goes on at once. The tools are those that the agent has now.
 // Errors: ErrNotFound, ErrReadOnly, ErrNoModel, *InvalidError.
 func (s *Service) Fork(ctx context.Context, viewer Viewer, by audit.Actor, id uuid.UUID, seq int64, text string) (Conversation, error) {
@@ -387,7 +387,7 @@ func upTo(said []Entry, seq int64) ([]Entry, error) {
 		if i+1 < len(said) && said[i+1].Kind == KindTools {
 			return said[:i+2], nil
 		}
-		return nil, &InvalidError{"seq", "a reply whose calls have ended"}
+		return nil, &InvalidError{"seq", "a message, or a reply of whose calls the model was told how they ended"}
 	}
 	return nil, &InvalidError{"seq", "the number of a message or a reply of this conversation"}
 }

@@ -36,11 +36,10 @@ type turnWorker struct {
 	service *Service
 }
 
-// turnLimit bounds a turn: models that think for long, with the pauses between requests that failed.
-const turnLimit = 30 * time.Minute
-
 // Timeout implements [river.Worker].
-func (w *turnWorker) Timeout(*river.Job[turnArgs]) time.Duration { return turnLimit + time.Minute }
+func (w *turnWorker) Timeout(*river.Job[turnArgs]) time.Duration {
+	return w.service.TurnTime + time.Minute
+}
 
 // Work never fails: what breaks off is given back, and gets another job. Where even that was not possible, as in a process that
 // stops, this one is left for another process; it does nothing if the turn was given back.
@@ -59,6 +58,8 @@ type turn struct {
 	loop  *loop // as it was when it was claimed, and after what this turn wrote
 	agent *agent.Agent
 	talk  *agent.Conversation // with the tools
+
+	halted context.Context // over when somebody stopped what is under way, or closed the conversation
 }
 
 // errOver: the turn is not this process's any more, or has nothing more to do.
@@ -66,13 +67,15 @@ var errOver = errors.New("the turn is over")
 
 // work reports whether the job is done with.
 func (s *Service) work(args turnArgs) bool {
-	ctx, cancel := context.WithTimeout(s.asking, turnLimit)
+	ctx, cancel := context.WithTimeout(s.asking, s.TurnTime)
 	defer cancel()
-	if err := s.turns.enter(ctx, args.Conversation, args.Step, cancel); err != nil {
+	halted, halt := context.WithCancel(ctx)
+	defer halt()
+	if err := s.turns.enter(ctx, args.Conversation, args.Step, cancel, halt); err != nil {
 		return errors.Is(err, errStale) // else this process is stopping
 	}
 	defer s.turns.leave(args.Conversation)
-	t := &turn{s: s, id: args.Conversation, step: args.Step}
+	t := &turn{s: s, id: args.Conversation, step: args.Step, halted: halted}
 	err := t.run(ctx)
 	if t.loop != nil && t.loop.Status == Ended {
 		s.closed(context.WithoutCancel(ctx), t.loop)
@@ -80,7 +83,7 @@ func (s *Service) work(args turnArgs) bool {
 	if err == nil || errors.Is(err, errOver) || errors.Is(err, ErrNotFound) {
 		return true
 	}
-	interrupted := errors.Is(ctx.Err(), context.Canceled) // one whose time is over counts as an attempt
+	interrupted := errors.Is(ctx.Err(), context.Canceled) || errors.Is(err, context.Canceled) // one whose time is over counts as an attempt
 	if !interrupted {
 		s.Logger.Error("a turn broke off", "conversation", t.id, "step", t.step, "error", err)
 	}
@@ -308,7 +311,7 @@ func (t *turn) ask(ctx context.Context) error {
 	if err != nil {
 		return t.failed(ctx, err)
 	}
-	reply, calls, err := t.reply(ctx, response, spec)
+	reply, calls, err := t.reply(request, response, spec)
 	if err != nil {
 		return err
 	}
@@ -331,6 +334,9 @@ func (t *turn) ask(ctx context.Context) error {
 }
 
 func (t *turn) generate(ctx context.Context, provider model.Provider, request *model.Request) (*model.Response, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(t.halted, cancel)()
 	d := t.s.draft(ctx, t.id, t.step)
 	defer d.close()
 	return provider.Generate(ctx, request, d.hear)
@@ -362,18 +368,22 @@ func verdict(r *Reply) ending {
 	switch {
 	case r.Stop == model.StopRefusal:
 		return ending{CodeRefused, "The model would not answer.", ""}
+	case r.Stop == model.StopMaxTokens:
+		return ending{CodeCut, "The answer was cut: it was longer than the model may give (max_tokens). If it was to call a tool, that call was not made.", text}
 	case text == "":
 		return ending{CodeModelFailed, "The model gave an empty answer.", ""}
-	case r.Stop == model.StopMaxTokens:
-		return ending{CodeCut, "The answer was cut: it was longer than the model may give.", text}
 	}
 	return ending{answer: text}
 }
 
 // failed ends a run whose model gave no answer. The next message tries again.
 func (t *turn) failed(ctx context.Context, err error) error {
-	if ctx.Err() != nil {
-		return ctx.Err()
+	switch over := t.halted.Err(); {
+	case errors.Is(over, context.DeadlineExceeded):
+		text := fmt.Sprintf("The model gave no answer within %s. The conversation goes on with the next message.", agent.Duration(t.s.TurnTime))
+		return t.giveUp(context.WithoutCancel(ctx), ending{code: CodeModelFailed, notice: text})
+	case over != nil:
+		return over
 	}
 	var failure *model.Error
 	if !errors.As(err, &failure) {

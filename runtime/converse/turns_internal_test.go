@@ -13,11 +13,11 @@ func TestStaleTurnBreaksNothingOff(t *testing.T) {
 	t.Parallel()
 	running, id := newTurns(), uuid.New()
 	broken := make(chan struct{})
-	if err := running.enter(t.Context(), id, 2, func() { close(broken) }); err != nil {
+	if err := running.enter(t.Context(), id, 2, func() { close(broken) }, func() {}); err != nil {
 		t.Fatal(err)
 	}
 	for _, step := range []int64{1, 2} {
-		if err := running.enter(t.Context(), id, step, func() {}); !errors.Is(err, errStale) {
+		if err := running.enter(t.Context(), id, step, func() {}, func() {}); !errors.Is(err, errStale) {
 			t.Errorf("step %d: %v, want it to be stale", step, err)
 		}
 	}
@@ -27,7 +27,7 @@ func TestStaleTurnBreaksNothingOff(t *testing.T) {
 	default:
 	}
 	next := make(chan error, 1)
-	go func() { next <- running.enter(t.Context(), id, 3, func() {}) }()
+	go func() { next <- running.enter(t.Context(), id, 3, func() {}, func() {}) }()
 	<-broken
 	running.leave(id)
 	if err := <-next; err != nil {
@@ -35,7 +35,7 @@ func TestStaleTurnBreaksNothingOff(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := running.enter(ctx, id, 4, func() {}); !errors.Is(err, context.Canceled) {
+	if err := running.enter(ctx, id, 4, func() {}, func() {}); !errors.Is(err, context.Canceled) {
 		t.Errorf("of a process that stops: %v", err)
 	}
 }

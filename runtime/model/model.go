@@ -124,6 +124,8 @@ type Usage struct {
 	InputTokens       int64 `json:"input_tokens"`        // all of the request, those from a cache too
 	CachedInputTokens int64 `json:"cached_input_tokens"` // of these, those that were read from a cache
 	OutputTokens      int64 `json:"output_tokens"`       // all of the answer, reasoning too
+	// Estimated: the provider said nothing, and these are of [Estimate].
+	Estimated bool `json:"estimated,omitempty"`
 }
 
 // Error is why there is no answer.

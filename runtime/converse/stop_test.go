@@ -1,0 +1,170 @@
+package converse_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/holdpoint/holdpoint/internal/audit"
+	"github.com/holdpoint/holdpoint/internal/telemetry"
+	"github.com/holdpoint/holdpoint/runtime/agent"
+	"github.com/holdpoint/holdpoint/runtime/converse"
+	"github.com/holdpoint/holdpoint/runtime/model"
+	"github.com/holdpoint/holdpoint/runtime/tool"
+)
+
+// many is a reply with as many calls of a tool.
+func many(n int, name, arguments string) *model.Response {
+	wish := make([]string, 0, 2*n)
+	for range n {
+		wish = append(wish, name, arguments)
+	}
+	return wants("All of them.", wish...)
+}
+
+func (w *world) steps(id uuid.UUID) (n int) {
+	w.t.Helper()
+	check(w.t, w.db.Pool().QueryRow(w.t.Context(), `SELECT step FROM loops WHERE conversation_id = $1`, id).Scan(&n))
+	return n
+}
+
+// The turn that tells how a stopped run ended is not broken off by the stop, however long it takes.
+func TestStopIsCarriedOutOnce(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	large := strings.Repeat("x", 400<<10)
+	w.server.answer(func(tool.CallRequest) (tool.Result, error) { return result(large), nil })
+	reply := many(40, "open__look", `{}`)
+	reply.Parts = append(reply.Parts, wants("", "files__write", `{"n": 1}`).Parts[1])
+	w.mind.think = script(reply)
+	id := w.begin("Look.")
+	w.parked(1)
+	w.untilIt(id, "waiting for one", func(c *converse.Conversation) bool { return c.Status == converse.Waiting && c.OpenCalls == 1 })
+	check(t, w.converse.Stop(t.Context(), w.viewer(), audit.Agent(w.agent.ID), id))
+	w.until(id, converse.Idle)
+	if n := w.steps(id); n > 4 { // two, and what a machine under load adds
+		t.Errorf("it took %d turns", n)
+	}
+}
+
+// A conversation that is closed while the calls of a reply are made leaves none of them behind.
+func TestEndWhileCallsAreMade(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.mind.think = script(many(60, "files__write", `{"n": 1}`))
+	id := w.begin("Write.")
+	eventually(t, "a parked call", func() bool {
+		ids, err := w.waitingIDs()
+		check(t, err)
+		return len(ids) > 0
+	})
+	check(t, w.converse.End(t.Context(), w.viewer(), audit.Agent(w.agent.ID), id))
+	w.stop() // no turn is under way any more
+	ids, err := w.waitingIDs()
+	check(t, err)
+	if len(ids) > 0 {
+		t.Errorf("%d calls wait for a decision in a conversation that ended", len(ids))
+	}
+	if n := len(w.server.calls()); n > 0 {
+		t.Errorf("%d calls were sent", n)
+	}
+}
+
+// What a stopped reply wanted and was not handed in yet is not made, although nobody would be asked about it.
+func TestStopWhileCallsAreMade(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	const n = 64
+	var id uuid.UUID
+	var once sync.Once
+	w.server.answer(func(tool.CallRequest) (tool.Result, error) {
+		once.Do(func() {
+			if err := w.converse.Stop(context.Background(), w.viewer(), audit.Agent(w.agent.ID), id); err != nil {
+				t.Error(err)
+			}
+		})
+		return result("looked"), nil
+	})
+	began := make(chan struct{})
+	w.mind.think = func(context.Context, *model.Request, func(string)) (*model.Response, error) {
+		<-began
+		return many(n, "open__look", `{}`), nil
+	}
+	id = w.begin("Look.")
+	close(began)
+	w.until(id, converse.Idle)
+	sent, told := len(w.server.calls()), strings.Count(w.transcript(id), "It was stopped before this call was made.")
+	if told == 0 || sent == 0 || sent+told > n {
+		t.Errorf("%d of %d calls were sent, of %d the model was told that they were not made", sent, n, told)
+	}
+}
+
+// A model that says nothing ends the run when the turn's time is over, and is not asked again by itself.
+func TestSilentModel(t *testing.T) {
+	t.Parallel()
+	w := &world{traces: telemetry.Off(), turnTime: 2 * time.Second}
+	w.build(t)
+	w.mind.think = func(ctx context.Context, _ *model.Request, _ func(string)) (*model.Response, error) {
+		<-ctx.Done()
+		return nil, &model.Error{Message: "broke off", Err: ctx.Err()}
+	}
+	id := w.begin("Think.")
+	w.until(id, converse.Idle)
+	w.is(id, "user: Think.\nnotice: model_failed\n")
+	if n := w.mind.asked(); n != 1 {
+		t.Errorf("the model was asked %d times", n)
+	}
+}
+
+func TestHowAnAnswerEnds(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	refusal := wants("", "open__look", `{}`)
+	refusal.Stop = model.StopRefusal
+	for name, test := range map[string]struct {
+		answer *model.Response
+		want   string
+	}{
+		"cut":                    {&model.Response{Parts: says("Half an").Parts, Stop: model.StopMaxTokens}, "assistant: Half an\nnotice: cut\n"},
+		"cut in its first call":  {&model.Response{Stop: model.StopMaxTokens}, "assistant: \nnotice: cut\n"},
+		"empty":                  {&model.Response{Stop: model.StopEnd}, "assistant: \nnotice: model_failed\n"},
+		"refused after a call":   {refusal, "assistant: \nnotice: refused\n"},
+		"refused, with a reason": {&model.Response{Parts: says("No.").Parts, Stop: model.StopRefusal}, "assistant: No.\nnotice: refused\n"},
+	} {
+		w.mind.think = script(test.answer)
+		id := w.begin("Hello.")
+		w.until(id, converse.Idle)
+		if got := w.transcript(id); got != "user: Hello.\n"+test.want {
+			t.Errorf("%s: %s", name, got)
+		}
+	}
+	if sent := w.server.calls(); len(sent) > 0 {
+		t.Errorf("sent %q", sent)
+	}
+}
+
+// Limits hold where the provider does not say what it took.
+func TestTokensAreEstimated(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.limit(agent.Limits{ConversationTokens: 1000})
+	answer := says(strings.Repeat("four", 1000))
+	answer.Usage = model.Usage{}
+	w.mind.think = script(answer)
+	id := w.begin("Hello.")
+	w.until(id, converse.Idle)
+	list, err := w.converse.Entries(t.Context(), w.viewer(), id, 0, 10)
+	check(t, err)
+	if u := list[1].Assistant.Usage; !u.Estimated || u.OutputTokens != 1000 || u.InputTokens < 100 {
+		t.Errorf("it took %+v", u)
+	}
+	w.say(id, "More.")
+	if c := w.until(id, converse.Ended); c.Code != converse.CodeTokenLimit {
+		t.Errorf("it ended with %s", fmt.Sprint(c.Code))
+	}
+}
