@@ -19,13 +19,14 @@ type Source struct {
 	// cloud-metadata addresses.
 	own, foreign *http.Transport
 	documents    *documents
+	selecting    bounded
 }
 
 var _ tool.Source = (*Source)(nil)
 
 // New returns a Source. The caller closes it.
 func New(config Config) *Source {
-	s := &Source{config: config.withDefaults(), documents: newDocuments()}
+	s := &Source{config: config.withDefaults(), documents: newDocuments(), selecting: make(bounded, maxSelecting)}
 	s.own = s.transport(outbound.Policy{AllowPrivate: true})
 	s.foreign = s.transport(outbound.Policy{TrustedHosts: s.config.TrustedHosts})
 	return s

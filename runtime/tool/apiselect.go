@@ -16,9 +16,13 @@ import (
 
 // The bounds of a [Selection].
 const (
-	maxSelect       = 8 << 10         // bytes of the program
-	maxSelected     = 1 << 20         // bytes of what it makes
-	maxSelectedTime = 2 * time.Second // that it takes
+	maxSelect       = 8 << 10 // bytes of the program
+	maxSelectInput  = 1 << 20 // bytes of the answer
+	maxSelected     = 1 << 20 // bytes of what it makes
+	maxSelectedDeep = 10_000  // levels of what it makes
+
+	// MaxSelectTime is what a program may take.
+	MaxSelectTime = 2 * time.Second
 )
 
 // Selection is a program in jq (as github.com/itchyny/gojq has it) that makes of a JSON answer what is wanted of it. It reads
@@ -39,7 +43,8 @@ func ParseSelect(program string) (*Selection, error) {
 	if len(query.Imports) > 0 || query.Meta != nil {
 		return nil, errors.New("is a jq program with modules, which there are none of")
 	}
-	code, err := gojq.Compile(query)
+	guardQuery(query)
+	code, err := gojq.Compile(query, guardFunctions()...)
 	if err != nil {
 		return nil, fmt.Errorf("is not a jq program that can be run: %s", plain.Line(err.Error(), 200))
 	}
@@ -52,15 +57,16 @@ func CheckSelect(program string) error {
 	return err
 }
 
-// Run runs the program on a JSON text. What it makes is one JSON text a line; numbers that it does not calculate with stay as they are
-// written.
+// Run runs the program on a JSON text until ctx is over, which is looked at between its steps: one step may go on for longer. What it
+// makes is one JSON text a line; numbers that it does not calculate with stay as they are written.
 func (s *Selection) Run(ctx context.Context, text []byte) ([]byte, error) {
+	if len(text) > maxSelectInput {
+		return nil, fmt.Errorf("the answer is longer than %d bytes", maxSelectInput)
+	}
 	input, err := readNumbers(text)
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, maxSelectedTime)
-	defer cancel()
 	var made []byte
 	for results := s.code.RunWithContext(ctx, input); ; {
 		result, more := results.Next()
@@ -70,6 +76,10 @@ func (s *Selection) Run(ctx context.Context, text []byte) ([]byte, error) {
 		if err, failed := result.(error); failed {
 			return made, selectError(ctx, err)
 		}
+		room := maxSelected - len(made)
+		if err := fits(result, &room, maxSelectedDeep); err != nil {
+			return nil, err
+		}
 		line, err := gojq.Marshal(result)
 		if err != nil {
 			return nil, err
@@ -78,9 +88,40 @@ func (s *Selection) Run(ctx context.Context, text []byte) ([]byte, error) {
 			made = append(made, '\n')
 		}
 		if made = append(made, line...); len(made) > maxSelected {
-			return nil, fmt.Errorf("it makes more than %d bytes", maxSelected)
+			return nil, errSelectedLong
 		}
 	}
+}
+
+var errSelectedLong = fmt.Errorf("it makes more than %d bytes", maxSelected)
+
+// fits reports, before it is written, what is too long or too deep to be: a value may stand in several places of what a program makes, so
+// that writing it would take far more memory than it does.
+func fits(v any, room *int, levels int) error {
+	if levels == 0 {
+		return fmt.Errorf("what it makes is nested deeper than %d", maxSelectedDeep)
+	}
+	switch v := v.(type) {
+	case string:
+		*room -= len(v)
+	case []any:
+		for _, member := range v {
+			if err := fits(member, room, levels-1); err != nil {
+				return err
+			}
+		}
+	case map[string]any:
+		for name, member := range v {
+			*room -= len(name)
+			if err := fits(member, room, levels-1); err != nil {
+				return err
+			}
+		}
+	}
+	if *room--; *room < 0 {
+		return errSelectedLong
+	}
+	return nil
 }
 
 // selectError is what ended a program; nil: it did so itself.
@@ -90,7 +131,7 @@ func selectError(ctx context.Context, err error) error {
 	case ok && halted.Value() == nil:
 		return nil
 	case ctx.Err() != nil:
-		return fmt.Errorf("it took longer than %s", maxSelectedTime)
+		return ctx.Err()
 	}
 	return errors.New(plain.Line(err.Error(), 200))
 }

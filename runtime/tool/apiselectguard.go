@@ -1,0 +1,237 @@
+package tool
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+
+	"github.com/itchyny/gojq"
+)
+
+// The operations of jq that one step of a program does at once, in a time or in memory that grows faster than what they are done on. A
+// program that has one of them gets a guard before each, which fails where it would be done on too much: so what a server answers cannot
+// make an operator's program take what it never took before.
+const (
+	mostCompared = 4000     // values on each side of what compares each with each
+	mostSought   = 100      // elements, or characters, of what is looked for at each place
+	mostMatched  = 64 << 10 // bytes of a text in which regular expressions are looked for
+	mostIndexed  = 1 << 20  // elements of a list, or of a table, that one step makes
+)
+
+// The names of guards, as functions of a program.
+const (
+	guardCompared = "_holdpoint_compared"
+	guardFactor   = "_holdpoint_factor"
+	guardSought   = "_holdpoint_sought"
+	guardMatched  = "_holdpoint_matched"
+	guardIndex    = "_holdpoint_index"
+	guardPath     = "_holdpoint_path"
+	guardTable    = "_holdpoint_table"
+)
+
+func guards() map[string]func(any) error {
+	return map[string]func(any) error{
+		guardCompared: func(v any) error {
+			if left := mostCompared; !countDown(v, &left) {
+				return fmt.Errorf("-, contains and inside take at most %d values on each side", mostCompared)
+			}
+			return nil
+		},
+		guardFactor: func(v any) error {
+			if _, text := v.(string); text {
+				return errors.New("* does not repeat texts here")
+			}
+			return nil
+		},
+		guardSought: func(v any) error {
+			if !isBrief(v) {
+				return fmt.Errorf("index, rindex and indices look for at most %d elements or bytes", mostSought)
+			}
+			return nil
+		},
+		guardMatched: func(v any) error {
+			if text, ok := v.(string); ok && len(text) > mostMatched {
+				return fmt.Errorf("regular expressions are for texts of at most %d bytes", mostMatched)
+			}
+			return nil
+		},
+		guardIndex: checkIndex,
+		guardPath: func(v any) error {
+			path, _ := v.([]any)
+			for _, part := range path {
+				if err := checkIndex(part); err != nil {
+					return err
+				}
+			}
+			return nil
+		},
+		guardTable: checkTable,
+	}
+}
+
+// countDown takes the values of v, v among them, from left; false: there are more.
+func countDown(v any, left *int) bool {
+	if *left--; *left < 0 {
+		return false
+	}
+	switch v := v.(type) {
+	case []any:
+		for _, member := range v {
+			if !countDown(member, left) {
+				return false
+			}
+		}
+	case map[string]any:
+		for _, member := range v {
+			if !countDown(member, left) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+func isBrief(v any) bool {
+	switch v := v.(type) {
+	case string:
+		return len(v) <= mostSought
+	case []any:
+		left := mostSought + 1 // the list itself is one
+		return countDown(v, &left)
+	}
+	return true
+}
+
+func checkIndex(v any) error {
+	if _, isList := v.([]any); isList && !isBrief(v) {
+		return fmt.Errorf("a list of more than %d elements is no index", mostSought)
+	}
+	if n, isNumber := gojq.ToFloat64(v); isNumber && n >= mostIndexed {
+		return fmt.Errorf("an index is below %d", mostIndexed)
+	}
+	return nil
+}
+
+func checkTable(v any) error {
+	rows, _ := v.([]any)
+	widest := 0
+	for _, row := range rows {
+		if row, ok := row.([]any); ok {
+			widest = max(widest, len(row))
+		}
+	}
+	if len(rows)*widest > mostIndexed {
+		return fmt.Errorf("transpose makes at most %d elements", mostIndexed)
+	}
+	return nil
+}
+
+// guardFunctions are the guards for the compiler: functions that give true, or fail.
+func guardFunctions() []gojq.CompilerOption {
+	var options []gojq.CompilerOption
+	for name, check := range guards() {
+		options = append(options, gojq.WithFunction(name, 0, 0, func(v any, _ []any) any {
+			if err := check(v); err != nil {
+				return err
+			}
+			return true
+		}))
+	}
+	return options
+}
+
+// guardedCalls are the functions that get guards: of their input, and of their first argument.
+func guardedCalls(name string, arguments int) (input, argument string) {
+	switch name {
+	case "contains", "inside":
+		return guardCompared, guardCompared
+	case "index", "rindex", "indices":
+		return "", guardSought
+	case "split": // of one argument it is no regular expression
+		if arguments == 2 {
+			return guardMatched, ""
+		}
+	case "match", "capture", "scan", "splits", "sub", "gsub":
+		return guardMatched, ""
+	case "setpath", "getpath":
+		return "", guardPath
+	case "transpose":
+		return guardTable, ""
+	}
+	return "", ""
+}
+
+// guardQuery puts guards into a program.
+func guardQuery(query *gojq.Query) { guardBelow(reflect.ValueOf(query)) }
+
+// guardBelow walks the tree of a program, what is below a node first: what is put in is not walked.
+func guardBelow(v reflect.Value) {
+	switch kind := v.Kind(); {
+	case kind == reflect.Pointer:
+		if v.IsNil() {
+			return
+		}
+		guardBelow(v.Elem())
+		switch node := v.Interface().(type) {
+		case *gojq.Query:
+			guardOperator(node)
+		case *gojq.Term:
+			guardCall(node)
+		case *gojq.Index:
+			if node.Start != nil && !node.IsSlice {
+				node.Start = guarded(node.Start, guardIndex)
+			}
+		}
+	case kind == reflect.Struct:
+		for _, field := range v.Fields() {
+			guardBelow(field)
+		}
+	case kind == reflect.Slice:
+		for i := range v.Len() {
+			guardBelow(v.Index(i))
+		}
+	}
+}
+
+func guardOperator(q *gojq.Query) {
+	var guard string
+	switch q.Op {
+	case gojq.OpSub, gojq.OpUpdateSub:
+		guard = guardCompared
+	case gojq.OpMul, gojq.OpUpdateMul:
+		guard = guardFactor
+	default:
+		return
+	}
+	q.Left, q.Right = guarded(q.Left, guard), guarded(q.Right, guard)
+}
+
+func guardCall(t *gojq.Term) {
+	if t.Type != gojq.TermTypeFunc {
+		return
+	}
+	input, argument := guardedCalls(t.Func.Name, len(t.Func.Args))
+	if argument != "" && len(t.Func.Args) > 0 {
+		t.Func.Args[0] = guarded(t.Func.Args[0], argument)
+	}
+	if input != "" {
+		call := &gojq.Query{Term: &gojq.Term{Type: gojq.TermTypeFunc, Func: t.Func}}
+		t.Type, t.Func = gojq.TermTypeQuery, nil
+		t.Query = &gojq.Query{Left: passing(input), Op: gojq.OpPipe, Right: call}
+	}
+}
+
+// guarded is a query whose values pass a guard. It stays a path, if it is one.
+func guarded(q *gojq.Query, guard string) *gojq.Query {
+	if q.Term != nil && len(q.Term.SuffixList) == 0 && q.Term.Type == gojq.TermTypeNumber && guard != guardIndex {
+		return q
+	}
+	return &gojq.Query{Left: q, Op: gojq.OpPipe, Right: passing(guard)}
+}
+
+// passing is: if guard then . else . end.
+func passing(guard string) *gojq.Query {
+	same := func() *gojq.Query { return &gojq.Query{Term: &gojq.Term{Type: gojq.TermTypeIdentity}} }
+	condition := &gojq.Query{Term: &gojq.Term{Type: gojq.TermTypeFunc, Func: &gojq.Func{Name: guard}}}
+	return &gojq.Query{Term: &gojq.Term{Type: gojq.TermTypeIf, If: &gojq.If{Cond: condition, Then: same(), Else: same()}}}
+}
