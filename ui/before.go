@@ -32,11 +32,13 @@ func (u *UI) showBefore(w http.ResponseWriter, r *http.Request) {
 		u.fail(w, r, err)
 		return
 	}
-	state, err := u.cfg.Calls.Before(r.Context(), &s.call)
-	before, err := u.before(s, outgoing, state, err)
-	if err != nil {
-		u.fail(w, r, err)
-		return
+	before := &view.Before{Hidden: true, CallURL: callURL(id)}
+	if s.hidden == 0 || s.revealed { // else it could hold them: in its address, or under the API's own names
+		state, err := u.cfg.Calls.Before(r.Context(), &s.call)
+		if before, err = u.before(s, outgoing, state, err); err != nil {
+			u.fail(w, r, err)
+			return
+		}
 	}
 	url := callURL(id)
 	request := view.Request{BeforeURL: url + "/before", Before: before}

@@ -113,6 +113,34 @@ func TestRequestWithSecrets(t *testing.T) {
 	}
 }
 
+// What a call would change is read and shown after the call's secrets were: its address may hold them, and so may what is there.
+func TestBeforeWithSecrets(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.withShop()
+	v, other := w.signedIn("rita", identity.Reviewer), w.signedIn("ben", identity.Reviewer)
+	id := w.submit(uuid.Nil, "shop__change_order", `{"order":"7","pin":"4711"}`)
+	read := 0
+	w.source.set(func() {
+		w.source.before = func(server tool.Server, _ tool.CallRequest) (*tool.State, error) {
+			read++
+			return &tool.State{Request: tool.Outgoing{Method: http.MethodGet, URL: server.URL + "/orders/7/4711"}, Status: 200, Body: []byte(`{"number":"4711"}`)}, nil
+		}
+	})
+	for _, who := range []*visitor{v, other} {
+		if a := who.get(callPath(id) + "/before"); a.find("before-hidden").Length() != 1 || strings.Contains(a.body, "4711") || read != 0 {
+			t.Errorf("without a reveal, read %d times: %s", read, a.text())
+		}
+	}
+	v.post(callPath(id)+"/reveal", v.get(callPath(id)).form("reveal"))
+	if a := v.get(callPath(id) + "/before"); !strings.Contains(a.find("before").Text(), "/orders/7/4711") || a.find("before-hidden").Length() != 0 {
+		t.Errorf("revealed: %s", a.text())
+	}
+	if a := other.get(callPath(id) + "/before"); strings.Contains(a.body, "4711") || len(w.revealed(id)) != 1 {
+		t.Errorf("somebody else had them shown: %s", a.text())
+	}
+}
+
 func TestWhatACallChanges(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -30,7 +30,8 @@ type subject struct {
 	pulse      approval.Pulse
 	viewers    []string // who else has it on the screen
 	own        bool     // it was made on the reader's behalf, who may not decide about such calls
-	withheld   int      // of the secrets among the arguments, those that are not approved unseen
+	hidden     int      // secrets among the arguments
+	withheld   int      // of them, those that are not approved unseen
 	revealed   bool     // the reader had them shown
 }
 
@@ -79,9 +80,10 @@ func (u *UI) about(ctx context.Context, s *subject, reader uuid.UUID) error {
 		}
 		s.own = same
 	}
-	if s.withheld = s.secrets().Withheld(s.call.Arguments); s.withheld == 0 {
+	if s.hidden = s.secrets().Count(s.call.Arguments); s.hidden == 0 {
 		return nil
 	}
+	s.withheld = s.secrets().Withheld(s.call.Arguments)
 	shown, err := audit.List(ctx, u.cfg.Pool, audit.Filter{Subject: s.call.ID, Actors: []uuid.UUID{reader}, Action: "call.revealed", Limit: 1})
 	s.revealed = len(shown) > 0
 	return err

@@ -33,6 +33,8 @@ type Body struct {
 
 // Before is what a call would change, as it is now.
 type Before struct {
+	Hidden   bool          // it is not read, because secrets among the arguments are not shown
+	CallURL  string        // where they can be
 	URL      hostile.Value // that it was read from
 	Failure  string        // why it cannot be told; from outside
 	Status   int           // HTTP status of the answer
