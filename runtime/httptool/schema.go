@@ -20,6 +20,8 @@ const (
 // schemas makes JSON Schema 2020-12 of a document's schemas (OpenAPI 3.0, section 4.7.24, and 3.1, section 4.8.24). What JSON Schema has no word for
 // is dropped. Each schema that is referred to is converted once, for all that refer to it.
 //
+// A parent that lists its children, each of which is the parent and more (discriminator, allOf), has no end as JSON Schema: the list is left out.
+//
 // Schemas of outputs are made a little wider, because an answer that breaks one is an error though the API did what it was asked to:
 // formats are left out, and of a oneOf more than one may fit.
 type schemas struct {
@@ -27,6 +29,8 @@ type schemas struct {
 	way  direction
 	defs map[string]*definition // by reference
 	name *names
+	// steps are left for looking where references lead to.
+	steps int
 	// refs are those that the conversion at hand met.
 	refs []string
 }
@@ -42,7 +46,7 @@ type definition struct {
 }
 
 func newSchemas(doc *document, way direction) *schemas {
-	return &schemas{doc: doc, way: way, defs: map[string]*definition{}, name: newNames(argumentNameLength, isArgumentName)}
+	return &schemas{doc: doc, way: way, defs: map[string]*definition{}, name: newNames(argumentNameLength, isArgumentName), steps: maxValues}
 }
 
 // convert makes a schema of JSON Schema of one of the document. The references that it leads to are added to s.refs.
@@ -65,11 +69,11 @@ func (s *schemas) convert(v *value) (value, error) {
 			return value{}, err
 		}
 	}
+	open(v, &result)
 	if s.way == output {
 		s.widen(&result)
 	}
 	s.exclusive(&result)
-	open(v, &result)
 	s.hidden(v, &result)
 	if v.get("nullable").isTrue() {
 		result = nullable(result)

@@ -10,7 +10,12 @@ func (s *schemas) keyword(result *value, name string, v *value) error {
 	switch name {
 	case "properties", "patternProperties", "dependentSchemas":
 		return s.schemaMap(result, name, v)
-	case "allOf", "anyOf", "oneOf", "prefixItems":
+	case "anyOf", "oneOf":
+		if s.leadsBack(v) {
+			return nil
+		}
+		return s.schemaList(result, name, v)
+	case "allOf", "prefixItems":
 		return s.schemaList(result, name, v)
 	case "items":
 		if v.kind == '[' { // JSON Schema before 2020-12
@@ -131,8 +136,14 @@ func (s *schemas) exclusive(result *value) {
 	}
 }
 
-// open lets pass what a pattern would that is not understood.
+// open lets pass the members that something would that was left out: a pattern that is not understood, a list of children.
 func open(v, result *value) {
+	for _, name := range []string{"anyOf", "oneOf"} {
+		if len(v.get(name).all()) > 0 && result.get(name) == nil {
+			result.drop("unevaluatedProperties")
+			result.drop("unevaluatedItems")
+		}
+	}
 	patterns := v.get("patternProperties")
 	unknown := func(m member) bool { _, err := regexp.Compile(m.name); return err != nil }
 	if patterns.is('{') && slices.ContainsFunc(patterns.members, unknown) {

@@ -71,18 +71,26 @@ func checkNumbers(text json.RawMessage) error {
 // in allOf, twice each over 40 levels, would never end.
 const maxApplied = 10_000
 
-// checkCost refuses schemas that take too long to apply.
+// checkCost refuses schemas that take too long to apply, and those that take for ever: what applies itself to the same value judges none (JSON
+// Schema 2020-12, section 9.4.1).
 func checkCost(schema *jsonschema.Schema) error {
-	c := coster{costs: map[*jsonschema.Schema]int{}, seen: map[*jsonschema.Schema]bool{}}
-	if c.walk(schema) > maxApplied {
+	c := coster{costs: map[*jsonschema.Schema]int{}, counting: map[*jsonschema.Schema]bool{}, seen: map[*jsonschema.Schema]bool{}}
+	highest := c.walk(schema)
+	switch {
+	case c.round != nil:
+		_, at, _ := strings.Cut(c.round.Location, "#")
+		return fmt.Errorf("the schema at %q applies itself to the same value again, without an end", clip(at))
+	case highest > maxApplied:
 		return fmt.Errorf("more than %d schemas apply to one value", maxApplied)
 	}
 	return nil
 }
 
 type coster struct {
-	costs map[*jsonschema.Schema]int // of applying it to one place
-	seen  map[*jsonschema.Schema]bool
+	costs    map[*jsonschema.Schema]int // of applying it to one place
+	counting map[*jsonschema.Schema]bool
+	seen     map[*jsonschema.Schema]bool
+	round    *jsonschema.Schema // one that applies itself in place; nil: none was met
 }
 
 // walk returns the highest cost of a schema and all that can be reached from it.
@@ -105,7 +113,11 @@ func (c *coster) cost(s *jsonschema.Schema) int {
 	if known, ok := c.costs[s]; ok {
 		return known
 	}
-	c.costs[s] = 1 // while it is being counted: the compiler refuses schemas that apply themselves in place
+	if c.counting[s] {
+		c.round = s
+		return 1
+	}
+	c.counting[s] = true
 	total := 1
 	for _, next := range inPlace(s) {
 		total = min(total+c.cost(next), maxApplied+1)

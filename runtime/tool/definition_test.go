@@ -106,6 +106,9 @@ func TestSchemas(t *testing.T) {
 	for _, remote := range []string{
 		`{"$ref":"https://example.com/schema.json"}`, `{"$ref":"file:///etc/passwd"}`, `{"type":"nonsense"}`,
 		`{"multipleOf":1e-9999999}`, `{"minimum":1e999999999}`, costly.String(),
+		`{"$ref":"#"}`, `{"$ref":"#/$defs/p","$defs":{"p":{"oneOf":[{"$ref":"#/$defs/c"}]},"c":{"allOf":[{"$ref":"#/$defs/p"}]}}}`,
+		`{"properties":{"a":{"$ref":"#/$defs/p"}},"$defs":{"p":{"if":{"type":"object"},"then":{"not":{"$ref":"#/$defs/p"}}}}}`,
+		`{"dependentSchemas":{"a":{"anyOf":[{"type":"array"},{"$ref":"#"}]}}}`,
 	} {
 		d, err := tool.ParseDefinition(json.RawMessage(`{"name":"a","inputSchema":` + remote + `}`))
 		if err != nil {
@@ -114,6 +117,26 @@ func TestSchemas(t *testing.T) {
 		if _, err := tool.CompileSchemas(d); !errors.Is(err, tool.ErrDefinition) {
 			t.Errorf("schema %s: %v, want ErrDefinition", remote, err)
 		}
+	}
+}
+
+// TestSchemasOfTrees: what applies itself to a part of its value ends with the value.
+func TestSchemasOfTrees(t *testing.T) {
+	t.Parallel()
+	d, err := tool.ParseDefinition(json.RawMessage(`{"name":"a","inputSchema":{"type":"object","properties":{"sub":{"items":{"anyOf":[{"$ref":"#"},{"type":"null"}]}},"n":{"type":"integer"}},
+		"additionalProperties":{"allOf":[{"$ref":"#"}]}}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := tool.CompileSchemas(d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if problems := s.ValidateInput(json.RawMessage(`{"sub":[{"sub":[null,{"n":1}]}],"x":{"n":2}}`)); len(problems) != 0 {
+		t.Errorf("a fitting value: %v", problems)
+	}
+	if problems := s.ValidateInput(json.RawMessage(`{"x":{"sub":[{"n":1.5}]}}`)); len(problems) == 0 {
+		t.Error("no integer passed")
 	}
 }
 
