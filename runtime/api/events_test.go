@@ -1,6 +1,7 @@
 package api_test
 
 import (
+	"context"
 	"fmt"
 	"net"
 	"net/http"
@@ -194,25 +195,34 @@ func TestFollowWithoutReading(t *testing.T) {
 	w.talks("billing")
 	path := w.begins(w.key, `{"message":"hello"}`)
 	<-play.asked
-	play.ends(strings.Repeat("x", 24<<20)) // more than sockets hold
+	play.ends(strings.Repeat("x", 4<<20)) // more than the sockets hold
 	w.settled(w.server(w.process), path, "idle")
 
 	stalled := w.start(play)
 	stalled.clock = func() time.Time { return time.Now().Add(-29 * time.Second) } // writes have a second
 	released := make(chan struct{})
-	server := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		defer close(released)
 		stalled.handler.ServeHTTP(rw, r)
 	}))
+	const held = 64 << 10 // by each socket, in bytes: left alone, they grow
+	server.Config.ConnContext = func(ctx context.Context, c net.Conn) context.Context {
+		if err := c.(*net.TCPConn).SetWriteBuffer(held); err != nil {
+			t.Error(err)
+		}
+		return ctx
+	}
+	server.Start()
 	t.Cleanup(server.Close)
 	conn, err := net.Dial("tcp", server.Listener.Addr().String())
 	check(t, err)
 	t.Cleanup(func() { _ = conn.Close() })
+	check(t, conn.(*net.TCPConn).SetReadBuffer(held))
 	_, err = fmt.Fprintf(conn, "GET /api/v1/%s/events HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer %s\r\n\r\n", path, w.key)
 	check(t, err)
 	select {
 	case <-released:
-	case <-time.After(time.Minute):
+	case <-time.After(patience):
 		t.Fatal("it is still held")
 	}
 }

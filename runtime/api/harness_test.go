@@ -283,7 +283,7 @@ func (w *world) park(arguments string) uuid.UUID {
 
 func (w *world) wait(id uuid.UUID) {
 	w.t.Helper()
-	ctx, cancel := context.WithTimeout(w.t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(w.t.Context(), patience)
 	defer cancel()
 	_, err := w.calls.Wait(ctx, id, call.Listener{})
 	check(w.t, err)

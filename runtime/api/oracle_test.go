@@ -179,10 +179,13 @@ func (w *world) server(p *process) *httptest.Server {
 	return server
 }
 
+// patience is how long a test waits for what has to come.
+const patience = 5 * time.Minute
+
 // follow begins to follow; id is the Last-Event-ID, if any.
 func (w *world) follow(server *httptest.Server, path, token, id string) *follower {
 	w.t.Helper()
-	ctx, leave := context.WithTimeout(w.t.Context(), time.Minute)
+	ctx, leave := context.WithTimeout(w.t.Context(), patience)
 	w.t.Cleanup(leave)
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, server.URL+"/api/v1/"+path, nil)
 	check(w.t, err)

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -21,7 +22,7 @@ func given(t *testing.T, document string) (*httptool.Source, tool.Server) {
 	t.Helper()
 	sum := sha256.Sum256([]byte(document))
 	digest := hex.EncodeToString(sum[:])
-	source := httptool.New(httptool.Config{Document: func(_ context.Context, wanted string) ([]byte, error) {
+	source := httptool.New(httptool.Config{Limits: httptool.Limits{List: 10 * time.Minute}, Document: func(_ context.Context, wanted string) ([]byte, error) {
 		if wanted != digest {
 			return nil, fmt.Errorf("no document %s", wanted)
 		}
