@@ -53,10 +53,11 @@ func (s *Source) Before(ctx context.Context, server tool.Server, request tool.Ca
 func (x *exchange) state(got *reply) *tool.State {
 	state := &tool.State{Request: x.out.shown(), Status: got.status, Body: got.body, Cut: got.cut}
 	media, parameters, err := mime.ParseMediaType(got.header.Get("Content-Type"))
-	if err == nil {
-		state.Media = media
+	if err != nil {
+		media = ""
 	}
-	if text, ok := x.text(got.body, state.Media, parameters["charset"]); ok {
+	state.Media = x.hideMedia(media)
+	if text, ok := x.text(got.body, media, parameters["charset"]); ok {
 		state.Body = []byte(text)
 	} else {
 		state.Body = x.hideIn(got.body)

@@ -65,11 +65,11 @@ func (x *exchange) unanswered(a *attempt, err error, untouched, connected bool) 
 	case x.ctx.Err() != nil:
 		return tool.Ended(x.ctx, effect, x.what())
 	case !connected:
-		return tool.BrokeOff(effect, err, "%s: connect to %s: %s", x.what(), origin(a.url), plain.Line(err.Error(), 300))
+		return tool.BrokeOff(effect, err, "%s: connect to %s: %s", x.what(), origin(a.url), plain.Line(x.hideText(err.Error()), 300))
 	case untouched:
 		return tool.BrokeOff(effect, err, "%s: the connection to %s closed before the request was sent", x.what(), origin(a.url))
 	}
-	return tool.BrokeOff(effect, err, "%s: the connection to %s broke before an answer came: %s", x.what(), origin(a.url), plain.Line(err.Error(), 300))
+	return tool.BrokeOff(effect, err, "%s: the connection to %s broke before an answer came: %s", x.what(), origin(a.url), plain.Line(x.hideText(err.Error()), 300))
 }
 
 // read reads an answer, as far as the bound goes.
@@ -97,9 +97,9 @@ func (x *exchange) read(response *http.Response, a *attempt) (*reply, *tool.Fail
 		failure = protocolFailure(x.what()+": the answer cannot be decompressed", err)
 	default:
 		failure = tool.BrokeOff(tool.EffectPossible, err, "%s: the connection to %s broke in the middle of the answer (HTTP %d): %s",
-			x.what(), origin(a.url), response.StatusCode, plain.Line(err.Error(), 300))
+			x.what(), origin(a.url), response.StatusCode, plain.Line(x.hideText(err.Error()), 300))
 	}
-	failure.Raw = tool.Evidence(body)
+	failure.Raw = tool.Evidence(x.hideIn(body))
 	return nil, failure
 }
 
@@ -122,9 +122,9 @@ func (c *countedBody) Read(p []byte) (int, error) {
 
 // decode undoes a content coding, which was not asked for.
 func (x *exchange) decode(source io.Reader, header http.Header) (io.Reader, *tool.Failure) {
-	coding := strings.ToLower(strings.TrimSpace(strings.Join(header.Values("Content-Encoding"), ",")))
+	coding := strings.TrimSpace(strings.Join(header.Values("Content-Encoding"), ","))
 	var open func(io.Reader) (io.Reader, error)
-	switch coding {
+	switch strings.ToLower(coding) {
 	case "", "identity":
 		return source, nil
 	case "gzip", "x-gzip":
@@ -132,7 +132,7 @@ func (x *exchange) decode(source io.Reader, header http.Header) (io.Reader, *too
 	case "deflate":
 		open = func(r io.Reader) (io.Reader, error) { return zlib.NewReader(r) }
 	default:
-		return nil, protocolFailure(fmt.Sprintf("%s: the answer has the content coding %q, which was not asked for", x.what(), plain.Line(coding, 60)), nil)
+		return nil, protocolFailure(fmt.Sprintf("%s: the answer has the content coding %q, which was not asked for", x.what(), plain.Line(x.hideText(coding), 60)), nil)
 	}
 	decoder, err := open(source)
 	if errors.Is(err, io.EOF) {

@@ -70,14 +70,14 @@ func (x *exchange) follow(a *attempt, location string) (next *attempt, problem s
 		same.url = to
 		return &same, ""
 	}
-	shown := plain.Line(origin(to), 200)
+	shown := plain.Line(x.hideText(origin(to)), 200)
 	switch {
+	case x.quotes(to.String()): // which may be its host
+		return nil, "It redirects to another origin, with a secret of the skill in the URL, and is not followed."
 	case x.stay:
 		return nil, fmt.Sprintf("It redirects to another origin, %s, and is not followed.", shown)
 	case a.url.Scheme == "https" && to.Scheme == "http":
 		return nil, fmt.Sprintf("It redirects to %s, which is not encrypted, and is not followed.", shown)
-	case x.quotes(to.String()):
-		return nil, fmt.Sprintf("It redirects to another origin, %s, with a secret of the skill in the URL, and is not followed.", shown)
 	}
 	return &attempt{
 		method: a.method, url: to, foreign: true, stranger: true,
@@ -93,15 +93,17 @@ func (x *exchange) accept() string {
 	return x.binding.Accept
 }
 
-// quotes reports whether a URL has a secret in it, in whatever form.
+// quotes reports whether a URL has a secret in it, in whatever form: hosts have no upper case.
 func (x *exchange) quotes(text string) bool {
+	text = strings.ToLower(text)
 	for range maxDecodings {
 		for _, secret := range x.secrets {
+			secret = strings.ToLower(secret)
 			if strings.Contains(text, secret) || strings.Contains(strings.ReplaceAll(text, "+", " "), secret) {
 				return true
 			}
 		}
-		next := decoded(text)
+		next := strings.ToLower(decoded(text))
 		if next == text {
 			return false
 		}

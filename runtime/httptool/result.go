@@ -35,18 +35,19 @@ func (x *exchange) result(got *reply) (tool.Result, *tool.Failure) {
 	}
 	var blocks []block
 	var structured json.RawMessage
+	shown := x.hideMedia(media)
 	switch {
 	case len(got.body) == 0:
-		blocks = []block{textBlock(emptyText(got))}
+		blocks = []block{textBlock(x.emptyText(got))}
 	case isJSON(media):
 		var failure *tool.Failure
 		if blocks, structured, failure = x.json(got, parameters["charset"]); failure != nil {
 			return tool.Result{}, failure
 		}
-	case isPicture(media) && !got.cut:
-		blocks = []block{{Type: "image", Data: base64.StdEncoding.EncodeToString(x.hideIn(got.body)), MimeType: media}}
-	case strings.HasPrefix(media, "audio/") && !got.cut:
-		blocks = []block{{Type: "audio", Data: base64.StdEncoding.EncodeToString(x.hideIn(got.body)), MimeType: media}}
+	case isPicture(shown) && !got.cut:
+		blocks = []block{{Type: "image", Data: base64.StdEncoding.EncodeToString(x.hideIn(got.body)), MimeType: shown}}
+	case strings.HasPrefix(shown, "audio/") && !got.cut:
+		blocks = []block{{Type: "audio", Data: base64.StdEncoding.EncodeToString(x.hideIn(got.body)), MimeType: shown}}
 	default:
 		blocks = x.other(got, media, parameters["charset"])
 	}
@@ -60,11 +61,11 @@ func (x *exchange) result(got *reply) (tool.Result, *tool.Failure) {
 }
 
 // emptyText is what is told of an answer without a body.
-func emptyText(got *reply) string {
+func (x *exchange) emptyText(got *reply) string {
 	lines := []string{strings.TrimSpace(fmt.Sprintf("HTTP %d %s", got.status, http.StatusText(got.status)))}
 	for _, name := range []string{"Content-Type", "Content-Length", "Last-Modified", "ETag"} {
 		if value := got.header.Get(name); value != "" && got.status == http.StatusOK {
-			lines = append(lines, name+": "+plain.Line(value, 300))
+			lines = append(lines, name+": "+plain.Line(x.hideText(value), 300))
 		}
 	}
 	return strings.Join(lines, "\n")
@@ -107,7 +108,7 @@ func (x *exchange) location(got *reply) []string {
 func (x *exchange) errorText(got *reply, media, charset string) string {
 	text, ok := x.text(got.body, media, charset)
 	if !ok {
-		return fmt.Sprintf("(%d bytes of %s)", len(got.body), plain.Line(orElse(media, "an unknown type"), 100))
+		return fmt.Sprintf("(%d bytes of %s)", len(got.body), plain.Line(orElse(x.hideMedia(media), "an unknown type"), 100))
 	}
 	if compact, err := compacted([]byte(text)); err == nil && isJSON(media) {
 		text = string(compact)
@@ -172,12 +173,13 @@ func (x *exchange) other(got *reply, media, charset string) []block {
 	if text, ok := x.text(got.body, media, charset); ok {
 		return []block{textBlock(text)}
 	}
-	if media == "" {
-		media = "application/octet-stream"
-	}
 	from := url.URL{Scheme: got.from.Scheme, Host: got.from.Host, Path: got.from.Path, RawPath: got.from.RawPath}
+	uri := x.hideText(from.String())
+	if x.quotes(uri) { // written in another way, where a redirect led to
+		uri = origin(got.from)
+	}
 	return []block{{Type: "resource", Resource: &resource{
-		URI: x.hideText(from.String()), MimeType: media, Blob: base64.StdEncoding.EncodeToString(x.hideIn(got.body)),
+		URI: uri, MimeType: orElse(x.hideMedia(media), "application/octet-stream"), Blob: base64.StdEncoding.EncodeToString(x.hideIn(got.body)),
 	}}}
 }
 

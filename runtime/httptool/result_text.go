@@ -96,3 +96,13 @@ func (x *exchange) hideIn(body []byte) []byte {
 	}
 	return body
 }
+
+// hideMedia is a media type as it is told: none, if a secret is in it. Its letters are small ones, whatever the server wrote.
+func (x *exchange) hideMedia(media string) string {
+	for _, secret := range x.secrets {
+		if strings.Contains(media, strings.ToLower(secret)) {
+			return ""
+		}
+	}
+	return media
+}

@@ -166,29 +166,28 @@ func guardQuery(query *gojq.Query) { guardBelow(reflect.ValueOf(query)) }
 
 // guardBelow walks the tree of a program, what is below a node first: what is put in is not walked.
 func guardBelow(v reflect.Value) {
-	switch kind := v.Kind(); {
-	case kind == reflect.Pointer:
-		if v.IsNil() {
-			return
+	if v.Kind() == reflect.Slice {
+		for i := range v.Len() {
+			guardBelow(v.Index(i))
 		}
-		guardBelow(v.Elem())
-		switch node := v.Interface().(type) {
-		case *gojq.Query:
-			guardOperator(node)
-		case *gojq.Term:
-			guardCall(node)
-		case *gojq.Index:
-			if node.Start != nil && !node.IsSlice {
-				node.Start = guarded(node.Start, guardIndex)
-			}
-		}
-	case kind == reflect.Struct:
+	}
+	if v.Kind() == reflect.Struct {
 		for _, field := range v.Fields() {
 			guardBelow(field)
 		}
-	case kind == reflect.Slice:
-		for i := range v.Len() {
-			guardBelow(v.Index(i))
+	}
+	if v.Kind() != reflect.Pointer || v.IsNil() {
+		return
+	}
+	guardBelow(v.Elem())
+	switch node := v.Interface().(type) {
+	case *gojq.Query:
+		guardOperator(node)
+	case *gojq.Term:
+		guardCall(node)
+	case *gojq.Index:
+		if node.Start != nil && !node.IsSlice {
+			node.Start = guarded(node.Start, guardIndex)
 		}
 	}
 }
