@@ -41,7 +41,7 @@ func (u *UI) approve(w http.ResponseWriter, r *http.Request) {
 	case complaint != "":
 		u.answerWithCall(w, r, http.StatusUnprocessableEntity, how)
 	case missing.Kind == view.ActionReveal:
-		how.err = "What is hidden is more than a secret. Have it shown first."
+		how.err = "Not all that would be sent was shown: it is hidden with the secrets among the arguments. Have it shown first."
 		u.answerWithCall(w, r, http.StatusUnprocessableEntity, how)
 	case missing.Kind == view.ActionShowAll:
 		how.err = "Not all of the arguments were shown. Look at all of them first."

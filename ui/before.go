@@ -74,7 +74,11 @@ func (u *UI) request(ctx context.Context, s *subject, a view.Arguments, edited b
 	if err != nil {
 		return nil, err
 	}
-	v := presentRequest(s, outgoing, a)
+	masked := ""
+	if outgoing != nil && hidesRequest(a) {
+		masked = u.maskedURL(ctx, s)
+	}
+	v := presentRequest(s, outgoing, a, masked)
 	if v == nil || v.BeforeURL == "" {
 		return v, nil
 	}
@@ -87,4 +91,18 @@ func (u *UI) request(ctx context.Context, s *subject, a view.Arguments, edited b
 		return v, err
 	}
 	return v, nil
+}
+
+// maskedURL is the URL of a call's request with a word in place of each secret among the arguments, as the skill makes it of
+// them. Empty: it cannot be told any more, or not without them.
+func (u *UI) maskedURL(ctx context.Context, s *subject) string {
+	skill, _, err := u.cfg.Agents.FreshSkill(ctx, s.call.SkillID)
+	if err != nil || skill.Revision != s.call.SkillRevision {
+		return ""
+	}
+	masked, err := u.cfg.Calls.OutgoingWith(ctx, &s.call, s.secrets().Masked(s.call.Arguments, "hidden"))
+	if err != nil || masked == nil {
+		return ""
+	}
+	return masked.URL
 }

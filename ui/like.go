@@ -106,7 +106,7 @@ func (u *UI) presentAlike(r *http.Request, access identity.Access, first *subjec
 		shown := presentArguments(s, format{view: view.FormatFields}, false)
 		one.Warning = findingWords(shown.Findings)
 		if shown.Withheld > 0 {
-			one.Warning = strings.TrimSpace(one.Warning + " " + withheldWords(shown.Withheld))
+			one.Warning = strings.TrimSpace(one.Warning + " " + s.withheldWords(shown.Withheld))
 		}
 		one.MayApprove = !s.risk.twice && !shown.Folded && shown.Withheld == 0 && err == nil && s.current
 	}

@@ -134,13 +134,19 @@ func warnings(s *subject, arguments view.Arguments) []view.Notice {
 		add(view.Danger, "Look closely.", findingWords(found))
 	}
 	if arguments.Withheld > 0 {
-		add(view.Danger, "More is hidden than a secret.", withheldWords(arguments.Withheld)+
-			" Have it shown before you approve, which is recorded.")
+		title := "More is hidden than a secret."
+		if s.unseen {
+			title = "The request is hidden."
+		}
+		add(view.Danger, title, s.withheldWords(arguments.Withheld)+" Have it shown before you approve, which is recorded.")
 	}
 	return list
 }
 
-func withheldWords(n int) string {
+func (s *subject) withheldWords(n int) string {
+	if s.unseen {
+		return "Secrets among the arguments are hidden, and with them the very request: a value that is called a secret may change more of it than that value."
+	}
 	if n == 1 {
 		return "A value whose name, or the tool’s schema, says secret is long, has several lines or is part of something larger: it may be what the call really does."
 	}

@@ -19,18 +19,22 @@ import (
 )
 
 // presentRequest is the request of a call to an HTTP API; nil: it is none.
-func presentRequest(s *subject, o *tool.Outgoing, a view.Arguments) *view.Request {
+// maskedURL is its URL where the rest of it is hidden.
+func presentRequest(s *subject, o *tool.Outgoing, a view.Arguments, maskedURL string) *view.Request {
 	if o == nil {
 		return nil
 	}
 	v := &view.Request{
-		Method: o.Method, Hidden: a.Secrets > 0 && !a.Revealed,
+		Method: o.Method, Hidden: hidesRequest(a),
 		Sent: s.call.Status.Final() && !unsent(s.call.Status) || s.call.Status == call.Executing,
 	}
 	if s.approval != nil && s.approval.Status == approval.Pending && s.definition != nil && s.definition.Previewed() && !v.Hidden {
 		v.BeforeURL = callURL(s.call.ID) + "/before"
 	}
 	if v.Hidden {
+		if maskedURL != "" {
+			v.URL = hostile.Fold(maskedURL, hostile.Folded())
+		}
 		return v
 	}
 	limits := hostile.Folded()
@@ -51,6 +55,9 @@ func presentRequest(s *subject, o *tool.Outgoing, a view.Arguments) *view.Reques
 	}
 	return v
 }
+
+// hidesRequest reports whether a request is hidden with the secrets among its arguments. Whoever edited them knows them all.
+func hidesRequest(a view.Arguments) bool { return a.Secrets > 0 && !a.Revealed && !a.Fixed }
 
 func unsent(status call.Status) bool {
 	switch status {

@@ -17,10 +17,13 @@ import (
 const orderTool = `{"name":"change_order","inputSchema":{"type":"object","properties":{"order":{"type":"string"},"note":{"type":"string"},
 	"pin":{"type":"string","writeOnly":true}},"required":["order"]},"x-holdpoint-http":{"method":"PATCH","preview":{"method":"GET"}}}`
 
+// sealedTool has a secret in its path.
+var sealedTool = strings.NewReplacer("change_order", "change_sealed", `"order":{"type":"string"}`, `"order":{"type":"string","format":"password"}`).Replace(orderTool)
+
 // withShop gives the agent a skill over an HTTP API.
 func (w *world) withShop() {
 	w.t.Helper()
-	w.source.set(func() { w.source.own = map[string][]string{"shop": {orderTool}} })
+	w.source.set(func() { w.source.own = map[string][]string{"shop": {orderTool, sealedTool}} })
 	_, err := w.agents.Apply(w.t.Context(), audit.System(), agent.Spec{
 		Skills: []agent.SkillSpec{{Name: "shop", Transport: tool.OpenAPI, APISpec: agent.APISpec{
 			BaseURL: "https://shop.example/v1", Spec: "https://shop.example/openapi.json", Preview: true,
@@ -110,6 +113,61 @@ func TestRequestWithSecrets(t *testing.T) {
 	shown := v.post(callPath(id)+"/reveal", page.form("reveal"))
 	if text := shown.find("request").Text(); !strings.Contains(text, "4711") || !strings.Contains(text, "/orders/7") {
 		t.Errorf("revealed: %s", shown.text())
+	}
+}
+
+// An agent cannot hide what a call really does with a short value that is called a secret: the request is seen before it is approved.
+func TestHiddenRequestsAreRevealedFirst(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.withShop()
+	v, other := w.signedIn("rita", identity.Reviewer), w.signedIn("ben", identity.Reviewer)
+	for _, tt := range []struct{ tool, arguments, url, secret string }{
+		{"shop__change_order", `{"order":"7","note":"all of them","extra":{"token":"x-93f1"}}`, "https://shop.example/v1/orders/7?notify=true", "x-93f1"},
+		{"shop__change_sealed", `{"order":"k/93f1","note":"x"}`, "https://shop.example/v1/orders/hidden?notify=true", "93f1"},
+	} {
+		id := w.submit(uuid.Nil, tt.tool, tt.arguments)
+		page := v.get(callPath(id))
+		if text := page.find("request").Text(); !strings.Contains(text, "PATCH") || !strings.Contains(text, tt.url) || page.find("request-hidden").Length() != 1 {
+			t.Errorf("%s: method and URL: %s", tt.tool, text)
+		}
+		if strings.Contains(page.body, tt.secret) {
+			t.Errorf("%s: the secret is shown: %s", tt.tool, page.text())
+		}
+		if page.find("approve").Length() != 0 || page.find("reveal-first").Length() != 1 || !strings.Contains(page.find("notice").Text(), "The request is hidden") {
+			t.Errorf("%s: can be approved unseen: %s", tt.tool, page.text())
+		}
+		if a := v.post(callPath(id)+"/approve", page.form("decide")); a.status != http.StatusUnprocessableEntity || w.approval(id).Status != approval.Pending {
+			t.Errorf("%s: approved unseen: %d", tt.tool, a.status)
+		}
+		revealed := v.post(callPath(id)+"/reveal", page.form("reveal"))
+		if !strings.Contains(revealed.find("request").Text(), tt.secret) || revealed.find("approve").Length() != 1 {
+			t.Errorf("%s: revealed: %s", tt.tool, revealed.text())
+		}
+		if other.get(callPath(id)).find("approve").Length() != 0 {
+			t.Errorf("%s: somebody else looked, and it is approved unseen", tt.tool)
+		}
+		if a := v.post(callPath(id)+"/approve", revealed.form("decide")); a.status != http.StatusSeeOther || w.approval(id).Status != approval.Approved {
+			t.Errorf("%s: approved after looking: %d", tt.tool, a.status)
+		}
+	}
+}
+
+// A request that cannot be drawn any more as it was is not shown in part. Whoever edits a call sees the request of the edit.
+func TestHiddenRequestsOfOtherSettings(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.withShop()
+	v := w.signedIn("rita", identity.Reviewer)
+	id := w.submit(uuid.Nil, "shop__change_order", `{"order":"7","pin":"4711"}`)
+	if text := v.preview(id, `{"order":"8","pin":"4712"}`).find("request").Text(); !strings.Contains(text, "/orders/8") || !strings.Contains(text, "4712") {
+		t.Errorf("the request of an edit: %s", text)
+	}
+	moved := agent.SkillSpec{Name: "shop", Transport: tool.OpenAPI, APISpec: agent.APISpec{BaseURL: "https://shop.example/v2", Spec: "https://shop.example/openapi.json", Preview: true}}
+	_, err := w.agents.Apply(t.Context(), audit.System(), agent.Spec{Skills: []agent.SkillSpec{moved}}, false)
+	check(t, err)
+	if text := v.get(callPath(id)).find("request").Text(); !strings.Contains(text, "a URL that is not shown") || strings.Contains(text, "shop.example") || strings.Contains(text, "4711") {
+		t.Errorf("after the skill moved: %s", text)
 	}
 }
 

@@ -31,6 +31,7 @@ type subject struct {
 	viewers    []string // who else has it on the screen
 	own        bool     // it was made on the reader's behalf, who may not decide about such calls
 	hidden     int      // secrets among the arguments
+	unseen     bool     // the very request is hidden with them, so that none of them is a small part of what is shown
 	withheld   int      // of them, those that are not approved unseen
 	revealed   bool     // the reader had them shown
 }
@@ -83,7 +84,13 @@ func (u *UI) about(ctx context.Context, s *subject, reader uuid.UUID) error {
 	if s.hidden = s.secrets().Count(s.call.Arguments); s.hidden == 0 {
 		return nil
 	}
-	s.withheld = s.secrets().Withheld(s.call.Arguments)
+	outgoing, err := s.call.Outgoing()
+	if err != nil {
+		return err
+	}
+	if s.withheld = s.secrets().Withheld(s.call.Arguments); outgoing != nil {
+		s.unseen, s.withheld = true, s.hidden
+	}
 	shown, err := audit.List(ctx, u.cfg.Pool, audit.Filter{Subject: s.call.ID, Actors: []uuid.UUID{reader}, Action: "call.revealed", Limit: 1})
 	s.revealed = len(shown) > 0
 	return err

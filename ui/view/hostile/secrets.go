@@ -57,12 +57,22 @@ func tooMuch(text string) bool {
 // Redacted is the document with a text in place of each secret value, and how many there are. A
 // document that cannot be read is given up from there on.
 func (s *Secrets) Redacted(document []byte) (text []byte, hidden int) {
+	return s.replaced(document, func(one secretAt) string { return one.piece(document).String() })
+}
+
+// Masked is the document with the same word in place of each secret value.
+func (s *Secrets) Masked(document []byte, word string) []byte {
+	text, _ := s.replaced(document, func(secretAt) string { return word })
+	return text
+}
+
+func (s *Secrets) replaced(document []byte, with func(secretAt) string) (text []byte, hidden int) {
 	found := s.find(document)
 	at := 0
 	for _, one := range found {
 		text = append(text, document[at:one.from]...)
 		at = one.to
-		text = append(text, quote(one.piece(document).String())...)
+		text = append(text, quote(with(one))...)
 	}
 	return append(text, document[at:]...), len(found)
 }
