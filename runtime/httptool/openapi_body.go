@@ -51,7 +51,12 @@ func (b *builder) body(o *operation) (*bodyArguments, error) {
 func (b *builder) structured(made *bodyArguments, media *value, description string) error {
 	schema := media.get("schema")
 	flat := &flatBody{doc: b.doc, required: map[string]bool{}}
-	if flat.add(schema) && len(flat.names) > 0 {
+	if flat.add(schema) {
+		flat.hide(b.in.hidden(schema, nil))
+	} else {
+		flat.names = nil
+	}
+	if len(flat.names) > 0 {
 		return b.fields(made, flat, media.get("encoding"))
 	}
 	if made.body.Kind != BodyJSON && b.root(schema) != rootObject {
@@ -73,17 +78,17 @@ func (b *builder) fields(made *bodyArguments, flat *flatBody, encoding *value) e
 	for _, name := range flat.names {
 		a := argument{name: name, in: InBody, required: flat.required[name], field: Field{Name: name}}
 		made.body.Required = made.body.Required || a.required
-		var parts []value
-		for _, schema := range flat.properties[name] {
-			converted, err := b.in.convert(schema)
-			if err != nil {
-				return fmt.Errorf("%s: %w", plain.Quoted(name, 100), err)
+		said := flat.properties[name][0]
+		if len(flat.properties[name]) > 1 {
+			all := object(member{"allOf", value{kind: '['}})
+			for _, part := range flat.properties[name] {
+				all.members[0].value.members = append(all.members[0].value.members, member{value: *part})
 			}
-			parts = append(parts, converted)
+			said = &all
 		}
-		a.schema = parts[0]
-		if len(parts) > 1 {
-			a.schema = object(member{"allOf", array(parts...)})
+		var err error
+		if a.schema, err = b.in.convert(said); err != nil {
+			return fmt.Errorf("%s: %w", plain.Quoted(name, 100), err)
 		}
 		if made.body.Kind != BodyJSON {
 			b.encode(&a, made.body.Kind, flat.properties[name][0], b.doc.child(encoding, name))
@@ -245,9 +250,6 @@ func (f *flatBody) take(v *value) {
 	properties := v.get("properties")
 	for i := range properties.all() {
 		m := &properties.members[i]
-		if target, err := f.doc.follow(&m.value); err == nil && target.get("readOnly").isTrue() {
-			continue
-		}
 		present := f.properties[m.name]
 		if present == nil {
 			f.names = append(f.names, m.name)
@@ -259,4 +261,9 @@ func (f *flatBody) take(v *value) {
 	for _, name := range v.get("required").strings() {
 		f.required[name] = true
 	}
+}
+
+// hide takes away what is not sent.
+func (f *flatBody) hide(gone hiddenNames) {
+	f.names = slices.DeleteFunc(f.names, func(name string) bool { return gone[name] })
 }

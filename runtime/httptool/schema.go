@@ -23,7 +23,7 @@ const (
 // A parent that lists its children, each of which is the parent and more (discriminator, allOf), has no end as JSON Schema: the list is left out.
 //
 // Schemas of outputs are made a little wider, because an answer that breaks one is an error though the API did what it was asked to:
-// formats are left out, and of a oneOf more than one may fit.
+// formats are left out, and of a oneOf more than one may fit. What is wider where a schema must not fit would refuse more: see [schemas.exact].
 type schemas struct {
 	doc  *document
 	way  direction
@@ -50,7 +50,10 @@ func newSchemas(doc *document, way direction) *schemas {
 }
 
 // convert makes a schema of JSON Schema of one of the document. The references that it leads to are added to s.refs.
-func (s *schemas) convert(v *value) (value, error) {
+func (s *schemas) convert(v *value) (value, error) { return s.within(v, nil) }
+
+// within converts a schema that applies to the same value as others, of which some properties do not go this way.
+func (s *schemas) within(v *value, gone hiddenNames) (value, error) {
 	switch {
 	case v == nil:
 		return boolean(true), nil
@@ -59,22 +62,21 @@ func (s *schemas) convert(v *value) (value, error) {
 	case v.kind != '{':
 		return value{}, errors.New("a schema is no object")
 	}
+	gone = s.hidden(v, gone)
 	if ref := v.get("$ref"); ref.is('"') {
-		return s.convertRef(v, ref.text)
+		return s.convertRef(v, ref.text, gone)
 	}
 	result := object()
 	for i := range v.members {
 		m := &v.members[i]
-		if err := s.keyword(&result, m.name, &m.value); err != nil {
+		if err := s.keyword(&result, m.name, &m.value, gone); err != nil {
 			return value{}, err
 		}
 	}
 	open(v, &result)
-	if s.way == output {
-		s.widen(&result)
-	}
+	s.widen(v, &result, gone)
 	s.exclusive(&result)
-	s.hidden(v, &result)
+	hide(&result, gone)
 	if v.get("nullable").isTrue() {
 		result = nullable(result)
 	}
@@ -82,7 +84,7 @@ func (s *schemas) convert(v *value) (value, error) {
 }
 
 // convertRef: what stands beside a reference counts since 3.1; of 3.0 only what says nothing of values is kept.
-func (s *schemas) convertRef(v *value, ref string) (value, error) {
+func (s *schemas) convertRef(v *value, ref string, gone hiddenNames) (value, error) {
 	def, err := s.define(ref)
 	if err != nil {
 		return value{}, err
@@ -90,7 +92,7 @@ func (s *schemas) convertRef(v *value, ref string) (value, error) {
 	s.refs = append(s.refs, ref)
 	result := object()
 	if rest := s.doc.beside(v); rest != nil {
-		if result, err = s.convert(rest); err != nil {
+		if result, err = s.within(rest, gone); err != nil {
 			return value{}, err
 		}
 	} else if description := v.get("description"); description.is('"') {

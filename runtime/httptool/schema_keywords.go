@@ -6,24 +6,30 @@ import (
 )
 
 // keyword converts one member of a schema. Members that are no keywords of JSON Schema, or not such as they have to be, say nothing.
-func (s *schemas) keyword(result *value, name string, v *value) error {
+func (s *schemas) keyword(result *value, name string, v *value, gone hiddenNames) error {
 	switch name {
-	case "properties", "patternProperties", "dependentSchemas":
-		return s.schemaMap(result, name, v)
+	case "properties", "patternProperties":
+		return s.schemaMap(result, name, v, nil)
+	case "dependentSchemas":
+		return s.schemaMap(result, name, v, gone)
 	case "anyOf", "oneOf":
 		if s.leadsBack(v) {
 			return nil
 		}
-		return s.schemaList(result, name, v)
-	case "allOf", "prefixItems":
-		return s.schemaList(result, name, v)
+		return s.schemaList(result, name, v, gone)
+	case "allOf":
+		return s.schemaList(result, name, v, gone)
+	case "prefixItems":
+		return s.schemaList(result, name, v, nil)
 	case "items":
 		if v.kind == '[' { // JSON Schema before 2020-12
-			return s.schemaList(result, "prefixItems", v)
+			return s.schemaList(result, "prefixItems", v, nil)
 		}
-		return s.schema(result, name, v)
-	case "not", "if", "then", "else", "additionalProperties", "unevaluatedProperties", "unevaluatedItems", "contains", "propertyNames":
-		return s.schema(result, name, v)
+		return s.schema(result, name, v, nil)
+	case "not", "if", "then", "else":
+		return s.schema(result, name, v, gone)
+	case "additionalProperties", "unevaluatedProperties", "unevaluatedItems", "contains", "propertyNames":
+		return s.schema(result, name, v, nil)
 	case "title", "description":
 		if v.kind == '"' {
 			result.set(name, *v)
@@ -52,8 +58,8 @@ func (s *schemas) keyword(result *value, name string, v *value) error {
 	return nil
 }
 
-func (s *schemas) schema(result *value, name string, v *value) error {
-	converted, err := s.convert(v)
+func (s *schemas) schema(result *value, name string, v *value, gone hiddenNames) error {
+	converted, err := s.within(v, gone)
 	if err != nil {
 		return err
 	}
@@ -61,13 +67,13 @@ func (s *schemas) schema(result *value, name string, v *value) error {
 	return nil
 }
 
-func (s *schemas) schemaList(result *value, name string, v *value) error {
+func (s *schemas) schemaList(result *value, name string, v *value, gone hiddenNames) error {
 	if v.kind != '[' || len(v.members) == 0 {
 		return nil
 	}
 	list := value{kind: '['}
 	for i := range v.members {
-		converted, err := s.convert(&v.members[i].value)
+		converted, err := s.within(&v.members[i].value, gone)
 		if err != nil {
 			return err
 		}
@@ -77,7 +83,7 @@ func (s *schemas) schemaList(result *value, name string, v *value) error {
 	return nil
 }
 
-func (s *schemas) schemaMap(result *value, name string, v *value) error {
+func (s *schemas) schemaMap(result *value, name string, v *value, gone hiddenNames) error {
 	if v.kind != '{' {
 		return nil
 	}
@@ -89,7 +95,7 @@ func (s *schemas) schemaMap(result *value, name string, v *value) error {
 				continue
 			}
 		}
-		converted, err := s.convert(&m.value)
+		converted, err := s.within(&m.value, gone)
 		if err != nil {
 			return err
 		}
@@ -97,26 +103,6 @@ func (s *schemas) schemaMap(result *value, name string, v *value) error {
 	}
 	result.set(name, list)
 	return nil
-}
-
-// widen lets answers pass that keep to what a schema means.
-func (s *schemas) widen(result *value) {
-	oneOf := result.get("oneOf")
-	if oneOf == nil {
-		return
-	}
-	either := *oneOf
-	result.drop("oneOf")
-	if result.get("anyOf") == nil {
-		result.set("anyOf", either)
-		return
-	}
-	all := value{kind: '['}
-	if present := result.get("allOf"); present != nil {
-		all.members = slices.Clone(present.members)
-	}
-	all.members = append(all.members, member{value: object(member{"anyOf", either})})
-	result.set("allOf", all)
 }
 
 // exclusive makes the bounds of 3.0, which are flags, those of JSON Schema.
@@ -149,34 +135,6 @@ func open(v, result *value) {
 	if patterns.is('{') && slices.ContainsFunc(patterns.members, unknown) {
 		result.drop("additionalProperties")
 		result.drop("unevaluatedProperties")
-	}
-}
-
-// hidden takes away the properties that do not go this way: readOnly ones in requests, writeOnly ones in answers.
-func (s *schemas) hidden(v, result *value) {
-	flag := "readOnly"
-	if s.way == output {
-		flag = "writeOnly"
-	}
-	properties := v.get("properties")
-	gone := map[string]bool{}
-	for i := range properties.all() {
-		m := &properties.members[i]
-		target, err := s.doc.follow(&m.value)
-		if err == nil && (target.get(flag).isTrue() || m.value.get(flag).isTrue()) {
-			gone[m.name] = true
-		}
-	}
-	if len(gone) == 0 {
-		return
-	}
-	left := result.get("properties")
-	left.members = slices.DeleteFunc(slices.Clone(left.members), func(m member) bool { return gone[m.name] })
-	required := slices.DeleteFunc(result.get("required").strings(), func(name string) bool { return gone[name] })
-	if len(required) > 0 {
-		result.set("required", texts(required))
-	} else {
-		result.drop("required")
 	}
 }
 

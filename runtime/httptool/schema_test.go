@@ -41,14 +41,41 @@ func TestSchemas(t *testing.T) {
 			"3.0.3", `{"required":["r","w"],"properties":{"r":{"readOnly":true},"w":{"writeOnly":true}}}`,
 			`{"required":["w"],"properties":{"w":{}}}`, `{"required":["r"],"properties":{"r":{}}}`,
 		},
-		"names like words": {"3.0.3", `{"properties":{"$ref":{"type":"string"},"nullable":{"type":"string"}}}`, `{"properties":{"$ref":{"type":"string"},"nullable":{"type":"string"}}}`, same},
+		"only one way, said elsewhere": {
+			"3.0.3", `{"allOf":[{"$ref":"#/components/schemas/Base"},{"required":["id","password","name"],"dependentRequired":{"name":["id","more"]}}]}`,
+			`{"allOf":[{"$ref":"#/$defs/Base"},{"required":["password","name"],"dependentRequired":{"name":["more"]}}]}`,
+			`{"allOf":[{"$ref":"#/$defs/Base"},{"required":["id","name"],"dependentRequired":{"name":["id","more"]}}]}`,
+		},
+		"only one way, one of several": {
+			"3.1.0", `{"$ref":"#/components/schemas/Base","anyOf":[{"required":["id"]},{"required":["password"]}],"properties":{"sub":{"required":["id"]}}}`,
+			`{"$ref":"#/$defs/Base","anyOf":[{},{"required":["password"]}],"properties":{"sub":{"required":["id"]}}}`,
+			`{"$ref":"#/$defs/Base","anyOf":[{"required":["id"]},{}],"properties":{"sub":{"required":["id"]}}}`,
+		},
+		"only one way, by a reference": {
+			"3.1.0", `{"required":["r","w"],"properties":{"r":{"allOf":[{"$ref":"#/components/schemas/Read"}]},"w":{"$ref":"#/components/schemas/S","writeOnly":true}}}`,
+			`{"required":["w"],"properties":{"w":{"$ref":"#/$defs/S"}}}`, `{"required":["r"],"properties":{"r":{"allOf":[{"$ref":"#/$defs/Read"}]}}}`,
+		},
+		"not what is unknown": {"3.1.0", `{"not":{"pattern":"^(?!x)"}}`, `{}`, same},
+		"not what is known":   {"3.1.0", `{"not":{"pattern":"^x"}}`, `{"not":{"pattern":"^x"}}`, same},
+		"not a format":        {"3.1.0", `{"not":{"allOf":[{"$ref":"#/components/schemas/Mail"}]}}`, `{}`, same},
+		"not one of":          {"3.1.0", `{"not":{"oneOf":[{"type":"string"},{"minimum":1}]}}`, `{"not":{"oneOf":[{"type":"string"},{"minimum":1}]}}`, `{}`},
+		"not hidden":          {"3.1.0", `{"$ref":"#/components/schemas/Base","not":{"required":["id"]}}`, `{"$ref":"#/$defs/Base"}`, `{"$ref":"#/$defs/Base","not":{"required":["id"]}}`},
+		"not what has no end": {"3.1.0", `{"not":{"properties":{"a":{"$ref":"#/components/schemas/Parent"}}}}`, `{}`, same},
+		"not not":             {"3.1.0", `{"not":{"not":{"items":{"pattern":"(?=a)"}}}}`, `{}`, same},
+		"if unknown":          {"3.1.0", `{"if":{"properties":{"a":{"pattern":"(?=a)"}}},"then":{"required":["b"]},"else":{"required":["c"]}}`, `{}`, same},
+		"if known":            {"3.1.0", `{"if":{"required":["a"]},"then":{"pattern":"(?=a)"},"else":false}`, `{"if":{"required":["a"]},"then":{},"else":false}`, same},
+		"some of them":        {"3.1.0", `{"contains":{"pattern":"(?=a)"},"maxContains":2}`, `{"contains":{}}`, same},
+		"one of formats":      {"3.1.0", `{"oneOf":[{"format":"ipv4"},{"format":"ipv6"}]}`, `{"anyOf":[{"format":"ipv4"},{"format":"ipv6"}]}`, `{"anyOf":[{},{}]}`},
+		"names like words":    {"3.0.3", `{"properties":{"$ref":{"type":"string"},"nullable":{"type":"string"}}}`, `{"properties":{"$ref":{"type":"string"},"nullable":{"type":"string"}}}`, same},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			object := `{"schema": {"type": "object", "properties": {"v": ` + tc.schema + `}}}`
 			source, server := given(t, fmt.Sprintf(`{"openapi": %q, "paths": {"/a": {"post": {
 				"requestBody": {"content": {"application/json": %s}}, "responses": {"200": {"content": {"application/json": %s}}}}}},
-				"components": {"schemas": {"S": {"type": "string"}}}}`, tc.version, object, object))
+				"components": {"schemas": {"S": {"type": "string"}, "Read": {"readOnly": true}, "Mail": {"format": "email"},
+				"Base": {"type": "object", "properties": {"id": {"readOnly": true}, "password": {"writeOnly": true}, "name": {}}},
+				"Parent": {"oneOf": [{"$ref": "#/components/schemas/Child"}]}, "Child": {"allOf": [{"$ref": "#/components/schemas/Parent"}]}}}}`, tc.version, object, object))
 			listing, err := source.List(t.Context(), server)
 			if err != nil || len(listing.Tools) != 1 {
 				t.Fatalf("%+v, %v", listing, err)

@@ -1,0 +1,54 @@
+package httptool_test
+
+import (
+	"encoding/json"
+	"slices"
+	"testing"
+
+	"github.com/holdpoint/holdpoint/runtime/tool"
+)
+
+// What does not go one way is not asked for there, wherever in allOf it is said: neither of a body that is taken apart, nor of one that is not, nor of
+// an answer.
+func TestHiddenProperties(t *testing.T) {
+	t.Parallel()
+	const account = `{"allOf": [{"$ref": "#/components/schemas/Account"}, {"required": ["id", "password", "name"], "properties": {"id": {"type": "string"}}}]}`
+	source, server := given(t, `{"openapi": "3.0.3", "paths": {
+		"/a": {"put": {"operationId": "put", "requestBody": {"content": {"application/json": {"schema": `+account+`}}},
+			"responses": {"200": {"content": {"application/json": {"schema": `+account+`}}}}}},
+		"/all": {"post": {"operationId": "all", "requestBody": {"content": {"application/json": {"schema": {"type": "array", "items": `+account+`}}}}}}},
+		"components": {"schemas": {"Account": {"type": "object", "properties": {
+			"id": {"type": "string", "readOnly": true}, "password": {"type": "string", "writeOnly": true}, "name": {"type": "string"}}}}}}`)
+	listing, err := source.List(t.Context(), server)
+	if err != nil || len(listing.Tools) != 2 {
+		t.Fatalf("%+v, %v", listing, err)
+	}
+	put, all := listing.Tools[0], listing.Tools[1]
+	names, required := inputOf(t, put)
+	if !slices.Equal(names, []string{"password", "name"}) || !slices.Equal(required, []string{"password", "name"}) {
+		t.Errorf("arguments %q, required %q", names, required)
+	}
+	for _, tc := range []struct {
+		definition tool.Definition
+		output     bool
+		value      string
+		fits       bool
+	}{
+		{definition: all, value: `{"body": [{"password": "geheim", "name": "a"}]}`, fits: true},
+		{definition: all, value: `{"body": [{"name": "a"}]}`},
+		{definition: put, output: true, value: `{"id": "1", "name": "a"}`, fits: true},
+		{definition: put, output: true, value: `{"name": "a"}`},
+	} {
+		schemas, err := tool.CompileSchemas(tc.definition)
+		if err != nil {
+			t.Fatal(err)
+		}
+		problems := schemas.ValidateInput(json.RawMessage(tc.value))
+		if tc.output {
+			problems = schemas.ValidateOutput(json.RawMessage(tc.value))
+		}
+		if tc.fits != (len(problems) == 0) {
+			t.Errorf("%s, %s: %v", tc.definition.Name, tc.value, problems)
+		}
+	}
+}
