@@ -141,8 +141,8 @@ func (o *outboundRequest) setCookie(name, value string) error {
 	return nil
 }
 
-// The lengths from which on a credential, and the value of a header of the skill's, which may be one, are looked for in answers: what is
-// shorter occurs in them by chance.
+// The lengths in bytes from which on a credential, and the value of a header of the skill's, which may be one, are looked for in answers:
+// what is shorter occurs in them by chance, and taking it out would falsify them.
 const (
 	leastSecret = 8
 	leastHidden = 12
@@ -160,6 +160,8 @@ func (o *outboundRequest) hide(name, value string) {
 	switch strings.ToLower(name) {
 	case "accept", "accept-language", "accept-charset", "user-agent", "content-type", "prefer", "cache-control", "if-match", "if-none-match":
 		return
+	case "authorization":
+		o.conceal(skillauth.Token(value))
 	}
 	for _, secret := range []string{value, skillauth.Token(value)} {
 		if len(secret) >= leastHidden {

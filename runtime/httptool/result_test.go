@@ -283,3 +283,32 @@ func TestShortHeaderValuesStay(t *testing.T) {
 		t.Errorf("Accept %q", got)
 	}
 }
+
+// TestLengthsOfSecrets: credentials are taken out of answers from 8 bytes on, values of other headers from 12; what is shorter stays.
+func TestLengthsOfSecrets(t *testing.T) {
+	t.Parallel()
+	const answer = "1234567 12345678 abcdefghijk abcdefghijkl"
+	a := newAPI(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, answer) })
+	s := newSource(t, httptool.Config{})
+	for _, test := range []struct{ header, value, key, want string }{
+		{"", "", "1234567", answer},
+		{"", "", "12345678", "1234567 … abcdefghijk abcdefghijkl"},
+		{"Authorization", "Bearer 1234567", "", answer},
+		{"Authorization", "Bearer 12345678", "", "1234567 … abcdefghijk abcdefghijkl"},
+		{"Cookie", "a=1234567", "", answer},
+		{"Cookie", "a=12345678", "", "1234567 … abcdefghijk abcdefghijkl"},
+		{"X-Org", "abcdefghijk", "", answer},
+		{"X-Org", "abcdefghijkl", "", "1234567 12345678 abcdefghijk …"},
+		{"Accept-Language", "abcdefghijkl", "", answer},
+	} {
+		server := skill(a.URL)
+		if test.key != "" {
+			server.API.Auth, server.AuthSecret = &tool.APIAuth{Type: tool.APIKey, In: httptool.InHeader, Name: "X-Key"}, test.key
+		} else {
+			server.Headers = map[string]string{test.header: test.value}
+		}
+		if r := call(t, s, server, get("/x"), `{}`); r.text() != test.want {
+			t.Errorf("%s %s%s: %s, want %s", test.header, test.value, test.key, r.text(), test.want)
+		}
+	}
+}
