@@ -85,6 +85,10 @@ func TestResultText(t *testing.T) {
 		{"application/xml", "<a/>", "<a/>"},
 		{"", "plain", "plain"},
 		{"application/octet-stream", "plain", "plain"},
+		{"application/octet-stream; charset=utf-8", "Ünï", "Ünï"},
+		{"application/x-sh; charset=iso-8859-1", "caf\xe9\n", "café\n"},
+		{"application/x-sh; charset=utf-16le", "a\x00b\x00", "ab"},
+		{"application/x-sh; charset=nonsense", "abc", "abc"},
 	} {
 		r := answering(t, 200, media(test.media), test.body, get("/x"), nil)
 		if r.IsError || len(r.Content) != 1 || r.text() != test.want || r.StructuredContent != nil {
@@ -112,6 +116,30 @@ func TestResultBytes(t *testing.T) {
 			}
 		}
 		if c.Data != data || c.MimeType != kind {
+			t.Errorf("%s: %s", kind, r.Raw)
+		}
+	}
+}
+
+// TestResultBytesWithCharset: a charset makes no text of bytes that are none in it, and none of them is lost.
+func TestResultBytesWithCharset(t *testing.T) {
+	t.Parallel()
+	for kind, body := range map[string]string{
+		"application/pdf;charset=UTF-8":            "%PDF-1.7\n%\xe2\xe3\xcf\xd3\n",
+		"application/pdf; charset=iso-8859-1":      "%PDF-1.7\n%\xe2\xe3\xcf\xd3\n\x01",
+		"application/octet-stream; charset=utf-8":  "\x89PNG\r\n\x1a\n\xff",
+		"application/zip; charset=binary":          "PK\x03\x04",
+		"application/x-protobuf; charset=utf-8":    "\n\x05hello",
+		"application/x-thing; charset=utf-8":       "a\x00b",
+		"application/x-thing; charset=shift_jis":   "\x93\xfa\xff",
+		"video/mp4; charset=utf-8":                 "ftyp",
+		"application/octet-stream":                 "abc\xe9",
+		"application/octet-stream; charset=utf-16": "\x00\xd8\x00",
+	} {
+		r := answering(t, 200, media(kind), body, get("/x"), nil)
+		base, _, _ := strings.Cut(kind, ";")
+		if len(r.Content) != 1 || r.Content[0].Type != "resource" || r.Content[0].Resource.MimeType != base ||
+			r.Content[0].Resource.Blob != base64.StdEncoding.EncodeToString([]byte(body)) {
 			t.Errorf("%s: %s", kind, r.Raw)
 		}
 	}

@@ -18,7 +18,11 @@ import (
 
 // text is a body in UTF-8, without the skill's secrets. False: it is not text.
 func (x *exchange) text(body []byte, media, charset string) (string, bool) {
-	if !mayBeText(body, media, charset) {
+	whole := body
+	if int64(len(body)) == x.limit { // which may have cut a character
+		whole = tool.WholeCharacters(body)
+	}
+	if !mayBeText(whole, media, charset) {
 		return "", false
 	}
 	if charset != "" && !strings.EqualFold(charset, "utf-8") {
@@ -31,8 +35,8 @@ func (x *exchange) text(body []byte, media, charset string) (string, bool) {
 	if bytes.HasPrefix(body, []byte{0xFE, 0xFF}) || bytes.HasPrefix(body, []byte{0xFF, 0xFE}) {
 		return x.hideText(decodeWith(unicode.UTF16(unicode.BigEndian, unicode.UseBOM), body)), true
 	}
-	body = bytes.TrimPrefix(body, []byte("\uFEFF"))
-	return x.hideText(strings.ToValidUTF8(string(tool.WholeCharacters(body)), "\uFFFD")), true
+	whole = bytes.TrimPrefix(whole, []byte("\uFEFF"))
+	return x.hideText(strings.ToValidUTF8(string(whole), "\uFFFD")), true
 }
 
 func decodeWith(e encoding.Encoding, body []byte) string {
@@ -43,20 +47,35 @@ func decodeWith(e encoding.Encoding, body []byte) string {
 	return string(text)
 }
 
-// mayBeText reports whether a body is text: by its media type, or, where there is none or it says nothing, by what it is made of.
+// mayBeText reports whether a body is text: by its media type, or, where there is none or it says nothing, by what it is made of. Servers
+// put charset on what is no text, too.
 func mayBeText(body []byte, media, charset string) bool {
 	switch {
-	case strings.HasPrefix(media, "text/"), isJSON(media), strings.HasSuffix(media, "+xml"), charset != "":
+	case strings.HasPrefix(media, "text/"), isJSON(media), strings.HasSuffix(media, "+xml"):
 		return true
 	}
 	switch media {
 	case "application/xml", "application/javascript", "application/x-www-form-urlencoded", "application/yaml", "application/x-yaml",
 		"application/x-ndjson", "application/jsonl", "application/graphql", "application/toml", "application/sql", "application/csv":
 		return true
-	case "", "application/octet-stream":
-		return utf8.Valid(tool.WholeCharacters(body)) && !bytes.ContainsRune(body, 0)
 	}
-	return false
+	for _, kind := range []string{"image/", "audio/", "video/", "font/"} {
+		if strings.HasPrefix(media, kind) {
+			return false
+		}
+	}
+	return (charset != "" || media == "" || media == "application/octet-stream") && isText(body, charset)
+}
+
+// isText reports whether a body is text in a charset, in UTF-8 where it has none that is known: all of it is valid, and there are no
+// control characters but those that texts have.
+func isText(body []byte, charset string) bool {
+	valid := utf8.Valid(body)
+	if e, err := htmlindex.Get(charset); err == nil && !strings.EqualFold(charset, "utf-8") {
+		converted, err := e.NewDecoder().Bytes(body)
+		body, valid = converted, err == nil && !bytes.ContainsRune(converted, utf8.RuneError)
+	}
+	return valid && !bytes.ContainsFunc(body, func(r rune) bool { return r < ' ' && !strings.ContainsRune("\t\n\f\r\x1b", r) })
 }
 
 // hidden are the secrets of a request in the forms in which an answer may quote them, the longest first.
