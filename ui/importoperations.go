@@ -180,9 +180,10 @@ func (u *UI) chooseOperations(w http.ResponseWriter, r *http.Request) {
 	at := readSearch(r.PostFormValue, "at_")
 	i.readChoice(r, found, at)
 	next, wrong := search{}, faults(nil)
+	incomplete := i.include(found) // whatever comes next: another tab may try or save the draft as it is now
 	switch do := r.PostFormValue("do"); {
 	case do == "next":
-		if wrong = i.include(found); len(wrong) == 0 {
+		if wrong = incomplete; len(wrong) == 0 {
 			if err := u.cfg.Agents.CheckSkill(i.checked()); err != nil {
 				wrong, _ = faultsOf(err)
 			}

@@ -225,8 +225,8 @@ func (u *UI) saveImport(w http.ResponseWriter, r *http.Request) {
 		u.fail(w, r, err)
 		return
 	}
-	if i.Spec.Transport == tool.OpenAPI && !i.notes.All && len(i.Spec.Include) == 0 {
-		http.Redirect(w, r, importURL(i.ID), http.StatusSeeOther) // nothing is chosen yet, and none would mean all
+	if i.offersNothing() {
+		http.Redirect(w, r, importURL(i.ID), http.StatusSeeOther)
 		return
 	}
 	made, err := u.cfg.Agents.CreateSkill(r.Context(), actor(r), i.Spec)
@@ -246,6 +246,11 @@ func (u *UI) saveImport(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	http.Redirect(w, r, skillURL(made.ID)+"?done=registered", http.StatusSeeOther)
+}
+
+// offersNothing reports whether no operation is chosen: without a filter, which would mean all of them.
+func (i *importing) offersNothing() bool {
+	return i.Spec.Transport == tool.OpenAPI && !i.notes.All && len(i.Spec.Include) == 0
 }
 
 // examined are the last documents that were looked at, so that not each page has them read again.

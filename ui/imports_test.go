@@ -260,6 +260,65 @@ func TestImportOfDocumentsAndEndpoints(t *testing.T) {
 	}
 }
 
+// What is ticked, or no more, counts at once, however the page is left: another tab tries and saves what was chosen last.
+func TestImportKeepsEachChoice(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	v := w.signedIn("Olga", identity.Operator)
+	_, document := stock(t)
+	draft := v.post("/imports/new", url.Values{"name": {"stock"}, "document": {document}}).goes("/imports/")
+	form := v.get(draft + "/credentials").form("credentials-form")
+	form.Set("auth.type", "")
+	v.post(draft+"/credentials", form).goes("/try")
+	choose := func(do, which string, operations, tags []string) string {
+		form := v.get(draft).form("import-form")
+		form["operation"], form["tags"] = operations, tags
+		form.Set("which", which)
+		form.Set("do", do)
+		return v.post(draft, form).goes("/imports/")
+	}
+	tools := func() string {
+		var names []string
+		for _, option := range v.get(draft + "/try").find("trial-tool").Find("option").EachIter() {
+			names = append(names, option.Text())
+		}
+		return strings.Join(names, " ")
+	}
+	choose("next", "chosen", []string{"listItems", "getItem"}, nil)
+	if got := tools(); got != "listItems getItem" {
+		t.Errorf("chosen: %q", got)
+	}
+	choose("show", "chosen", []string{"getItem"}, nil)
+	if got := tools(); got != "getItem" {
+		t.Errorf("unticked, then others shown: %q", got)
+	}
+	choose("page:1", "chosen", []string{"listItems"}, nil)
+	if got := tools(); got != "listItems" {
+		t.Errorf("ticked, then another page: %q", got)
+	}
+	// None is not all.
+	choose("show", "chosen", nil, nil)
+	if to := v.get(draft + "/try").goes("/imports/"); to != draft {
+		t.Errorf("nothing is chosen, and tried: %s", to)
+	}
+	for _, path := range []string{"/try", "/save"} {
+		if to := v.post(draft+path, url.Values{"tool": {"listItems"}, "json": {"{}"}}).goes("/imports/"); to != draft {
+			t.Errorf("nothing is chosen, and %s goes to %s", path, to)
+		}
+	}
+	// All can be chosen again while a tag is ticked.
+	choose("show", "chosen", nil, []string{"doors"})
+	choose("show", "all", nil, []string{"doors"})
+	if got := tools(); got != "listItems getItem" {
+		t.Errorf("all, with a tag ticked: %q", got)
+	}
+	choose("show", "chosen", nil, []string{"doors"})
+	v.post(draft+"/save", nil).goes("/skills/")
+	if include := w.skillNamed("stock").API.Include; len(include) != 1 || include[0].Tag != "doors" {
+		t.Errorf("%+v", include)
+	}
+}
+
 func TestImportRefuses(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -27,6 +27,10 @@ func (u *UI) showTrial(w http.ResponseWriter, r *http.Request) {
 
 // answerWithTrial completes the page with what is known of the skill.
 func (u *UI) answerWithTrial(w http.ResponseWriter, r *http.Request, status int, i *importing, v *view.ImportTrial) {
+	if i.offersNothing() {
+		http.Redirect(w, r, importURL(i.ID), http.StatusSeeOther)
+		return
+	}
 	v.Steps, v.URL, v.Skill = importSteps(i, stepTry), importURL(i.ID), i.Spec.Name
 	if i.Spec.OAuth != nil || i.Spec.Connection == agent.ConnectionPerUser {
 		v.Why = "Its tokens belong to the skill: save it and connect it, and then try a call, with holdpoint skill try."
@@ -99,6 +103,10 @@ func (u *UI) tryImport(w http.ResponseWriter, r *http.Request) {
 	i, err := u.importOf(r)
 	if err != nil {
 		u.fail(w, r, err)
+		return
+	}
+	if i.offersNothing() {
+		http.Redirect(w, r, importURL(i.ID), http.StatusSeeOther)
 		return
 	}
 	v := &view.ImportTrial{Tool: r.PostFormValue("tool")}
