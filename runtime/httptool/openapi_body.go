@@ -98,43 +98,6 @@ func (b *builder) fields(made *bodyArguments, flat *flatBody, encoding *value) e
 	return nil
 }
 
-// encode reads how a pair of a form, or a part, is written (OpenAPI 3.1, section 4.8.15).
-func (b *builder) encode(a *argument, kind string, schema, encoding *value) {
-	if kind == BodyForm {
-		a.field.Style, a.field.Explode = StyleForm, true
-		if given := encoding.get("style").str(); slices.Contains([]string{StyleForm, StyleSpaceDelimited, StylePipeDelimited, StyleDeepObject}, given) {
-			a.field.Style, a.field.Explode = given, given == StyleForm
-		}
-		if explode := encoding.get("explode"); explode.is('t') || explode.is('f') {
-			a.field.Explode = explode.isTrue()
-		}
-		return
-	}
-	if media := encoding.get("contentType").str(); mediaType(media) != "" && !strings.ContainsAny(media, "*,") {
-		a.field.Media = media
-	}
-	file := object(member{"type", text("string")}, member{"contentEncoding", text("base64")})
-	resolved, _ := b.doc.follow(schema)
-	description := resolved.get("description").str()
-	switch {
-	case b.isFile(schema):
-		a.field.File, a.schema = true, annotate(file, description, false)
-	case resolved.get("items") != nil && b.isFile(resolved.get("items")):
-		a.field.File = true
-		a.schema = annotate(object(member{"type", text("array")}, member{"items", file}), description, false)
-	}
-}
-
-// isFile reports whether a part is a file: bytes of which the schema says no more.
-func (b *builder) isFile(v *value) bool {
-	v, err := b.doc.follow(v)
-	if err != nil {
-		return false
-	}
-	return v.get("type").str() == "string" && (v.get("format").str() == "binary" || v.get("format").str() == "base64" || v.get("contentEncoding") != nil) ||
-		v.get("type").str() == "" && v.get("contentMediaType") != nil
-}
-
 // bodyMedia chooses of a body's media types the one that says most, and how it is written.
 func bodyMedia(content *value) (media, kind string) {
 	rank := func(media string) (int, string) {

@@ -111,7 +111,7 @@ func jsonBody(entries []entry) []byte {
 	return append(body, '}')
 }
 
-// formBody writes the pairs of a form. An object without a style is written as JSON.
+// formBody writes the pairs of a form. Without a style an object is written as JSON, and so is one in a list.
 func formBody(entries []entry) ([]byte, error) {
 	own := map[string]bool{}
 	for _, e := range entries {
@@ -121,10 +121,11 @@ func formBody(entries []entry) ([]byte, error) {
 	for _, e := range entries {
 		raw, style, explode := e.raw, e.Style, e.Explode
 		if style == "" {
-			explode = true
-			if jsontext.Value(raw).Kind() == '{' {
-				raw = tool.Quote([]byte(raw))
+			var err error
+			if raw, err = quoteObjects(raw); err != nil {
+				return nil, err
 			}
+			explode = true
 		}
 		pairs, err := queryPairs(e.Arg, e.Name, style, explode, raw, escapeAll)
 		if err != nil {
@@ -138,6 +139,29 @@ func formBody(entries []entry) ([]byte, error) {
 		}
 	}
 	return []byte(strings.Join(written, "&")), nil
+}
+
+// quoteObjects makes a string of an object, and of each object and list in a list: its JSON.
+func quoteObjects(raw json.RawMessage) (json.RawMessage, error) {
+	switch jsontext.Value(raw).Kind() {
+	case '{':
+		return tool.Quote([]byte(raw)), nil
+	case '[':
+		list := []byte{'['}
+		err := eachElement(raw, func(element json.RawMessage) error {
+			if kind := jsontext.Value(element).Kind(); kind == '{' || kind == '[' {
+				element = tool.Quote([]byte(element))
+			}
+			if len(list) > 1 {
+				list = append(list, ',')
+			}
+			list = append(list, element...)
+			return nil
+		})
+		return append(list, ']'), err
+	default:
+		return raw, nil
+	}
 }
 
 // part is one part of a multipart body.

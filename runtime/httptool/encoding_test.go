@@ -1,0 +1,50 @@
+package httptool_test
+
+import (
+	"net/http"
+	"net/url"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/holdpoint/holdpoint/runtime/httptool"
+)
+
+// What a document says of a form or of parts, and what is sent for it.
+func TestEncodings(t *testing.T) {
+	t.Parallel()
+	const base64 = `{"type": "string", "contentEncoding": "base64"}`
+	d := one(t, `"post": {"requestBody": {"content": {"application/x-www-form-urlencoded": {"schema": {"type": "object", "properties": {
+		"address": {"type": "object", "properties": {"street": {"type": "string"}, "place": {"type": "object"}}}, "tags": {"type": "array", "items": {"type": "string"}},
+		"lines": {"type": "array", "items": {"type": "object"}}, "name": {"type": "string"}, "filter": {"type": "object"}, "spread": {"type": "object"}}},
+		"encoding": {"filter": {"style": "deepObject", "explode": true}, "spread": {"explode": true}}}}}}`, nil)
+	api := newAPI(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) })
+	source := newSource(t, httptool.Config{})
+	call(t, source, skill(api.URL), binding(t, d), `{"id":"1","address":{"street":"s","place":{"zip":1}},"tags":["a","b"],"lines":[{"n":1.0},[2]],"name":"n","filter":{"k":"v"},"spread":{"x":"y"}}`)
+	got, err := url.ParseQuery(api.requests()[0].body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := url.Values{
+		"address": {`{"street":"s","place":{"zip":1}}`}, "tags": {"a", "b"}, "lines": {`{"n":1.0}`, "[2]"}, "name": {"n"}, "filter[k]": {"v"}, "x": {"y"},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+
+	d = one(t, `"post": {"requestBody": {"content": {"multipart/form-data": {"schema": {"type": "object", "properties": {
+		"text": `+base64+`, "texts": {"type": "array", "items": `+base64+`}, "file": {}}}}}}}`, nil)
+	call(t, source, skill(api.URL), binding(t, d), `{"id": "1", "text": "AAE=", "texts": ["/w==", "/g=="], "file": "AAE="}`)
+	sent := api.requests()[1]
+	r := &http.Request{Method: http.MethodPost, Header: sent.header, Body: readCloser(sent.body)}
+	if err := r.ParseMultipartForm(1 << 20); err != nil {
+		t.Fatal(err)
+	}
+	// Text as it was given, and bytes of a file.
+	if diff := cmp.Diff(map[string][]string{"text": {"AAE="}, "texts": {"/w==", "/g=="}}, r.MultipartForm.Value); diff != "" {
+		t.Error(diff)
+	}
+	if files := r.MultipartForm.File["file"]; len(files) != 1 || files[0].Size != 2 || len(r.MultipartForm.File) != 1 {
+		t.Errorf("%+v", r.MultipartForm.File)
+	}
+}
