@@ -151,8 +151,12 @@ func TestTaskThatNeverEnds(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			upstream := tasking(state)
-			s := newSource(t, mcptool.Config{Limits: mcptool.Limits{TaskPoll: 20 * time.Millisecond}})
-			_, err := s.Call(t.Context(), httpSkill(upstream.serve(t).URL), tool.CallRequest{Tool: "echo", Timeout: 300 * time.Millisecond})
+			s := newSource(t, mcptool.Config{Limits: mcptool.Limits{TaskPoll: 200 * time.Millisecond}})
+			skill := httpSkill(upstream.serve(t).URL)
+			if _, err := s.Capabilities(t.Context(), skill); err != nil { // connects
+				t.Fatal(err)
+			}
+			_, err := s.Call(t.Context(), skill, tool.CallRequest{Tool: "echo", Timeout: 3 * time.Second})
 			f := asFailure(t, err)
 			if f.Kind != tool.TransportFailure || f.Effect != tool.EffectPossible || !errors.Is(f, context.DeadlineExceeded) {
 				t.Errorf("got %s, effect %s: %s", f.Kind, f.Effect, f.Message)

@@ -224,7 +224,7 @@ func TestHostileConnecting(t *testing.T) {
 func TestDiscoverThatHangsLeavesTimeForInitialize(t *testing.T) {
 	t.Parallel()
 	upstream := &script{at: map[string]act{"server/discover": hang}}
-	s := newSource(t, mcptool.Config{Limits: mcptool.Limits{Connect: 2 * time.Second}})
+	s := newSource(t, mcptool.Config{Limits: mcptool.Limits{Connect: 8 * time.Second}})
 	call(t, s, httpSkill(upstream.serve(t).URL), "echo", `{}`)
 }
 

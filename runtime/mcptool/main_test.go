@@ -38,6 +38,9 @@ func newSource(t testing.TB, config mcptool.Config) *mcptool.Source {
 	if config.Logger == nil {
 		config.Logger = slog.New(slog.DiscardHandler)
 	}
+	if config.Limits.DiscoverProbe == 0 {
+		config.Limits.DiscoverProbe = 30 * time.Second // it begins with the child's process, which takes its time on a busy machine
+	}
 	s := mcptool.New(config)
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 20*time.Second)

@@ -1,6 +1,7 @@
 package mcptool_test
 
 import (
+	"context"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -47,12 +48,18 @@ func status(code int, contentType, body string) act {
 	}
 }
 
-// patience is how long a test waits for what a server does.
-func patience(does string) time.Duration {
-	if does == "hangs" {
-		return time.Second
+// inTime returns a context for a call to a server that acts so: of one that hangs, its time runs out once the call has arrived.
+func inTime(t testing.TB, name string, does act) (context.Context, act) {
+	t.Helper()
+	if name != "hangs" {
+		return within(t, time.Minute), does
 	}
-	return 20 * time.Second
+	ctx, end := context.WithCancelCause(t.Context())
+	t.Cleanup(func() { end(nil) })
+	return ctx, func(w http.ResponseWriter, r *http.Request, m message) {
+		end(context.DeadlineExceeded)
+		does(w, r, m)
+	}
 }
 
 func TestCallIsNotSentAgainAfterTheFirstByte(t *testing.T) {
@@ -90,10 +97,11 @@ func TestCallIsNotSentAgainAfterTheFirstByte(t *testing.T) {
 			skill.Headers = map[string]string{"Idempotency-Key": "k", "X-Idempotency-Key": "k"} // net/http repeats such requests
 			s := newSource(t, mcptool.Config{})
 			call(t, s, skill, "echo", `{}`) // so that the next one meets a kept connection
+			ctx, end := inTime(t, name, end)
 			upstream.mu.Lock()
 			upstream.at = map[string]act{"tools/call": end}
 			upstream.mu.Unlock()
-			f := failCall(within(t, patience(name)), t, s, skill)
+			f := failCall(ctx, t, s, skill)
 			if f.Kind != tool.TransportFailure || f.Effect != tool.EffectPossible {
 				t.Errorf("got %s, effect %s: %s", f.Kind, f.Effect, f.Message)
 			}
@@ -113,13 +121,14 @@ func TestCallIsNotSentAgainAfterTheFirstByte(t *testing.T) {
 
 func TestTimedOutCallIsCancelled(t *testing.T) {
 	t.Parallel()
-	upstream := &script{session: "s1", at: map[string]act{"tools/call": hang}}
+	ctx, arrived := inTime(t, "hangs", hang)
+	upstream := &script{session: "s1", at: map[string]act{"tools/call": arrived}}
 	s := newSource(t, mcptool.Config{})
 	skill := httpSkill(upstream.serve(t).URL)
 	if _, err := s.List(t.Context(), skill); err != nil { // connects
 		t.Fatal(err)
 	}
-	failCall(within(t, time.Second), t, s, skill)
+	failCall(ctx, t, s, skill)
 	eventually(t, "the server is told", func() bool { return upstream.count("notifications/cancelled") == 1 })
 	if id := string(upstream.last("tools/call").ID); !strings.Contains(string(upstream.last("notifications/cancelled").Params), `"requestId":`+id) {
 		t.Errorf("cancelled %s, called %s", upstream.last("notifications/cancelled").Params, id)

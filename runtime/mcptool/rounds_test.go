@@ -252,15 +252,16 @@ func TestFailureOfALaterRoundMayHaveHadAnEffect(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
+			ctx, then := inTime(t, name, test.then)
 			upstream := modern(func(w http.ResponseWriter, r *http.Request, m message) {
 				if strings.Contains(string(m.Params), "inputResponses") {
-					test.then(w, r, m)
+					then(w, r, m)
 					return
 				}
 				answer(w, m, inputRequired(`"q":`+question(`{}`), ""))
 			})
 			s := newSource(t, mcptool.Config{})
-			f := failCallFor(within(t, patience(name)), t, s, httpSkill(upstream.serve(t).URL), giving(accepted))
+			f := failCallFor(ctx, t, s, httpSkill(upstream.serve(t).URL), giving(accepted))
 			if f.Kind != test.kind || f.Effect != tool.EffectPossible {
 				t.Errorf("got %s, effect %s: %s", f.Kind, f.Effect, f.Message)
 			}

@@ -214,7 +214,7 @@ func TestProbeNamesItsSteps(t *testing.T) {
 		return names, last, err
 	}
 	patient := newSource(t, mcptool.Config{DataDir: t.TempDir()})
-	hasty := newSource(t, mcptool.Config{Limits: mcptool.Limits{Connect: 2 * time.Second}})
+	hasty := newSource(t, mcptool.Config{Limits: mcptool.Limits{Connect: 8 * time.Second}})
 	options := eras()
 	tests := map[string]struct {
 		skill tool.Server

@@ -59,20 +59,21 @@ func TestSilenceAboutDiscoverMeansInitialize(t *testing.T) {
 func TestChildThatCannotBegin(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
-		kind tool.FailureKind
-		says []string
+		kind  tool.FailureKind
+		start time.Duration
+		says  []string
 	}{
-		"dies":   {tool.TransportFailure, []string{"exit status 3", `cannot find \u202e the configuration, key [hidden]`}},
-		"mute":   {tool.TransportFailure, []string{"time"}},
-		"prints": {tool.ProtocolFailure, []string{"time", "Welcome to the program!"}},
+		"dies":   {tool.TransportFailure, time.Minute, []string{"exit status 3", `cannot find \u202e the configuration, key [hidden]`}},
+		"mute":   {tool.TransportFailure, 5 * time.Second, []string{"time"}},
+		"prints": {tool.ProtocolFailure, 20 * time.Second, []string{"time", "Welcome to the program!"}},
 	}
 	for mode, test := range tests {
 		t.Run(mode, func(t *testing.T) {
 			t.Parallel()
-			s := newSource(t, mcptool.Config{DataDir: t.TempDir(), Limits: mcptool.Limits{Start: 5 * time.Second, DiscoverProbe: 100 * time.Millisecond}})
+			s := newSource(t, mcptool.Config{DataDir: t.TempDir(), Limits: mcptool.Limits{Start: test.start, DiscoverProbe: 100 * time.Millisecond}})
 			skill := childSkill(t, mode)
 			skill.Env["API_KEY"] = "sk-1234567890"
-			f := failTool(t, s, skill, "mirror", 20*time.Second)
+			f := failTool(t, s, skill, "mirror", 2*time.Minute)
 			if f.Kind != test.kind || f.Effect != tool.EffectNone {
 				t.Errorf("got %s, effect %s: %s", f.Kind, f.Effect, f.Message)
 			}
@@ -99,7 +100,7 @@ func TestChildThatKeepsDyingRests(t *testing.T) {
 	s := newSource(t, mcptool.Config{DataDir: t.TempDir(), Now: clock})
 	skill := childSkill(t, "dies")
 	for i, want := range []bool{false, false, true, true} {
-		f := failTool(t, s, skill, "mirror", 20*time.Second)
+		f := failTool(t, s, skill, "mirror", time.Minute)
 		if got := strings.Contains(f.Message, "started again in"); got != want || f.Effect != tool.EffectNone {
 			t.Errorf("call %d: %s", i, f.Message)
 		}
@@ -107,7 +108,7 @@ func TestChildThatKeepsDyingRests(t *testing.T) {
 	mu.Lock()
 	now = now.Add(time.Minute)
 	mu.Unlock()
-	if f := failTool(t, s, skill, "mirror", 20*time.Second); strings.Contains(f.Message, "started again in") {
+	if f := failTool(t, s, skill, "mirror", time.Minute); strings.Contains(f.Message, "started again in") {
 		t.Errorf("after a minute: %s", f.Message)
 	}
 }
@@ -119,10 +120,10 @@ func TestHostileChildAtACall(t *testing.T) {
 		patience time.Duration
 		says     string
 	}{
-		"crash":   {tool.TransportFailure, 20 * time.Second, "exit status 2); it said: panic: out of cheese"},
-		"hang":    {tool.TransportFailure, 2 * time.Second, "time"},
-		"babbles": {tool.ProtocolFailure, 2 * time.Second, "<html>not what was asked for"},
-		"huge":    {tool.ProtocolFailure, 20 * time.Second, "larger than"},
+		"crash":   {tool.TransportFailure, 60 * time.Second, "exit status 2); it said: panic: out of cheese"},
+		"hang":    {tool.TransportFailure, 10 * time.Second, "time"},
+		"babbles": {tool.ProtocolFailure, 10 * time.Second, "<html>not what was asked for"},
+		"huge":    {tool.ProtocolFailure, 60 * time.Second, "larger than"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -328,7 +329,7 @@ func TestStdioMayBeOff(t *testing.T) {
 		"data directory": {},
 	} {
 		s := newSource(t, config)
-		f := failTool(t, s, childSkill(t, "raw"), "mirror", 20*time.Second)
+		f := failTool(t, s, childSkill(t, "raw"), "mirror", time.Minute)
 		if f.Kind != tool.TransportFailure || f.Effect != tool.EffectNone || !strings.Contains(f.Message, name) {
 			t.Errorf("got %s, effect %s: %s", f.Kind, f.Effect, f.Message)
 		}

@@ -57,11 +57,12 @@ func TestOverTLS(t *testing.T) {
 				"hangs":  hang,
 				"503":    status(503, "", ""),
 			} {
+				ctx, end := inTime(t, name, end)
 				before := upstream.count("tools/call")
 				upstream.mu.Lock()
 				upstream.at = map[string]act{"tools/call": end}
 				upstream.mu.Unlock()
-				f := failCall(within(t, patience(name)), t, s, skill)
+				f := failCall(ctx, t, s, skill)
 				if f.Kind != tool.TransportFailure || f.Effect != tool.EffectPossible {
 					t.Errorf("%s: got %s, effect %s: %s", name, f.Kind, f.Effect, f.Message)
 				}
