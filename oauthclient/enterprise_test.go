@@ -96,7 +96,7 @@ func enterpriseWorld(t *testing.T) (*world, *identityProvider) {
 	p := newIdentityProvider(t, b.known)
 	w := b.world(t, func(c *oauthclient.Config) {
 		c.TrustedHosts = append(c.TrustedHosts, p.host())
-		c.Timeout = 2 * time.Second
+		c.Timeout = 30 * time.Second
 	})
 	w.perUser, w.key.Principal = true, b.alice
 	w.given(oauthclient.Settings{

@@ -128,7 +128,7 @@ func (w *world) start(t testing.TB, change ...func(*oauthclient.Config)) *oauthc
 	t.Helper()
 	cfg := oauthclient.Config{
 		Pool: w.db.Pool(), Box: w.box, Identity: w.people, Logger: w.log.logger(), Now: w.clock.now,
-		PublicURL: "https://holdpoint.test", TrustedHosts: []string{w.as.host()}, Timeout: 5 * time.Second,
+		PublicURL: "https://holdpoint.test", TrustedHosts: []string{w.as.host()}, Timeout: 30 * time.Second,
 		Target: func(_ context.Context, key oauthclient.Key) (oauthclient.Target, error) {
 			if key.SkillID != w.key.SkillID {
 				return oauthclient.Target{}, oauthclient.ErrNotFound

@@ -144,22 +144,28 @@ func TestOwnHostIsNotDowngraded(t *testing.T) {
 	}
 }
 
-// hostileAnswers are by what is wrong with them.
-func hostileAnswers() map[string]struct {
+type hostileAnswer struct {
 	answer http.HandlerFunc
 	gist   string
-} {
-	type bad = struct {
-		answer http.HandlerFunc
-		gist   string
+}
+
+// limit has a service wait for it: what answers is heard, however busy the machine is.
+func (a hostileAnswer) limit(c *oauthclient.Config) {
+	c.Timeout = time.Minute
+	if a.gist == "no answer in time" {
+		c.Timeout = 2 * time.Second
 	}
+}
+
+// hostileAnswers are by what is wrong with them.
+func hostileAnswers() map[string]hostileAnswer {
 	text := func(kind, body string) http.HandlerFunc {
 		return func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", kind)
 			_, _ = io.WriteString(w, body)
 		}
 	}
-	return map[string]bad{
+	return map[string]hostileAnswer{
 		"endless body": {endless, "larger than"},
 		"slow body": {func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Content-Type", "application/json")
@@ -212,11 +218,7 @@ func TestHostileDocuments(t *testing.T) {
 			b := newBase(t)
 			for name, bad := range hostileAnswers() {
 				t.Run(name, func(t *testing.T) {
-					limit := 30 * time.Second // what answers is heard, however busy the machine is
-					if bad.gist == "no answer in time" {
-						limit = 300 * time.Millisecond
-					}
-					w := b.world(t, func(c *oauthclient.Config) { c.Timeout = limit })
+					w := b.world(t, bad.limit)
 					put(w, bad.answer)
 					err := w.connect()
 					gist := bad.gist
@@ -259,7 +261,7 @@ func TestHostileTokenEndpoint(t *testing.T) {
 	}
 	for name, bad := range hostileAnswers() {
 		t.Run(name, func(t *testing.T) {
-			w := b.world(t, func(c *oauthclient.Config) { c.Timeout = 300 * time.Millisecond })
+			w := b.world(t, bad.limit)
 			w.as.on("/token", bad.answer)
 			gist := gists[name]
 			if gist == "" {
