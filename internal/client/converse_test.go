@@ -9,16 +9,17 @@ import (
 	"net/http/httptest"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/holdpoint/holdpoint/internal/client"
 )
 
-// talking is a client that gives up soon.
+// talking is a client that comes back soon.
 func talking(t *testing.T, url string) *client.Client {
 	t.Helper()
-	c, err := client.New(client.Config{URL: url, Token: "t", Retry: time.Millisecond, Patience: 50 * time.Millisecond})
+	c, err := client.New(client.Config{URL: url, Token: "t", Retry: time.Millisecond, Patience: time.Minute})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -31,9 +32,9 @@ var errEnough = errors.New("enough")
 // The server is away for a while, or another one before it says so.
 func TestFollowOverTrouble(t *testing.T) {
 	t.Parallel()
-	n := 0
+	var requests atomic.Int64
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		n++
+		n := requests.Add(1)
 		switch n {
 		case 2, 3:
 			w.WriteHeader(http.StatusBadGateway)
@@ -80,7 +81,9 @@ func TestFollowGivesUp(t *testing.T) {
 	}
 	server.Close()
 	var lost *client.LostError
-	if err := talking(t, server.URL).Follow(t.Context(), client.Following{Conversation: "c", Told: nobody}); !errors.As(err, &lost) {
+	hasty := talking(t, server.URL)
+	hasty.Patience = 50 * time.Millisecond
+	if err := hasty.Follow(t.Context(), client.Following{Conversation: "c", Told: nobody}); !errors.As(err, &lost) {
 		t.Errorf("error %v", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
