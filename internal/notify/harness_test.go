@@ -151,7 +151,7 @@ func (w *world) service(configure ...func(*notify.Config)) *notify.Service {
 	w.t.Helper()
 	cfg := notify.Config{
 		Pool: w.db.Pool(), Box: w.box, Identity: w.people, Now: time.Now, PublicURL: "https://gate.example/", Waiting: w.queue.Waiting,
-		Logger: slog.New(slog.NewTextHandler(w.logs, nil)), Gap: gap, Timeout: 500 * time.Millisecond,
+		Logger: slog.New(slog.NewTextHandler(w.logs, nil)), Gap: gap, Timeout: patience,
 	}
 	for _, f := range configure {
 		f(&cfg)
@@ -286,6 +286,17 @@ type received struct {
 	path   string
 	header http.Header
 	body   []byte
+}
+
+// once answers so when the channel is closed.
+func once(release <-chan struct{}, answer http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		select {
+		case <-release:
+			answer(w, r)
+		case <-r.Context().Done():
+		}
+	}
 }
 
 // handler keeps what arrives.

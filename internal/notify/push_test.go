@@ -279,7 +279,8 @@ func TestWhoMayDecideTheirOwnIsPushed(t *testing.T) {
 
 func TestWhoIsNoReviewerAnyMoreIsNotPushed(t *testing.T) {
 	t.Parallel()
-	service := newPushService(t, status(500))
+	release := make(chan struct{})
+	service := newPushService(t, once(release, status(500)))
 	w := newWorld(t, service.trusted)
 	ana := w.person("ana", reviewer)
 	check(t, w.subscribe(ana, newBrowser(t).at(service.URL)))
@@ -288,6 +289,7 @@ func TestWhoIsNoReviewerAnyMoreIsNotPushed(t *testing.T) {
 	tokens, _, err := w.people.Tokens(t.Context(), uuid.Nil, 0)
 	check(t, err)
 	check(t, w.people.RevokeToken(t.Context(), uuid.Nil, tokens[0].ID))
+	close(release)
 	w.idle()
 	w.tell(w.park(1)...)
 	w.idle()

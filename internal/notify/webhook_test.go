@@ -155,7 +155,7 @@ func TestHostileNames(t *testing.T) {
 
 func TestBurstBecomesFewMessages(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, func(c *notify.Config) { c.Timeout = patience })
+	w := newWorld(t)
 	release := make(chan struct{})
 	receiver := newReceiver(t, func(http.ResponseWriter, *http.Request) { <-release })
 	w.webhook(receiver.URL, "")
@@ -222,7 +222,11 @@ func TestReceiversThatFail(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t)
+			w := newWorld(t, func(c *notify.Config) {
+				if name == "hangs" {
+					c.Timeout = 2 * time.Second
+				}
+			})
 			receiver := newReceiver(t, tc.answers...)
 			hook := w.webhook(receiver.URL+"/hushhush/T0?k=S3CRET", "")
 			w.tell(w.park(1)...)
@@ -289,12 +293,9 @@ func TestAddressesThatAreNeverDialled(t *testing.T) {
 
 func TestDecidedCallsAreNotAnnounced(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, func(c *notify.Config) { c.Timeout = patience })
+	w := newWorld(t)
 	release := make(chan struct{})
-	receiver := newReceiver(t, func(w http.ResponseWriter, _ *http.Request) {
-		<-release
-		w.WriteHeader(http.StatusInternalServerError)
-	})
+	receiver := newReceiver(t, once(release, status(500)))
 	hook := w.webhook(receiver.URL, "")
 	parked := w.park(2)
 	w.tell(parked...)
@@ -306,13 +307,15 @@ func TestDecidedCallsAreNotAnnounced(t *testing.T) {
 	if m := got[1].message(t); strings.Contains(m.Text, parked[0].CallID.String()) || !strings.Contains(m.Text, parked[1].CallID.String()) {
 		t.Errorf("%q", m.Text)
 	}
+	release = make(chan struct{})
 	receiver.mu.Lock()
-	receiver.answers = append(receiver.answers, status(500))
+	receiver.answers = append(receiver.answers, once(release, status(500)))
 	receiver.mu.Unlock()
 	again := w.park(1)
 	w.tell(again...)
 	receiver.await(t, 3)
 	w.queue.remove(again[0].CallID)
+	close(release)
 	w.idle()
 	if n := len(receiver.all()); n != 3 {
 		t.Errorf("%d messages, the last of them about a call that does not wait", n)

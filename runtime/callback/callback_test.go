@@ -240,7 +240,7 @@ func TestRotation(t *testing.T) {
 // Of several messages that were under way when the receiver went, one disables the callback, and one event says so.
 func TestGoneWhileSeveralAreUnderWay(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newWorld(t, hasty)
 	var arrived atomic.Int32
 	both := make(chan struct{})
 	gone := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
@@ -594,7 +594,7 @@ func TestReseal(t *testing.T) {
 // TestCrowdOfOneCallback: a receiver that hangs takes some of a process's places, and other receivers the rest.
 func TestCrowdOfOneCallback(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newWorld(t, hasty)
 	release := make(chan struct{})
 	hanging := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-release }))
 	t.Cleanup(hanging.Close)

@@ -121,7 +121,7 @@ type world struct {
 	operator  uuid.UUID
 }
 
-func newWorld(t testing.TB) *world {
+func newWorld(t testing.TB, configure ...func(*callback.Config)) *world {
 	t.Helper()
 	w := &world{t: t, db: postgrestest.New(t), logs: &logs{}, operator: uuid.New()}
 	var err error
@@ -134,7 +134,7 @@ func newWorld(t testing.TB) *world {
 		Listed: agent.RecordListing, Logger: log, Now: time.Now,
 	})
 	check(t, err)
-	w.callbacks = w.service(time.Now)
+	w.callbacks = w.service(time.Now, configure...)
 	w.agents, err = agent.New(agent.Config{
 		Pool: w.db.Pool(), Discovery: w.discovery, Box: w.box, Logger: log, Now: time.Now, AgentDeleted: w.callbacks.Removed,
 	})
@@ -152,12 +152,17 @@ func (w *world) log(level slog.Level) *slog.Logger {
 	return slog.New(slog.NewTextHandler(w.logs, &slog.HandlerOptions{Level: level}))
 }
 
+// hasty gives a receiver little time.
+func hasty(c *callback.Config) { c.Timeout = 500 * time.Millisecond }
+
 // service is one that is not started.
-func (w *world) service(now func() time.Time) *callback.Service {
+func (w *world) service(now func() time.Time, configure ...func(*callback.Config)) *callback.Service {
 	w.t.Helper()
-	s, err := callback.New(callback.Config{
-		Pool: w.db.Pool(), Box: w.box, Logger: w.log(slog.LevelDebug), Now: now, Timeout: 500 * time.Millisecond,
-	})
+	cfg := callback.Config{Pool: w.db.Pool(), Box: w.box, Logger: w.log(slog.LevelDebug), Now: now, Timeout: patience}
+	for _, f := range configure {
+		f(&cfg)
+	}
+	s, err := callback.New(cfg)
 	check(w.t, err)
 	w.t.Cleanup(s.Close)
 	return s
