@@ -178,7 +178,7 @@ func (s *skillState) validateAPI(r report, limits limits) {
 	for _, p := range api.Problems(s.Transport) {
 		r.add(p.Pointer, p.Message)
 	}
-	r.headers(s.Headers)
+	r.headers(s.Headers, report.apiHeaderValue)
 	for _, name := range slices.Sorted(maps.Keys(s.Headers)) {
 		r.below("headers").check(name == "Cookie" || reservedHeader(name) || !tool.FramingHeader(name), name, "is a header that Holdpoint sets itself")
 	}
@@ -197,9 +197,12 @@ func (s *skillState) validateAuth(r report) {
 	r.check(!s.PerUser, "connection", "per_user goes with oauth: the secret of auth is one for all")
 	_, given := s.Headers["Authorization"]
 	at.check(s.OAuth == nil && (!given || auth.Type == tool.APIKey), "type", "must be left out where oauth or a header Authorization says who asks")
-	if s.API.secret == "" {
+	switch {
+	case s.API.secret == "":
 		at.add("secret", "is required: the token, the password or the key")
-	} else {
+	case auth.Type == tool.APIBearer, auth.Type == tool.APIKey && auth.In == "header":
+		at.apiHeaderValue("secret", s.API.secret)
+	default: // it is encoded, which carries all text
 		at.headerValue("secret", s.API.secret)
 	}
 	at.check(auth.Type == tool.APIKey || auth.In == "" && auth.Name == "", "in", "and name belong to type api_key")

@@ -155,3 +155,47 @@ func TestDocumentIsChecked(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
+
+// TestHeaderValuesOfAPIs: what is not sent as the value of a header is refused where it is set; MCP servers' may have tabs and other letters.
+func TestHeaderValuesOfAPIs(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	for name, test := range map[string]struct {
+		auth   *agent.APIAuthSpec
+		header string
+		want   []string // paths of what is refused
+	}{
+		"tab":              {header: "dry\trun", want: []string{"headers.X-Who"}},
+		"no ASCII":         {header: "Zürich", want: []string{"headers.X-Who"}},
+		"two lines":        {header: "a\r\nb", want: []string{"headers.X-Who"}},
+		"bearer":           {auth: &agent.APIAuthSpec{Type: tool.APIBearer, Secret: "geheim-ü"}, want: []string{"auth.secret"}},
+		"key in a header":  {auth: &agent.APIAuthSpec{Type: tool.APIKey, In: "header", Name: "X-Key", Secret: "a\tb"}, want: []string{"auth.secret"}},
+		"spaces":           {header: "dry run", auth: &agent.APIAuthSpec{Type: tool.APIBearer, Secret: "a b"}},
+		"password":         {auth: &agent.APIAuthSpec{Type: tool.APIBasic, Username: "u", Secret: "geheim-ü"}},
+		"key in the query": {auth: &agent.APIAuthSpec{Type: tool.APIKey, In: "query", Name: "key", Secret: "geheim-ü"}},
+		"key in a cookie":  {auth: &agent.APIAuthSpec{Type: tool.APIKey, In: "cookie", Name: "key", Secret: "geheim-ü"}},
+	} {
+		spec := apiSpec()
+		spec.Name = "s" + strings.ToLower(strings.ReplaceAll(name, " ", "-"))
+		spec.Auth = test.auth
+		if test.header != "" {
+			spec.Headers = map[string]string{"X-Who": test.header}
+		}
+		_, err := w.CreateSkill(t.Context(), operator, spec)
+		var got []string
+		if invalid, ok := errors.AsType[*agent.InvalidError](err); ok {
+			for _, p := range invalid.Problems {
+				got = append(got, p.Path)
+			}
+		} else {
+			check(t, err)
+		}
+		if !slices.Equal(got, test.want) {
+			t.Errorf("%s: refused %v, want %v", name, got, test.want)
+		}
+	}
+	_, err := w.CreateSkill(t.Context(), operator, agent.SkillSpec{
+		Name: "server", Transport: tool.HTTP, URL: "https://mcp.example/", Headers: map[string]string{"X-Who": "Zürich\tWest"},
+	})
+	check(t, err)
+}

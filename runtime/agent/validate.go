@@ -97,7 +97,7 @@ func (s *skillState) validate(r report, limits limits) {
 		r.url("url", s.URL)
 		r.check(len(s.Command) == 0, "command", "belongs to transport stdio")
 		r.check(len(s.Env) == 0, "env", "belongs to transport stdio")
-		r.headers(s.Headers)
+		r.headers(s.Headers, report.headerValue)
 		s.IdentityHeaders.validate(r.below("identity_headers"), s.Headers)
 		s.validateOAuth(r)
 	case tool.Stdio:
@@ -124,7 +124,8 @@ func (s *skillState) validate(r report, limits limits) {
 	s.Attention.validate(r)
 }
 
-func (r report) headers(headers map[string]string) {
+// headers checks those of a skill, their values with value.
+func (r report) headers(headers map[string]string, value func(r report, field, value string)) {
 	r.check(len(headers) <= maxHeaders, "headers", fmt.Sprintf("must be at most %d", maxHeaders))
 	for _, name := range slices.Sorted(maps.Keys(headers)) {
 		at := r.below("headers")
@@ -134,16 +135,22 @@ func (r report) headers(headers map[string]string) {
 		case reservedHeader(name):
 			at.add(name, "is a header that Holdpoint sets itself")
 		}
-		at.headerValue(name, headers[name])
+		value(at, name, headers[name])
 	}
 }
 
-// headerValue refuses what cannot be the value of a header.
+// headerValue refuses what cannot be the value of a header of an MCP server's.
 func (r report) headerValue(field, value string) {
 	control := func(r rune) bool { return unicode.IsControl(r) && r != '\t' }
 	r.check(len(value) <= maxHeaderValue && utf8.ValidString(value) && !strings.ContainsFunc(value, control) &&
 		strings.TrimSpace(value) == value && value != "",
 		field, fmt.Sprintf("its value must be 1 to %d bytes of text without control characters or white space at its ends", maxHeaderValue))
+}
+
+// apiHeaderValue refuses what is not sent to HTTP APIs as the value of a header.
+func (r report) apiHeaderValue(field, value string) {
+	r.check(value != "" && len(value) <= maxHeaderValue && tool.HeaderValueProblem(value) == "",
+		field, fmt.Sprintf("its value must be 1 to %d visible ASCII characters, with spaces only between them", maxHeaderValue))
 }
 
 func (r report) env(env map[string]string) {

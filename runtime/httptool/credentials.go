@@ -37,7 +37,7 @@ func (o *outboundRequest) authenticate(server tool.Server, caller tool.Caller) e
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(caller.Headers)) {
-		if problem := headerProblem(caller.Headers[name]); problem != "" || !token(name) || tool.FramingHeader(name) {
+		if problem := tool.HeaderValueProblem(caller.Headers[name]); problem != "" || !token(name) || tool.FramingHeader(name) {
 			return fmt.Errorf("the header %s, which says who the call is made for, cannot be sent", plain.Line(name, 100))
 		}
 		if err := o.setHeader(field{name: name, value: caller.Headers[name]}); err != nil {
@@ -56,7 +56,7 @@ func (o *outboundRequest) skillHeaders(headers map[string]string) error {
 	for _, name := range slices.Sorted(maps.Keys(headers)) {
 		value := headers[name]
 		switch {
-		case !token(name) || headerProblem(value) != "":
+		case !token(name) || tool.HeaderValueProblem(value) != "":
 			return fmt.Errorf("the skill's header %s cannot be sent: its name or its value has characters that it may not have", plain.Line(name, 100))
 		case strings.EqualFold(name, "Host"):
 			o.host = value
@@ -84,7 +84,7 @@ func (o *outboundRequest) apiAuth(auth *tool.APIAuth, secret string) error {
 	if secret == "" {
 		return errors.New("the skill's credentials have no secret: set auth.secret anew")
 	}
-	if auth.Type != tool.APIBasic && (auth.Type != tool.APIKey || auth.In == InHeader) && headerProblem(secret) != "" {
+	if auth.Type != tool.APIBasic && (auth.Type != tool.APIKey || auth.In == InHeader) && tool.HeaderValueProblem(secret) != "" {
 		return errors.New("the skill's secret has characters that a header field cannot carry")
 	}
 	switch {

@@ -115,18 +115,5 @@ func traverses(s string) bool {
 	return true
 }
 
-// headerProblem says what keeps a text from being the value of a header field; empty: nothing.
-func headerProblem(s string) string {
-	for i := range len(s) {
-		if c := s[i]; c != ' ' && (c < 0x21 || c > 0x7E) {
-			return "has a line break, a control character or one that is not ASCII, which a header field cannot carry"
-		}
-	}
-	if s != strings.TrimSpace(s) {
-		return "begins or ends with a space, which a header field cannot carry"
-	}
-	return ""
-}
-
 // token reports whether a text may be the name of a method, a header field or a cookie (RFC 9110, section 5.6.2).
 func token(s string) bool { return httpguts.ValidHeaderFieldName(s) }

@@ -295,8 +295,11 @@ func (o *outboundRequest) putHeader(b *Binding, args *arguments) error {
 		}
 	}
 	for _, f := range b.Fixed {
-		if !token(f.Name) || tool.ReservedHeader(f.Name) || headerProblem(f.Value) != "" {
-			continue
+		if !token(f.Name) || tool.ReservedHeader(f.Name) {
+			return fmt.Errorf("the endpoint's header %s is none that it may set", plain.Line(f.Name, 100))
+		}
+		if problem := tool.HeaderValueProblem(f.Value); problem != "" {
+			return fmt.Errorf("the value of the endpoint's header %s %s", plain.Line(f.Name, 100), problem)
 		}
 		if err := o.setHeader(field{name: f.Name, value: f.Value}); err != nil {
 			return err
@@ -318,7 +321,7 @@ func (o *outboundRequest) putHeaderParam(p *Param, args *arguments) error {
 		}
 		text = operator{separator: ","}.expand(p.Name, v, p.Explode, func(s string) string { return s })
 	}
-	if problem := headerProblem(text); problem != "" {
+	if problem := tool.HeaderValueProblem(text); problem != "" {
 		return badArgument(p.Arg, "%s", problem)
 	}
 	if !token(p.Name) || tool.ReservedHeader(p.Name) {

@@ -33,7 +33,7 @@ func (o *outboundRequest) putBody(b *Binding, args *arguments) error {
 		return nil
 	}
 	o.media = b.Body.Media
-	if problem := headerProblem(o.media); problem != "" {
+	if problem := tool.HeaderValueProblem(o.media); problem != "" {
 		return fmt.Errorf("the media type of the body %s", problem)
 	}
 	switch b.Body.Kind {
@@ -213,7 +213,7 @@ func multipartBody(entries []entry, media string) ([]byte, string, error) {
 
 func onePart(e entry, raw json.RawMessage) (part, error) {
 	p := part{name: e.Name, media: e.Media}
-	if headerProblem(p.media) != "" {
+	if tool.HeaderValueProblem(p.media) != "" {
 		return p, fmt.Errorf("the media type of the part %q cannot be sent", plain.Line(e.Name, 100))
 	}
 	text, isScalar := scalar(raw)

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/holdpoint/holdpoint/runtime/httptool"
+	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
 // TestStyles is the table of styles of OpenAPI 3.1.1, "Style Examples", with its example values.
@@ -202,6 +203,28 @@ func TestWrongArguments(t *testing.T) {
 	} {
 		if why := refused(t, b, arguments); !strings.Contains(why, want) {
 			t.Errorf("%s: %q, want %q", arguments, why, want)
+		}
+	}
+}
+
+// TestFixedHeaders are sent, or nothing is: none is left out.
+func TestFixedHeaders(t *testing.T) {
+	t.Parallel()
+	b := get("/x")
+	b.Fixed = []httptool.FixedHead{{Name: "X-Mode", Value: "dry run"}}
+	if got := sent(t, b, `{}`).header.Get("X-Mode"); got != "dry run" {
+		t.Errorf("X-Mode %q", got)
+	}
+	for want, f := range map[string]httptool.FixedHead{
+		"the value of the endpoint's header X-Mode has a line break, a control": {Name: "X-Mode", Value: "dry\trun"},
+		"the value of the endpoint's header X-Who has a line break":             {Name: "X-Who", Value: "Zürich"},
+		"the endpoint's header X-Real-Ip is none that it may set":               {Name: "X-Real-Ip", Value: "10.0.0.1"},
+	} {
+		a := newAPI(t, nil)
+		b.Fixed[0] = f
+		failure := fails(t, newSource(t, httptool.Config{}), skill(a.URL), request(define(t, b, nil), `{}`))
+		if failure.Effect != tool.EffectNone || !strings.Contains(failure.Message, want) || len(a.requests()) != 0 {
+			t.Errorf("%+v: %+v", f, failure)
 		}
 	}
 }

@@ -186,10 +186,8 @@ func (p *problems) endpointHeaders(at string, e *Endpoint) {
 	for _, name := range slices.Sorted(maps.Keys(e.Headers)) {
 		value, where := e.Headers[name], at+"."+clip(name)
 		p.check(httpToken.MatchString(name), where, "is no HTTP header name")
-		control := func(r rune) bool { return unicode.IsControl(r) && r != '\t' }
-		p.check(len(value) <= maxEndpointHeader && utf8.ValidString(value) && !strings.ContainsFunc(value, control) &&
-			value != "" && strings.TrimSpace(value) == value,
-			where, fmt.Sprintf("its value must be 1 to %d bytes of text without control characters or white space at its ends", maxEndpointHeader))
+		p.check(value != "" && len(value) <= maxEndpointHeader && HeaderValueProblem(value) == "",
+			where, fmt.Sprintf("its value must be 1 to %d visible ASCII characters, with spaces only between them", maxEndpointHeader))
 		switch canonical := textproto.CanonicalMIMEHeaderKey(name); {
 		case canonical == "Authorization":
 			p.add(where, "is a secret: it belongs to auth, or to the skill's headers")

@@ -71,6 +71,10 @@ func TestAPIProblems(t *testing.T) {
 		"secret":           {api: head("authorization", "Bearer x"), want: []string{"endpoints[0].headers.authorization: is a secret"}},
 		"framing":          {api: head("Transfer-Encoding", "chunked"), want: []string{"endpoints[0].headers.Transfer-Encoding: is a header that"}},
 		"two lines":        {api: head("X-A", "a\r\nX-B: b"), want: []string{"endpoints[0].headers.X-A: its value must be"}},
+		"tab":              {api: head("X-Mode", "dry\trun"), want: []string{"endpoints[0].headers.X-Mode: its value must be 1 to 8192 visible ASCII"}},
+		"no ASCII":         {api: head("X-Who", "Z\u00fcrich"), want: []string{"endpoints[0].headers.X-Who: its value must be"}},
+		"spaces":           {api: head("X-Who", "a b  c")},
+		"space before":     {api: head("X-Who", " a"), want: []string{"endpoints[0].headers.X-Who: its value must be"}},
 		"input":            {api: endpoint(tool.Endpoint{InputSchema: json.RawMessage(`{"type":"object","properties":{"id":{}},"required":["id"]}`)})},
 		"input, no object": {api: endpoint(tool.Endpoint{InputSchema: json.RawMessage(`{"type":"string"}`)}), want: []string{"endpoints[0].input_schema: must be of type object"}},
 		"input, unknown": {
