@@ -62,6 +62,27 @@ func TestTryOverTheAPI(t *testing.T) {
 		problem(t, http.StatusUnprocessableEntity, "not_available")
 }
 
+// What is wrong with a draft is located where the request has it.
+func TestTryDraftLocatesProblems(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	for _, tt := range []struct{ skill, want string }{
+		{`{"name":"No Name","transport":"http-api","base_url":"http://h/","endpoints":[{"name":"x","path":"/"}]}`, "[body.skill.name]"},
+		{`{"name":"x","transport":"http-api","base_url":"nowhere","endpoints":[{"name":"x","path":"/"}]}`, "[body.skill.base_url]"},
+		{`{"name":"x","transport":"openapi","base_url":"http://h/"}`, "[body.skill.spec]"},
+		{`{"name":"x","transport":"http","url":"http://h/"}`, "[body.skill.transport]"},
+	} {
+		v := w.send("POST", "/api/v1/skill-drafts/try", w.operator, `{"tool":"x","skill":`+tt.skill+`}`).problem(t, http.StatusUnprocessableEntity, "invalid_request")
+		var located []string
+		for _, one := range v["errors"].([]any) {
+			located = append(located, fmt.Sprint(one.(map[string]any)["location"]))
+		}
+		if fmt.Sprint(located) != tt.want || !strings.Contains(fmt.Sprint(v["detail"]), strings.Trim(tt.want, "[]")[len("body."):]) {
+			t.Errorf("%s: located at %v, want %s: %v", tt.skill, located, tt.want, v["detail"])
+		}
+	}
+}
+
 func TestExamine(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/holdpoint/holdpoint/runtime/agent"
@@ -69,7 +70,21 @@ type tryDraftInput struct {
 
 func (a *API) tryDraft(ctx context.Context, input *tryDraftInput) (*bodyOutput[Tried], error) {
 	tried, err := a.agents.TryDraft(ctx, callerOf(ctx).actor(), input.Body.Skill, input.Body.trial(ctx))
+	if wrong, ok := errors.AsType[*agent.InvalidError](err); ok {
+		err = withinDraft(wrong)
+	}
 	return triedOutput(tried, err, input.Body.Skill.Transport, input.Body.Tool)
+}
+
+// withinDraft says of the skill's fields that they are its own; tool and arguments are the trial's, and no skill has such fields.
+func withinDraft(wrong *agent.InvalidError) error {
+	located := &agent.InvalidError{Problems: slices.Clone(wrong.Problems)}
+	for i, p := range located.Problems {
+		if p.Path != "tool" && p.Path != "arguments" {
+			located.Problems[i].Path = "skill." + p.Path
+		}
+	}
+	return located
 }
 
 func (t Trial) trial(ctx context.Context) agent.Trial {
