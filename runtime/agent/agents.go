@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/holdpoint/holdpoint/internal/secret"
+	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
 // agentState is all that an operator says of an agent, secrets in clear.
@@ -88,7 +89,7 @@ func (s *Service) Authenticate(ctx context.Context, key string) (*Agent, error) 
 
 // AgentByName answers from memory, as Authenticate. ErrNotFound.
 func (s *Service) AgentByName(ctx context.Context, name string) (*Agent, error) {
-	if !validName(name) {
+	if !tool.ValidName(name) {
 		return nil, fmt.Errorf("agent %q: %w", name, ErrNotFound)
 	}
 	a, err := s.byName.Get(ctx, name, func(ctx context.Context) (*Agent, error) {

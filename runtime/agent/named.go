@@ -6,6 +6,8 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+
+	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
 // AgentsNamed returns every agent that has, or had when it was deleted, this name; or this id. For looking into the past.
@@ -19,7 +21,7 @@ func (s *Service) SkillsNamed(ctx context.Context, name string) ([]uuid.UUID, er
 }
 
 func (s *Service) idsNamed(ctx context.Context, table, name string) ([]uuid.UUID, error) {
-	if !validName(name) { // an id may be a name too, but nobody's by chance
+	if !tool.ValidName(name) { // an id may be a name too, but nobody's by chance
 		return []uuid.UUID{}, nil
 	}
 	rows, err := s.pool.Query(ctx, `SELECT id FROM `+table+` WHERE name = $1 OR id::text = $1`, name)

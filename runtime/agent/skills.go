@@ -38,7 +38,7 @@ func (s *Service) FreshSkill(ctx context.Context, id uuid.UUID) (*Skill, tool.Se
 
 // SkillByName reads the database. ErrNotFound.
 func (s *Service) SkillByName(ctx context.Context, name string) (*Skill, error) {
-	if !validName(name) {
+	if !tool.ValidName(name) {
 		return nil, fmt.Errorf("skill %q: %w", name, ErrNotFound)
 	}
 	row, err := oneSkill(ctx, s.pool, `s.name = $1`, name)

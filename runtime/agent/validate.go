@@ -16,7 +16,6 @@ import (
 )
 
 const (
-	maxNameLength   = 63
 	maxURLLength    = 2048
 	maxArguments    = 256
 	maxArgument     = 4096
@@ -37,7 +36,6 @@ const (
 )
 
 var (
-	nameForm     = regexp.MustCompile(`^[a-z0-9](_?[a-z0-9-])*$`)
 	headerForm   = regexp.MustCompile("^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,128}$")
 	variableForm = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,127}$`)
 )
@@ -54,14 +52,7 @@ func reservedHeader(name string) bool {
 		strings.HasPrefix(canonical, "Sec-")
 }
 
-const nameRule = "must be 1 to 63 of a-z, 0-9, _ and -, begin with a letter or digit, not end in _, and have no two _ in a row"
-
-// validName also keeps exposed names apart: __ ends the prefix, always.
-func validName(name string) bool {
-	return len(name) <= maxNameLength && nameForm.MatchString(name)
-}
-
-func (r report) name(field, name string) { r.check(validName(name), field, nameRule) }
+func (r report) name(field, name string) { r.check(tool.ValidName(name), field, tool.NameRule) }
 
 // text refuses what PostgreSQL, or a terminal, would choke on.
 func (r report) text(field, text string, limit int) {

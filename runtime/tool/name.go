@@ -3,6 +3,7 @@ package tool
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"regexp"
 	"strings"
 )
 
@@ -13,9 +14,18 @@ const (
 	// skill's tool may have this name.
 	AwaitName = "holdpoint_await"
 
+	// NameRule says in words what [ValidName] takes.
+	NameRule = "must be 1 to 63 of a-z, 0-9, _ and -, begin with a letter or digit, not end in _, and have no two _ in a row"
+
+	maxName    = 63
 	separator  = "__"
 	hashDigits = 8
 )
+
+var nameForm = regexp.MustCompile(`^[a-z0-9](_?[a-z0-9-])*$`)
+
+// ValidName reports whether a skill, or an agent, may have this name. It also keeps exposed names apart: __ ends the prefix, always.
+func ValidName(name string) bool { return len(name) <= maxName && nameForm.MatchString(name) }
 
 // ExposedName is the name by which an agent sees a skill's tool: prefix__tool,
 // or the tool's own name when the prefix is empty. It has at most

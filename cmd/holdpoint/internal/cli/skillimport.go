@@ -57,6 +57,9 @@ func (e *Env) importSkill(ctx context.Context, i *importing) error {
 	if i.name == "" {
 		return misuse("name the skill with --name")
 	}
+	if !tool.ValidName(i.name) { // else the server that the file is given to would refuse it
+		return misuse("--name %s", tool.NameRule)
+	}
 	api := tool.API{}
 	var err error
 	if api.Include, err = filtersOf("include", i.include); err != nil {

@@ -2,6 +2,8 @@ package cli_test
 
 import (
 	"encoding/json"
+	"errors"
+	"io/fs"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -109,7 +111,13 @@ func TestSkillImportRefuses(t *testing.T) {
 	for args, want := range map[string]string{
 		file: "--name", file + " --name s --include tag=none": "no operation", bare + " --name s": "--base-url", swagger + " --name s": "swagger",
 		"/nowhere/at/all.json --name s": "no such file", "http://169.254.169.254/o.json --name s": "169.254.169.254",
+		"/nowhere/at/all.json --name Shop": "--name must be 1 to 63 of a-z", file + " --name a__b": "--name must be", file + " --name -o": "--name must be",
 	} {
 		contains(t, args, run(t, nil, "", append([]string{"skill", "import"}, strings.Fields(args)...)...).want(t, 1).stderr, want)
+	}
+	out := filepath.Join(t.TempDir(), "holdpoint.yaml")
+	contains(t, "a name of two words", run(t, nil, "", "skill", "import", file, "--name", "No Name", "-o", out).want(t, 1).stderr, "--name must be")
+	if _, err := os.Stat(out); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the file is written: %v", err)
 	}
 }
