@@ -48,25 +48,34 @@ func private() []netip.Prefix {
 	}
 }
 
-// embedded returns the IPv4 address that an IPv6 address carries in a form
-// that a router or a host may unwrap: mapped, compatible, NAT64, 6to4.
-func embedded(ip netip.Addr) (netip.Addr, bool) {
+// embedded returns the IPv4 addresses that an IPv6 address may carry in forms
+// that a router or a host may unwrap: mapped and compatible (RFC 4291), NAT64
+// (RFC 6052), IPv4-translated (RFC 7915), 6to4 (RFC 3056).
+func embedded(ip netip.Addr) []netip.Addr {
 	if !ip.Is6() {
-		return netip.Addr{}, false
+		return nil
 	}
 	b := ip.As16()
 	tail := netip.AddrFrom4([4]byte(b[12:16]))
 	switch {
-	case ip.Is4In6():
-		return tail, true
-	case netip.MustParsePrefix("64:ff9b::/96").Contains(ip):
-		return tail, true
-	case netip.MustParsePrefix("::/96").Contains(ip) && !ip.IsUnspecified() && !ip.IsLoopback():
-		return tail, true
+	case ip.Is4In6(),
+		netip.MustParsePrefix("64:ff9b::/96").Contains(ip),
+		netip.MustParsePrefix("::ffff:0:0:0/96").Contains(ip),
+		netip.MustParsePrefix("::/96").Contains(ip) && !ip.IsUnspecified() && !ip.IsLoopback():
+		return []netip.Addr{tail}
 	case netip.MustParsePrefix("2002::/16").Contains(ip):
-		return netip.AddrFrom4([4]byte(b[2:6])), true
+		return []netip.Addr{netip.AddrFrom4([4]byte(b[2:6]))}
+	case netip.MustParsePrefix("64:ff9b:1::/48").Contains(ip):
+		// A network's own NAT64 (RFC 8215). How long its prefix is, /48, /56, /64 or /96, only the network
+		// knows; after each the address stands elsewhere, around the eighth byte (RFC 6052, section 2.2).
+		return []netip.Addr{
+			netip.AddrFrom4([4]byte{b[6], b[7], b[9], b[10]}),
+			netip.AddrFrom4([4]byte{b[7], b[9], b[10], b[11]}),
+			netip.AddrFrom4([4]byte(b[9:13])),
+			tail,
+		}
 	}
-	return netip.Addr{}, false
+	return nil
 }
 
 // classify says whether an address is forbidden to all, private, or public.
@@ -93,13 +102,10 @@ const (
 
 // candidates are the addresses that ip may turn out to be.
 func candidates(ip netip.Addr) []netip.Addr {
-	if inner, ok := embedded(ip); ok {
-		if ip.Is4In6() {
-			return []netip.Addr{inner}
-		}
-		return []netip.Addr{ip, inner}
+	if ip.Is4In6() {
+		return embedded(ip)
 	}
-	return []netip.Addr{ip}
+	return append([]netip.Addr{ip}, embedded(ip)...)
 }
 
 func within(prefixes []netip.Prefix, ip netip.Addr) bool {

@@ -37,6 +37,15 @@ func TestForbiddenAddresses(t *testing.T) {
 		{"[64:ff9b::a9fe:a9fe]", false},
 		{"[2002:a9fe:a9fe::1]", false},
 		{"[::169.254.169.254]", false},
+		{"[::ffff:0:a9fe:a9fe]", false},          // RFC 7915
+		{"[64:ff9b:1::a9fe:a9fe]", false},        // RFC 8215, of a /96
+		{"[64:ff9b:1:0:a9:fea9:fe00:0]", false},  // of a /64
+		{"[64:ff9b:1:a9:fe:a9fe::]", false},      // of a /56
+		{"[64:ff9b:1:a9fe:a9:fe00::]", false},    // of a /48
+		{"[64:ff9b:1:ffff:0:6464:64c8:0]", true}, // bytes that stand at none of the places
+		{"[64:ff9b:1::808:808]", true},
+		{"[::ffff:0:a00:1]", true},
+		{"[::ffff:0:7f00:1]", true},
 		{"127.0.0.1", true},
 		{"[::1]", true},
 		{"[::ffff:127.0.0.1]", true},
@@ -67,7 +76,7 @@ func TestForbiddenAddresses(t *testing.T) {
 
 func TestPublicAddressesAreAllowed(t *testing.T) {
 	t.Parallel()
-	for _, address := range []string{"8.8.8.8", "2606:4700::1111", "100.63.255.255", "64:ff9b::808:808", "::ffff:8.8.8.8"} {
+	for _, address := range []string{"8.8.8.8", "2606:4700::1111", "100.63.255.255", "64:ff9b::808:808", "::ffff:8.8.8.8", "::ffff:0:808:808"} {
 		if err := (outbound.Policy{}).Check("name:1", netip.MustParseAddr(address)); err != nil {
 			t.Errorf("%s: %v", address, err)
 		}
