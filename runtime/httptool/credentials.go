@@ -110,6 +110,7 @@ func (o *outboundRequest) apiAuth(auth *tool.APIAuth, secret string) error {
 		o.query = append(o.query, field{name: name, value: escapeAll(secret), secret: true})
 		return nil
 	case auth.Type == tool.APIKey && auth.In == InCookie && token(auth.Name):
+		o.conceal(secret) // besides what is written of it
 		return o.setCookie(auth.Name, escapeCookie(secret))
 	}
 	return fmt.Errorf("credentials of type %q cannot be sent", plain.Line(auth.Type+" "+auth.In, 40))

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/url"
 	"strings"
 	"testing"
 
@@ -82,5 +83,24 @@ func TestPreviewHidesTheType(t *testing.T) {
 	state, err := newSource(t, httptool.Config{}).Before(t.Context(), server, request(define(t, update(), nil), `{"id":"a","name":"new"}`))
 	if err != nil || state.Media != "" {
 		t.Errorf("%+v, %v", state, err)
+	}
+}
+
+// TestCookieKeyIsHidden both as it is written in the cookie, and as the server reads it.
+func TestCookieKeyIsHidden(t *testing.T) {
+	t.Parallel()
+	const secret = "geheim, ü; \"wort\""
+	a := newAPI(t, func(w http.ResponseWriter, r *http.Request) {
+		_, written, _ := strings.Cut(r.Header.Get("Cookie"), "=")
+		read, err := url.PathUnescape(written)
+		_, _ = fmt.Fprintf(w, "%s and %s, %v", written, read, err)
+	})
+	server := skill(a.URL)
+	server.API.Auth, server.AuthSecret = &tool.APIAuth{Type: tool.APIKey, In: httptool.InCookie, Name: "sid"}, secret
+	if r := call(t, newSource(t, httptool.Config{}), server, get("/x"), `{}`); r.text() != "… and …, <nil>" {
+		t.Errorf("%s", r.text())
+	}
+	if got := a.only(t).header.Get("Cookie"); got != "sid=geheim%2C%20%C3%BC%3B%20%22wort%22" {
+		t.Errorf("sent %s", got)
 	}
 }
