@@ -99,11 +99,20 @@ agents:
 	if err != nil {
 		t.Fatal(err)
 	}
+	deliveries := func() string {
+		return cli(server, bootstrapToken).Must(t, "agent", "callback", "deliveries", "worker", "ops")
+	}
+	eventually.Succeeds(t, patience, "an attempt while nobody is there", func() error {
+		if log := deliveries(); !strings.Contains(log, "refused") {
+			return fmt.Errorf("the deliveries are\n%s", log)
+		}
+		return nil
+	})
+	other := startReceiver(t, port, secret) // long before the next attempts
 	if err := operator(server).Approve(t.Context(), waiting); err != nil {
 		t.Fatal(err)
 	}
 	awaitCall(t, operator(server), waiting.CallID, hasStatus("succeeded"))
-	other := startReceiver(t, port, secret)
 	first := []string{"call.decided counting__record approved", "call.finished counting__record succeeded", "call.parked counting__record parked"}
 	other.await(t, first...)
 
@@ -116,7 +125,7 @@ agents:
 	other.await(t, slices.Insert(first, 2, "call.finished open__record succeeded")...)
 
 	eventually.Succeeds(t, patience, "the log of deliveries", func() error {
-		log := cli(server, bootstrapToken).Must(t, "agent", "callback", "deliveries", "worker", "ops")
+		log := deliveries()
 		if strings.Count(log, "delivered") != 4 || strings.Contains(log, secret) {
 			return fmt.Errorf("it is\n%s", log)
 		}

@@ -359,7 +359,7 @@ func TestLimitsHoldOverServers(t *testing.T) {
 	w := newWorld(t)
 	counting := skill.NewCounting(t)
 	a, b := w.serve(), w.serve()
-	w.apply(a, strings.Replace(oneSkill(counting.URL, "auto_approve: true\n"), "    wait_budget: 2s\n", "    wait_budget: 5m\n    limits: {concurrency: 1}\n", 1))
+	w.apply(a, strings.Replace(oneSkill(counting.URL, "auto_approve: true\n"), "    wait_budget: 20s\n", "    wait_budget: 5m\n    limits: {concurrency: 1}\n", 1))
 	agent := w.agent(a, "worker")
 	counting.Hold()
 	first := make(chan error, 1)

@@ -46,11 +46,11 @@ func TestClientsAmongServers(t *testing.T) {
 	waits := make([]<-chan outcome, len(amongServers))
 	for i, kind := range amongServers {
 		clients[i], numbers[i] = kind.make(t, w.agent), w.next()
-		if sdk, ok := clients[i].(*sdkClient); ok && !kind.carries {
-			sdk.timeout = 5 * time.Second // it does not notice by itself that its response broke
-		}
 		for range 2 {
 			w.useAll(t, kind.name, clients[i])
+		}
+		if sdk, ok := clients[i].(*sdkClient); ok && !kind.carries {
+			sdk.timeout = 5 * time.Second // it does not notice by itself that its response broke
 		}
 		waits[i] = begun(t, clients[i], "counting__record", numbers[i])
 	}
@@ -67,6 +67,9 @@ func TestClientsAmongServers(t *testing.T) {
 	}
 	for i, kind := range amongServers {
 		got := <-waits[i]
+		if sdk, ok := clients[i].(*sdkClient); ok {
+			sdk.timeout = time.Minute
+		}
 		if !kind.carries {
 			got = w.comeBack(t, clients[i], numbers[i], got)
 		}

@@ -91,6 +91,7 @@ type apiWorld struct {
 	p      *holdpoint.Process
 	url    string // of the json-server
 	worker holdpoint.Agent
+	writer holdpoint.Agent // does not wait long for its approvals
 }
 
 func newAPIWorld(t *testing.T) *apiWorld {
@@ -125,15 +126,18 @@ func newAPIWorld(t *testing.T) *apiWorld {
         parameters: {email: {required: true}, name: {}}
 agents:
   - name: worker
+    wait_budget: 20s
+    skills: [reader, {skill: seeds, prefix: ""}]
+  - name: writer
     wait_budget: 2s
-    skills: [reader, writer, {skill: seeds, prefix: ""}]
+    skills: [writer]
 `, w.url)} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
 	cli(w.p, bootstrapToken).Must(t, "apply", "-f", filepath.Join(dir, "holdpoint.yaml"))
-	w.worker = w.agent(w.p, "worker")
+	w.worker, w.writer = w.agent(w.p, "worker"), w.agent(w.p, "writer")
 	return w
 }
 
@@ -150,7 +154,7 @@ type outgoing struct {
 // parked makes a gated call and returns what waits.
 func (w *apiWorld) parked(t *testing.T, name, arguments string) (id string, shown outgoing) {
 	t.Helper()
-	answer, err := w.worker.CallTool(t.Context(), name, arguments)
+	answer, err := w.writer.CallTool(t.Context(), name, arguments)
 	if err != nil || !answer.Pending() {
 		t.Fatalf("%s: %s, %v, want it parked", name, answer.Raw, err)
 	}

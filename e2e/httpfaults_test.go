@@ -22,13 +22,10 @@ const binAPI = `skills:
     transport: http-api
     base_url: %[1]s
     auto_approve: true
-    call_timeout: 2s
     auth: {type: bearer, secret: sk-very-secret-token}
     endpoints:
       - {name: status, path: "/status/{code}"}
       - {name: refuse, method: POST, path: "/status/{code}"}
-      - {name: slow, path: "/delay/{seconds}"}
-      - {name: stream, path: /sse, parameters: {count: {type: integer}, duration: {}}}
       - {name: image, path: "/image/{kind}"}
       - {name: bytes, path: "/bytes/{n}"}
       - {name: zipped, path: /gzip}
@@ -46,6 +43,14 @@ const binAPI = `skills:
           n: {in: body, type: integer}
         headers: {X-Api-Version: "2026-01"}
       - {name: upload, method: POST, path: /anything/upload, body: multipart, parameters: {title: {}, text: {}}}
+  - name: late
+    transport: http-api
+    base_url: %[1]s
+    auto_approve: true
+    call_timeout: 2s
+    endpoints:
+      - {name: slow, path: "/delay/{seconds}"}
+      - {name: stream, path: /sse, parameters: {count: {type: integer}, duration: {}}}
   - name: cut
     transport: http-api
     base_url: %[2]s
@@ -54,7 +59,7 @@ const binAPI = `skills:
       - {name: read, path: "/bytes/{n}"}
 agents:
   - name: worker
-    skills: [{skill: bin, prefix: ""}, cut]
+    skills: [{skill: bin, prefix: ""}, {skill: late, prefix: ""}, cut]
 `
 
 // binWorld is a server whose agent "worker" has endpoints of a go-httpbin.

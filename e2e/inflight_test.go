@@ -124,7 +124,7 @@ func TestFailuresAfterReceipt(t *testing.T) {
 			w := newWorld(t)
 			server := (&skill.Raw{Call: answer}).Serve(t)
 			p := w.serve()
-			w.apply(p, oneSkill(server.URL, "call_timeout: 2s\n"))
+			w.apply(p, oneSkill(server.URL, "call_timeout: 10s\n"))
 			agent := newStubborn(w.agent(p, "worker"), p)
 			done := agent.begin(t.Context(), "counting__record", `{"n":1}`)
 			if err := <-approveUntilDecided(t, "1", agent); err != nil {

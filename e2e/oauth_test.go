@@ -171,7 +171,7 @@ func TestSlowAuthorizationServer(t *testing.T) {
 	t.Parallel()
 	w := newProtectedWorld(t, authserver.Config{Clients: []authserver.Client{machine()}}, protected.Config{})
 	p := w.serve()
-	w.apply(p, oneSkill(w.skill.URL, machineGrant+"call_timeout: 1s\n"))
+	w.apply(p, oneSkill(w.skill.URL, machineGrant+"call_timeout: 8s\n"))
 	agent := w.agent(p, "worker")
 	record(t, agent, 1)
 	w.skill.Refuse(w.as.Secrets()...)

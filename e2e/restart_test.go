@@ -34,7 +34,7 @@ func TestStoppedInFlight(t *testing.T) {
 		return nil
 	})
 	counting.Release()
-	if err := first.Interrupt(t); err != nil {
+	if err := first.AwaitEnd(t); err != nil {
 		t.Errorf("after Ctrl-C: %v", err)
 	}
 	agent.use(w.serve())

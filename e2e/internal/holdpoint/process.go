@@ -224,6 +224,12 @@ func (p *Process) stillRunning() error {
 func (p *Process) Interrupt(t testing.TB) error {
 	t.Helper()
 	p.Signal(t, syscall.SIGINT)
+	return p.AwaitEnd(t)
+}
+
+// AwaitEnd waits until a process that was told to stop has ended, and returns what it ended with.
+func (p *Process) AwaitEnd(t testing.TB) error {
+	t.Helper()
 	eventually.Succeeds(t, deathLimit, p.name+" ends after Ctrl-C", p.stillRunning)
 	return p.err
 }
