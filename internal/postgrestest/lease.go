@@ -13,7 +13,7 @@ import (
 
 const (
 	maxLeases   = 200
-	leaseLimit  = time.Minute
+	leaseLimit  = 3 * time.Minute // initializing, starting and migrating included
 	returnLimit = 30 * time.Second
 )
 

@@ -182,7 +182,7 @@ func newTracedWorld(t testing.TB, traces *telemetry.Tracer) *world {
 		w.agents.Close()
 		w.discovery.Close()
 	})
-	w.register()
+	w.register(time.Minute)
 	return w
 }
 
@@ -247,12 +247,13 @@ func (w *world) start(log *slog.Logger) *call.Service {
 	return calls
 }
 
-func (w *world) register() {
+// register makes the skills and the agent; approvals last so long.
+func (w *world) register(approvals time.Duration) {
 	w.t.Helper()
-	minute := agent.Duration(time.Minute)
+	limit := agent.Duration(approvals)
 	_, err := w.agents.Apply(w.t.Context(), audit.System(), agent.Spec{
 		Skills: []agent.SkillSpec{
-			{Name: "files", Transport: tool.HTTP, URL: "http://127.0.0.1:1/files", ApprovalTimeout: &minute},
+			{Name: "files", Transport: tool.HTTP, URL: "http://127.0.0.1:1/files", ApprovalTimeout: &limit},
 			{Name: "open", Transport: tool.HTTP, URL: "http://127.0.0.1:1/open", AutoApprove: true},
 		},
 		Agents: []agent.AgentSpec{{Name: "billing", Skills: &[]agent.AssignmentSpec{{Skill: "files"}, {Skill: "open"}}}},

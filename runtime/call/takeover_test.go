@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -20,6 +21,7 @@ import (
 func TestTakeOver(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
+	w.register(time.Hour)
 	silent := uuid.New()
 	inFlight, approved, parked := w.submit("files__write", `{"n":1}`), w.submit("files__write", `{"n":2}`), w.submit("files__write", `{"n":3}`)
 	w.setStatus(`UPDATE approvals SET status = 'approved', decided_at = holdpoint_now() WHERE call_id = ANY($1)`, []uuid.UUID{inFlight.ID, approved.ID})
@@ -53,6 +55,7 @@ func TestTakeOver(t *testing.T) {
 func TestManyDeciders(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
+	w.register(time.Hour)
 	const calls, deciders = 12, 6
 	tickets := make([]call.Ticket, calls)
 	for i := range tickets {
@@ -107,6 +110,7 @@ func TestManyDeciders(t *testing.T) {
 func TestLateOutcome(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
+	w.register(time.Hour)
 	arrived, release := make(chan struct{}), make(chan struct{})
 	w.source.reply = func(tool.CallRequest) (tool.Result, error) {
 		close(arrived)
@@ -136,6 +140,7 @@ func TestLateOutcome(t *testing.T) {
 func TestPanicAfterSending(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
+	w.register(time.Hour)
 	w.source.reply = func(tool.CallRequest) (tool.Result, error) { panic("hostile") }
 	gated := w.submit("files__write", `{"n":1}`)
 	check(t, w.decide(gated.ID, true))
@@ -153,6 +158,7 @@ func TestPanicAfterSending(t *testing.T) {
 func TestSweep(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
+	w.register(time.Hour)
 	orphan, jobless := w.submit("files__write", `{"n":1}`), w.submit("files__write", `{"n":2}`)
 	w.setStatus(`UPDATE approvals SET status = 'approved', decided_at = holdpoint_now() - interval '1 minute'`)
 	w.setStatus(`UPDATE calls SET status = 'executing', claimed_by = gen_random_uuid(),

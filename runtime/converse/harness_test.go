@@ -267,14 +267,14 @@ func (w *world) build(t testing.TB) {
 	check(t, err)
 	w.process = w.start()
 	t.Cleanup(w.stop)
-	minute := agent.Duration(time.Minute)
+	hour := agent.Duration(time.Hour)
 	w.spec = agent.AgentSpec{
 		Name: "billing", Instructions: "You file invoices.", Model: &agent.ModelSpec{Provider: "openai", Name: "mind-1", InputPrice: 1, OutputPrice: 2},
 		Skills: &[]agent.AssignmentSpec{{Skill: "files"}, {Skill: "open"}},
 	}
 	_, err = w.agents.Apply(t.Context(), audit.System(), agent.Spec{
 		Skills: []agent.SkillSpec{
-			{Name: "files", Transport: tool.HTTP, URL: "http://127.0.0.1:1/files", ApprovalTimeout: &minute},
+			{Name: "files", Transport: tool.HTTP, URL: "http://127.0.0.1:1/files", ApprovalTimeout: &hour},
 			{Name: "open", Transport: tool.HTTP, URL: "http://127.0.0.1:1/open", AutoApprove: true},
 		},
 		Agents: []agent.AgentSpec{w.spec},

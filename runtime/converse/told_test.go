@@ -96,7 +96,7 @@ func TestWhatTheModelIsTold(t *testing.T) {
 	t.Run("expired", func(t *testing.T) {
 		told := w.toldAfter("files__write", `{"n": 3}`, func() {
 			w.parked(1)
-			w.later("2 minutes")
+			w.later("2 hours")
 		})
 		contains(t, told, true, "Nobody decided about this call in time", "not executed")
 	})
