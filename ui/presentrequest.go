@@ -26,7 +26,7 @@ func presentRequest(s *subject, o *tool.Outgoing, a view.Arguments, maskedURL st
 	}
 	v := &view.Request{
 		Method: o.Method, Hidden: hidesRequest(a),
-		Sent: s.call.Status.Final() && !unsent(s.call.Status) || s.call.Status == call.Executing,
+		Sent: s.call.Status.Final() && !unsent(&s.call) || s.call.Status == call.Executing, Unsent: unsent(&s.call),
 	}
 	if s.approval != nil && s.approval.Status == approval.Pending && s.definition != nil && s.definition.Previewed() && !v.Hidden {
 		v.BeforeURL = callURL(s.call.ID) + "/before"
@@ -59,8 +59,11 @@ func presentRequest(s *subject, o *tool.Outgoing, a view.Arguments, maskedURL st
 // hidesRequest reports whether a request is hidden with the secrets among its arguments. Whoever edited them knows them all.
 func hidesRequest(a view.Arguments) bool { return a.Secrets > 0 && !a.Revealed && !a.Fixed }
 
-func unsent(status call.Status) bool {
-	switch status {
+// unsent reports whether a call ended without its request: undecided, refused, or for want of a server that could be reached.
+func unsent(c *call.Call) bool {
+	switch c.Status {
+	case call.Failed:
+		return c.Effect == tool.EffectNone && (c.Measures == nil || c.Measures.HTTPStatus == 0)
 	case call.Rejected, call.Expired, call.Cancelled, call.Denied, call.Invalid:
 		return true
 	default:

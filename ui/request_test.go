@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -113,6 +114,41 @@ func TestRequestWithSecrets(t *testing.T) {
 	shown := v.post(callPath(id)+"/reveal", page.form("reveal"))
 	if text := shown.find("request").Text(); !strings.Contains(text, "4711") || !strings.Contains(text, "/orders/7") {
 		t.Errorf("revealed: %s", shown.text())
+	}
+}
+
+// Of a call that never left it is not said that its request was sent.
+func TestRequestThatWasNotSent(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.withShop()
+	v := w.signedIn("rita", identity.Reviewer)
+	const was, never = "This is what was sent.", "This is what would have been sent."
+	for _, tt := range []struct {
+		name    string
+		failure tool.Failure
+		want    string
+	}{
+		{"not reached", tool.Failure{Kind: tool.TransportFailure, Effect: tool.EffectNone, Message: "connection refused"}, never},
+		{"no answer", tool.Failure{Kind: tool.TransportFailure, Effect: tool.EffectPossible, Message: "no answer in time"}, was},
+		{"refused", tool.Failure{Kind: tool.TransportFailure, Effect: tool.EffectNone, Message: "HTTP 401", Exchange: tool.Exchange{Status: 401, Steps: []tool.Step{{Name: "call", Took: time.Millisecond}}}}, was},
+	} {
+		w.source.set(func() {
+			w.source.reply = func(tool.CallRequest) (tool.Result, error) { return tool.Result{}, &tt.failure }
+		})
+		id := w.submit(uuid.Nil, "shop__change_order", `{"order":"7","note":"`+tt.name+`"}`)
+		w.approve(v, id)
+		w.outcome(id)
+		if text := v.get(callPath(id)).find("request").Text(); !strings.Contains(text, tt.want) {
+			t.Errorf("%s: %s", tt.name, text)
+		}
+	}
+	id := w.submit(uuid.Nil, "shop__change_order", `{"order":"8","note":"x"}`)
+	form := v.get(callPath(id)).form("decide")
+	form.Set("reason", "no")
+	v.post(callPath(id)+"/reject", form)
+	if text := v.get(callPath(id)).find("request").Text(); !strings.Contains(text, never) {
+		t.Errorf("rejected: %s", text)
 	}
 }
 

@@ -9,6 +9,7 @@ type Request struct {
 	Headers []RequestHeader
 	Body    *Body // nil: none
 	Sent    bool  // it is on its way, or was
+	Unsent  bool  // it never was, and will not be
 	Folded  bool  // something of it is not shown
 	Hidden  bool  // none of it is shown, because secrets among the arguments are not
 	// BeforeURL is the page of what the call would change; empty: there is no way to look at it.
