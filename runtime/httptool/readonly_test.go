@@ -52,3 +52,25 @@ func TestHiddenProperties(t *testing.T) {
 		}
 	}
 }
+
+// The dashboard hides what the tool's schema calls writeOnly, so a body that is taken apart says so of each argument.
+func TestWriteOnlyArgumentsAreMarked(t *testing.T) {
+	t.Parallel()
+	source, server := given(t, `{"openapi": "3.1.0", "paths": {"/a": {"post": {"requestBody": {"content": {"application/json": {"schema":
+		{"type": "object", "properties": {"phrase": {"type": "string", "writeOnly": true}, "pin": {"$ref": "#/components/schemas/Pin"}}}}}}}}},
+		"components": {"schemas": {"Pin": {"type": "integer", "writeOnly": true}}}}`)
+	listing, err := source.List(t.Context(), server)
+	if err != nil || len(listing.Tools) != 1 {
+		t.Fatalf("%+v, %v", listing, err)
+	}
+	var schema struct {
+		Properties map[string]struct{ WriteOnly bool } `json:"properties"`
+		Defs       map[string]struct{ WriteOnly bool } `json:"$defs"`
+	}
+	if err := json.Unmarshal(listing.Tools[0].InputSchema, &schema); err != nil {
+		t.Fatal(err)
+	}
+	if !schema.Properties["phrase"].WriteOnly || !schema.Defs["Pin"].WriteOnly {
+		t.Errorf("%s", listing.Tools[0].InputSchema)
+	}
+}

@@ -51,6 +51,10 @@ func (s *schemas) keyword(result *value, name string, v *value, gone hiddenNames
 		if s.way == input {
 			result.set(name, *v)
 		}
+	case "writeOnly": // the dashboard hides such arguments
+		if s.way == input && v.kind == 't' {
+			result.set(name, *v)
+		}
 	case "type", "const", "multipleOf", "maximum", "minimum", "exclusiveMaximum", "exclusiveMinimum", "maxLength", "minLength", "maxItems", "minItems",
 		"uniqueItems", "maxProperties", "minProperties", "dependentRequired", "minContains", "maxContains":
 		result.set(name, *v)

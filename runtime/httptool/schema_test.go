@@ -36,10 +36,11 @@ func TestSchemas(t *testing.T) {
 		"any":                 {"3.1.0", `true`, `true`, same},
 		"none":                {"3.1.0", `false`, `false`, same},
 		"tuple, old":          {"3.1.0", `{"items":[{"type":"string"}]}`, `{"prefixItems":[{"type":"string"}]}`, same},
-		"wrong kinds":         {"3.0.3", `{"required":true,"enum":"a","title":1,"allOf":[],"properties":[]}`, `{}`, same},
+		"secret":              {"3.1.0", `{"type":"string","format":"password"}`, `{"type":"string","format":"password"}`, `{"type":"string"}`},
+		"wrong kinds":         {"3.0.3", `{"writeOnly":"yes","required":true,"enum":"a","title":1,"allOf":[],"properties":[]}`, `{}`, same},
 		"only one way": {
 			"3.0.3", `{"required":["r","w"],"properties":{"r":{"readOnly":true},"w":{"writeOnly":true}}}`,
-			`{"required":["w"],"properties":{"w":{}}}`, `{"required":["r"],"properties":{"r":{}}}`,
+			`{"required":["w"],"properties":{"w":{"writeOnly":true}}}`, `{"required":["r"],"properties":{"r":{}}}`,
 		},
 		"only one way, said elsewhere": {
 			"3.0.3", `{"allOf":[{"$ref":"#/components/schemas/Base"},{"required":["id","password","name"],"dependentRequired":{"name":["id","more"]}}]}`,
@@ -53,7 +54,7 @@ func TestSchemas(t *testing.T) {
 		},
 		"only one way, by a reference": {
 			"3.1.0", `{"required":["r","w"],"properties":{"r":{"allOf":[{"$ref":"#/components/schemas/Read"}]},"w":{"$ref":"#/components/schemas/S","writeOnly":true}}}`,
-			`{"required":["w"],"properties":{"w":{"$ref":"#/$defs/S"}}}`, `{"required":["r"],"properties":{"r":{"allOf":[{"$ref":"#/$defs/Read"}]}}}`,
+			`{"required":["w"],"properties":{"w":{"$ref":"#/$defs/S","writeOnly":true}}}`, `{"required":["r"],"properties":{"r":{"allOf":[{"$ref":"#/$defs/Read"}]}}}`,
 		},
 		"not what is unknown": {"3.1.0", `{"not":{"pattern":"^(?!x)"}}`, `{}`, same},
 		"not what is known":   {"3.1.0", `{"not":{"pattern":"^x"}}`, `{"not":{"pattern":"^x"}}`, same},
