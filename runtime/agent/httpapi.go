@@ -73,7 +73,7 @@ func (spec *APISpec) state() apiState {
 }
 
 func (s *apiState) setDocument(document string) {
-	if s.document, s.Document = nil, ""; document != "" {
+	if s.document, s.Document, s.Origins = nil, "", nil; document != "" {
 		sum := sha256.Sum256([]byte(document))
 		s.document, s.Document = []byte(document), hex.EncodeToString(sum[:])
 	}
@@ -167,7 +167,8 @@ func (s *skillState) validateAPI(r report, limits limits) {
 		case len(api.document) > MaxDocument:
 			r.add("document", fmt.Sprintf("must be at most %d MiB", MaxDocument>>20))
 		case api.document != nil && limits.checkDocument != nil:
-			if err := limits.checkDocument(api.document); err != nil {
+			var err error
+			if api.Origins, err = limits.checkDocument(api.document); err != nil {
 				r.add("document", err.Error())
 			}
 		}

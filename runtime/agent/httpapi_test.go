@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -148,7 +149,7 @@ func TestSecretsOfAPIsStayWithTheirHost(t *testing.T) {
 
 func TestDocumentIsChecked(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t).start(agent.Config{CheckDocument: func([]byte) error { return errors.New("is no OpenAPI document") }})
+	w := newWorld(t).start(agent.Config{CheckDocument: func([]byte) ([]string, error) { return nil, errors.New("is no OpenAPI document") }})
 	_, err := w.CreateSkill(t.Context(), operator, apiSpec())
 	invalid, ok := errors.AsType[*agent.InvalidError](err)
 	if !ok || len(invalid.Problems) != 1 || invalid.Problems[0].Path != "document" {
@@ -198,4 +199,35 @@ func TestHeaderValuesOfAPIs(t *testing.T) {
 		Name: "server", Transport: tool.HTTP, URL: "https://mcp.example/", Headers: map[string]string{"X-Who": "Zürich\tWest"},
 	})
 	check(t, err)
+}
+
+// Where a document sends requests to is stored with the skill that has it.
+func TestOriginsOfDocuments(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t).start(agent.Config{CheckDocument: func(document []byte) ([]string, error) {
+		if strings.Contains(string(document), "elsewhere") {
+			return []string{"https://elsewhere.example:443"}, nil
+		}
+		return []string{"https://pets.example:443"}, nil
+	}})
+	ctx := t.Context()
+	created, err := w.CreateSkill(ctx, operator, apiSpec())
+	check(t, err)
+	elsewhere, preview, spec := petstore, true, "https://pets.example/openapi.json"
+	elsewhere = strings.Replace(elsewhere, `"1"`, `"elsewhere"`, 1)
+	for _, step := range []struct {
+		patch agent.APIPatch
+		want  string
+	}{
+		{agent.APIPatch{Preview: &preview}, "[https://pets.example:443]"},
+		{agent.APIPatch{Document: &elsewhere}, "[https://elsewhere.example:443]"},
+		{agent.APIPatch{Spec: &spec}, "[]"},
+	} {
+		_, err := w.UpdateSkill(ctx, operator, created.ID, agent.SkillPatch{APIPatch: step.patch})
+		check(t, err)
+		_, server, err := w.FreshSkill(ctx, created.ID)
+		if err != nil || fmt.Sprint(server.API.Origins) != step.want {
+			t.Errorf("%+v: %v, %v, want %s", step.patch, server.API.Origins, err, step.want)
+		}
+	}
 }

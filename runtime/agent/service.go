@@ -33,8 +33,9 @@ type Config struct {
 	SkillDeleted func(ctx context.Context, tx pgx.Tx, skillID uuid.UUID) error
 	// AgentDeleted likewise.
 	AgentDeleted func(ctx context.Context, tx pgx.Tx, agentID uuid.UUID) error
-	// CheckDocument says in plain words what is wrong with an OpenAPI document. Nil: it is found out when its tools are listed.
-	CheckDocument func(document []byte) error
+	// CheckDocument tells the origins of the servers that an OpenAPI document names, or says in plain words what is wrong with it. Nil: what is wrong is
+	// found out when its tools are listed.
+	CheckDocument func(document []byte) (origins []string, err error)
 	// Examiner reads OpenAPI documents for operators who choose. Nil: none can be read here.
 	Examiner Examiner
 	// StdioOff refuses skills that run a command on this server.
@@ -82,7 +83,7 @@ type Examiner interface {
 // limits are what this server does not allow.
 type limits struct {
 	stdioOff      bool
-	checkDocument func(document []byte) error
+	checkDocument func(document []byte) ([]string, error)
 }
 
 // registered is a skill with its server, secrets included.

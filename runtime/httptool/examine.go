@@ -9,10 +9,14 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
-// CheckDocument reports what is wrong with an OpenAPI document as a whole. One of which single operations cannot be used is fine.
-func CheckDocument(text []byte) error {
-	_, err := readDocument(text)
-	return err
+// CheckDocument tells the origins (RFC 6454) of the servers that an OpenAPI document names, or what is wrong with it as a whole. One of which single
+// operations cannot be used is fine.
+func CheckDocument(text []byte) (origins []string, err error) {
+	doc, err := readDocument(text)
+	if err != nil {
+		return nil, err
+	}
+	return doc.origins(), nil
 }
 
 // Examine tells what an OpenAPI document offers. origin is the URL that it was read from; empty: it was given by value. Nothing is fetched. An error

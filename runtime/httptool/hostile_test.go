@@ -37,7 +37,7 @@ func TestHostileDocuments(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			err := httptool.CheckDocument([]byte(tc.document))
+			_, err := httptool.CheckDocument([]byte(tc.document))
 			if err == nil || !strings.Contains(err.Error(), tc.want) || len(err.Error()) > 500 || strings.ContainsAny(err.Error(), "\x1b\n") {
 				t.Errorf("got %v, want %q", err, tc.want)
 			}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/holdpoint/holdpoint/internal/plain"
@@ -134,6 +135,45 @@ func (b *bases) resolve(address string) (string, error) {
 		return "", fmt.Errorf("the document names %s as its server, another origin than the document's", shown)
 	}
 	return strings.TrimRight(u.String(), "/"), nil
+}
+
+// maxOrigins bounds of how many servers of one document it is remembered where they are.
+const maxOrigins = 100
+
+// origins are those of the servers of a document that was given by value and of its operations, in its order: where its requests go without a base URL
+// of the operator's.
+func (d *document) origins() []string {
+	b := bases{doc: d}
+	whole, _ := b.document() // what is wrong with it is told where tools are made of it
+	var found []string
+	add := func(base string) {
+		u, err := url.Parse(base)
+		if err != nil || base == "" || len(found) >= maxOrigins {
+			return
+		}
+		if origin := originOf(u); !slices.Contains(found, origin) {
+			found = append(found, origin)
+		}
+	}
+	add(whole)
+	for _, o := range d.operations() {
+		if own, err := b.of(o); err == nil && own != whole {
+			add(own)
+		}
+	}
+	return found
+}
+
+// known refuses a server of a document that was given by value of which it is not remembered that the document names it.
+func (b *builder) known(base string) error {
+	api := b.server.API
+	if base == "" || api == nil || api.Document == "" || len(api.Origins) == 0 {
+		return nil
+	}
+	if u, err := url.Parse(base); err != nil || !slices.Contains(api.Origins, originOf(u)) {
+		return fmt.Errorf("its server %s is none of the first %d that the document names", plain.Line(base, 200), maxOrigins)
+	}
+	return nil
 }
 
 // originOf is scheme, host and port of a URL (RFC 6454, section 4).

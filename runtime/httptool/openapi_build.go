@@ -27,9 +27,9 @@ type builder struct {
 	gets   map[string]*operation // by path
 }
 
-// given is the document that a base URL is of, where it was given by value; empty: it was not, or the base URL is the operator's.
+// given is the document that a base URL is of, where it was given by value and it is not known where its servers are; else empty.
 func (b *builder) given(base string) string {
-	if base == "" || b.server.API == nil {
+	if base == "" || b.server.API == nil || len(b.server.API.Origins) > 0 {
 		return ""
 	}
 	return b.server.API.Document
@@ -92,6 +92,9 @@ func (b *builder) request(o *operation) (*Binding, json.RawMessage, error) {
 		return nil, nil, errors.New("method TRACE is not offered")
 	}
 	base, err := b.base.of(o)
+	if err == nil {
+		err = b.known(base)
+	}
 	if err != nil {
 		return nil, nil, err
 	}
@@ -125,7 +128,7 @@ func (b *builder) preview(o *operation, call *Binding) *Binding {
 		return nil
 	}
 	base, err := b.base.of(get)
-	if err != nil {
+	if err != nil || b.known(base) != nil {
 		return nil
 	}
 	params, err := b.parameters(get)

@@ -406,21 +406,25 @@ func (b *Binding) baseOf(server tool.Server) (string, error) {
 		return server.URL, nil
 	case server.API == nil || server.Transport != tool.OpenAPI:
 		return "", errOtherDocument
-	case server.API.Spec == "":
+	case server.API.Spec == "" && len(server.API.Origins) == 0:
 		if b.Document == "" || b.Document != server.API.Document {
 			return "", errOtherDocument
 		}
 		return b.Base, nil
 	}
-	spec, err := url.Parse(server.API.Spec)
-	if err != nil {
-		return "", errOtherDocument
+	origins := server.API.Origins
+	if server.API.Spec != "" {
+		spec, err := url.Parse(server.API.Spec)
+		if err != nil {
+			return "", errOtherDocument
+		}
+		origins = []string{originOf(spec)}
 	}
 	base, err := url.Parse(b.Base)
-	if err != nil || originOf(spec) != originOf(base) {
+	if err != nil || !slices.Contains(origins, originOf(base)) {
 		return "", errOtherDocument
 	}
 	return b.Base, nil
 }
 
-var errOtherDocument = errors.New("the definition is of another document than the skill has now: have its tools listed anew")
+var errOtherDocument = errors.New("the definition is of another document, which names another server than that of the skill does: have its tools listed anew")

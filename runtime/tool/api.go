@@ -20,6 +20,9 @@ type API struct {
 	Spec string `json:"spec,omitempty"`
 	// Document is the SHA-256 of the OpenAPI document that was given by value, in hex.
 	Document string `json:"document,omitempty"`
+	// Origins are those (scheme, host and port) of the servers that the document which was given by value names. They are found out when it is given, and
+	// say where requests of definitions may go that an earlier document made. Empty: they are not known.
+	Origins []string `json:"origins,omitempty"`
 	// Include selects operations of the document; empty: all. Exclude takes some away again.
 	Include []OperationFilter `json:"include,omitempty"`
 	Exclude []OperationFilter `json:"exclude,omitempty"`
