@@ -183,7 +183,11 @@ func (f *skillForm) importSpec(wrong *faults) agent.SkillSpec {
 	if strings.TrimSpace(f.api.document) != "" {
 		spec.Document = f.api.document
 	}
-	if strings.TrimSpace(f.api.endpoints) != "" && spec.Spec+spec.Document == "" {
+	switch {
+	case strings.TrimSpace(f.api.endpoints) == "":
+	case spec.Spec+spec.Document != "":
+		wrong.add("endpoints", "must be left out where there is a document: its operations are the tools")
+	default:
 		spec.Transport, spec.BaseURL, spec.Endpoints = tool.HTTPAPI, f.api.baseURL, wrong.endpoints("endpoints", f.api.endpoints)
 	}
 	return spec

@@ -336,6 +336,7 @@ func TestImportRefuses(t *testing.T) {
 		{url.Values{"name": {"stock"}, "spec": {"http://h/"}, "document": {document}}, "problem-document"},
 		{url.Values{"name": {"stock"}, "base_url": {"http://h/"}, "endpoints": {"- {name: a, path: /, patth: x}"}}, "problem-endpoints"},
 		{url.Values{"name": {"stock"}, "base_url": {"http://h/"}, "endpoints": {"- {name: a"}}, "problem-endpoints"},
+		{url.Values{"name": {"stock"}, "document": {document}, "endpoints": {"- {name: a, path: /}"}}, "problem-endpoints"},
 	} {
 		got := v.post("/imports/new", test.form)
 		if got.status != http.StatusUnprocessableEntity || got.find(test.field).Length() != 1 {
