@@ -11,10 +11,11 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/holdpoint/holdpoint/internal/leaktest"
 	"github.com/holdpoint/holdpoint/internal/outbound"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { goleak.VerifyTestMain(leaktest.Patient(m)) }
 
 func TestForbiddenAddresses(t *testing.T) {
 	t.Parallel()

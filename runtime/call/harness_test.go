@@ -20,6 +20,7 @@ import (
 	"gocloud.dev/blob/fileblob"
 
 	"github.com/holdpoint/holdpoint/internal/audit"
+	"github.com/holdpoint/holdpoint/internal/leaktest"
 	"github.com/holdpoint/holdpoint/internal/postgres"
 	"github.com/holdpoint/holdpoint/internal/postgrestest"
 	"github.com/holdpoint/holdpoint/internal/registry"
@@ -31,7 +32,7 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { goleak.VerifyTestMain(leaktest.Patient(m)) }
 
 // fakeSource is a skill server at the seam: the tests are about what is sent, and how often.
 type fakeSource struct {

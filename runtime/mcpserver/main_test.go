@@ -6,6 +6,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/holdpoint/holdpoint/internal/identity"
+	"github.com/holdpoint/holdpoint/internal/leaktest"
 	"github.com/holdpoint/holdpoint/runtime/agent"
 	"github.com/holdpoint/holdpoint/runtime/call"
 	"github.com/holdpoint/holdpoint/runtime/mcpserver"
@@ -13,7 +14,10 @@ import (
 
 func TestMain(m *testing.M) {
 	// After a body that is too large, net/http lingers for half a second.
-	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("net/http.(*conn).closeWriteAndWait"))
+	ignored := []goleak.Option{
+		goleak.IgnoreAnyFunction("net/http.(*conn).closeWriteAndWait"),
+	}
+	goleak.VerifyTestMain(leaktest.Patient(m, ignored...), ignored...)
 }
 
 // The services are what the endpoint asks for.

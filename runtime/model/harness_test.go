@@ -14,13 +14,14 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/holdpoint/holdpoint/internal/leaktest"
 	"github.com/holdpoint/holdpoint/internal/modelserver"
 	"github.com/holdpoint/holdpoint/runtime/model"
 	"github.com/holdpoint/holdpoint/runtime/model/anthropic"
 	"github.com/holdpoint/holdpoint/runtime/model/openai"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { goleak.VerifyTestMain(leaktest.Patient(m)) }
 
 // formats are what every test of exchanges runs with.
 var formats = []string{modelserver.OpenAI, modelserver.Anthropic}

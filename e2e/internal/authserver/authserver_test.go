@@ -22,9 +22,10 @@ import (
 
 	"github.com/holdpoint/holdpoint/e2e/internal/authserver"
 	"github.com/holdpoint/holdpoint/internal/browsertest"
+	"github.com/holdpoint/holdpoint/internal/leaktest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { goleak.VerifyTestMain(leaktest.Patient(m)) }
 
 const (
 	resource = "http://127.0.0.1:9/mcp"

@@ -9,6 +9,7 @@ import (
 	"github.com/tink-crypto/tink-go/v2/testing/fakekms"
 	"go.uber.org/goleak"
 
+	"github.com/holdpoint/holdpoint/internal/leaktest"
 	"github.com/holdpoint/holdpoint/internal/postgrestest"
 )
 
@@ -18,8 +19,11 @@ func TestMain(m *testing.M) {
 		panic(err)
 	}
 	kms.RegisterKMSClient(client)
-	goleak.VerifyTestMain(m, goleak.IgnoreTopFunction("net/http.(*persistConn).writeLoop"),
-		goleak.IgnoreTopFunction("internal/poll.runtime_pollWait")) // idle connections of clients, as a process leaves them
+	ignored := []goleak.Option{ // idle connections of clients, as a process leaves them
+		goleak.IgnoreTopFunction("net/http.(*persistConn).writeLoop"),
+		goleak.IgnoreTopFunction("internal/poll.runtime_pollWait"),
+	}
+	goleak.VerifyTestMain(leaktest.Patient(m, ignored...), ignored...)
 }
 
 func TestMigrate(t *testing.T) {

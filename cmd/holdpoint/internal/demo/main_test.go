@@ -4,9 +4,14 @@ import (
 	"testing"
 
 	"go.uber.org/goleak"
+
+	"github.com/holdpoint/holdpoint/internal/leaktest"
 )
 
 func TestMain(m *testing.M) {
-	goleak.VerifyTestMain(m, goleak.IgnoreTopFunction("net/http.(*persistConn).writeLoop"),
-		goleak.IgnoreTopFunction("internal/poll.runtime_pollWait")) // idle connections of clients, as a process leaves them
+	ignored := []goleak.Option{ // idle connections of clients, as a process leaves them
+		goleak.IgnoreTopFunction("net/http.(*persistConn).writeLoop"),
+		goleak.IgnoreTopFunction("internal/poll.runtime_pollWait"),
+	}
+	goleak.VerifyTestMain(leaktest.Patient(m, ignored...), ignored...)
 }
