@@ -28,9 +28,9 @@ var pictures = flag.String("pictures", "", "make the documentation's pictures in
 func pictured() []string {
 	return []string{
 		"queue", "queue-call", "queue-empty", "call-parked", "call-destructive", "call-confirm", "call-changed", "call-suspicious", "call-secret",
-		"call-edit", "call-edit-preview", "call-done", "call-unknown", "call-expired", "call-needs-connection", "calls-like", "calls",
-		"conversations", "conversation", "talk-draft", "talk-waiting", "talk-hostile", "talk-looked-at", "talk-new", "call-led", "insights", "audit",
-		"skills", "skill", "skill-edit", "skill-tool", "connections", "connection", "agents", "agent", "agent-edit", "agent-assign",
+		"call-edit", "call-edit-preview", "call-request", "call-done", "call-unknown", "call-expired", "call-needs-connection", "calls-like", "calls",
+		"conversations", "conversation", "talk-draft", "talk-waiting", "talk-hostile", "talk-looked-at", "talk-new", "call-led", "insights", "insights-tools", "audit",
+		"skills", "skill", "skill-edit", "skill-tool", "import-new", "import-operations", "import-credentials", "import-tried", "connections", "connection", "agents", "agent", "agent-edit", "agent-assign",
 		"members", "member", "settings", "sign-in", "keys",
 	}
 }
@@ -60,6 +60,9 @@ const settledText = `(() => {
 			.replace(/…[0-9a-f]{8}\b/g, id => stable(id, n => "…" + (0x61c40000 + n * 0x9e37).toString(16)))
 			.replace(/^[0-9a-f]{6}$/, id => stable(id, n => (0x61c4 + n * 0x9e37).toString(16).padStart(6, "0")))
 			.replace(/(localhost|127\.0\.0\.1):\d+/g, "drive.alder-finch.example");
+	}
+	for (const field of document.querySelectorAll("input")) {
+		if (field.type !== "file") field.value = field.value.replace(/(localhost|127\.0\.0\.1):\d+/g, "drive.alder-finch.example");
 	}
 	document.activeElement?.blur();
 	return true;

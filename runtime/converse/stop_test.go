@@ -2,7 +2,6 @@ package converse_test
 
 import (
 	"context"
-	"fmt"
 	"strings"
 	"sync"
 	"testing"
@@ -84,7 +83,7 @@ func TestStopWhileCallsAreMade(t *testing.T) {
 	var once sync.Once
 	w.server.answer(func(tool.CallRequest) (tool.Result, error) {
 		once.Do(func() {
-			if err := w.converse.Stop(context.Background(), w.viewer(), audit.Agent(w.agent.ID), id); err != nil {
+			if err := w.converse.Stop(t.Context(), w.viewer(), audit.Agent(w.agent.ID), id); err != nil {
 				t.Error(err)
 			}
 		})
@@ -165,6 +164,6 @@ func TestTokensAreEstimated(t *testing.T) {
 	}
 	w.say(id, "More.")
 	if c := w.until(id, converse.Ended); c.Code != converse.CodeTokenLimit {
-		t.Errorf("it ended with %s", fmt.Sprint(c.Code))
+		t.Errorf("it ended with %s", c.Code)
 	}
 }
