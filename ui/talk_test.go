@@ -403,3 +403,37 @@ func TestTalkEndsByItsLimit(t *testing.T) {
 		t.Errorf("ended: %s / %s", a.find("standing").Text(), a.find("news").Text())
 	}
 }
+
+// A form that arrives more than once, at once or later, begins one conversation.
+func TestOneFormStartsOneTalk(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.withModel()
+	v := w.signedIn("paula", identity.Operator)
+	for range 3 {
+		w.model.says(wish("Done.", "open__echo", `{"message":"a"}`))
+	}
+	form := v.get("/conversations/new?agent=billing").form("start-form")
+	form.Set("agent", "billing")
+	form.Set("message", "do it")
+	went := make(chan string, 2)
+	for range 2 {
+		go func() { went <- v.post("/conversations/new", form).header.Get("Location") }()
+	}
+	first := <-went
+	if again, later := <-went, v.post("/conversations/new", form).header.Get("Location"); first == "" || again != first || later != first {
+		t.Errorf("it leads to %q, %q and %q", first, again, later)
+	}
+	loops := 0
+	check(t, w.db.Pool().QueryRow(t.Context(), `SELECT count(*) FROM loops`).Scan(&loops))
+	if loops != 1 {
+		t.Errorf("%d conversations", loops)
+	}
+	form.Set("message", "do something else")
+	if other := v.post("/conversations/new", form).header.Get("Location"); other == first {
+		t.Error("what was said after going back is lost")
+	}
+	if another := v.started("do it"); another == first {
+		t.Error("another form goes on with the first one's conversation")
+	}
+}

@@ -70,6 +70,15 @@ func formKey(r *http.Request) string {
 	return key.String()
 }
 
+// openingKey names a form with what it says: one that somebody goes back to, to say something else, is another.
+func openingKey(r *http.Request) string {
+	key, err := uuid.Parse(r.PostFormValue("key"))
+	if err != nil {
+		return ""
+	}
+	return uuid.NewSHA1(key, []byte(message(r))).String()
+}
+
 // sayAgain shows the form once more: within the page that is there, or with the page around it. Where nothing more can be
 // said, what was typed is shown for whoever wants to keep it.
 func (u *UI) sayAgain(w http.ResponseWriter, r *http.Request, t *talk, status int, f view.SayForm) {
@@ -178,6 +187,7 @@ func (u *UI) answerWithNewTalk(w http.ResponseWriter, r *http.Request, status in
 		return
 	}
 	n.Note = u.principalNote()
+	n.Key = uuid.NewString()
 	u.render(w, r, status, view.NewTalkPage(u.page(r, view.SectionConversations, "Start a conversation", pulse), n))
 }
 
@@ -231,7 +241,7 @@ func (u *UI) startTalk(w http.ResponseWriter, r *http.Request) {
 		u.answerWithNewTalk(w, r, http.StatusUnprocessableEntity, n)
 		return
 	}
-	made, err := u.cfg.Converse.Begin(r.Context(), converse.Opening{Agent: &agents[at], Principal: access.Person.ID, Message: message(r)})
+	made, err := u.cfg.Converse.Begin(r.Context(), converse.Opening{Agent: &agents[at], Principal: access.Person.ID, Message: message(r), Key: openingKey(r)})
 	var invalid *converse.InvalidError
 	switch {
 	case errors.As(err, &invalid):

@@ -127,16 +127,22 @@ func (s *Service) discard(ctx context.Context, id uuid.UUID) {
 
 // handled finds the conversation of a handle, or begins it.
 func (s *Service) handled(ctx context.Context, q *Question) (uuid.UUID, error) {
+	c, found, err := s.ofHandle(ctx, q)
+	if found || err != nil {
+		return c.ID, err
+	}
+	c, err = s.open(ctx, q.Agent, q.Principal, beginning{handle: q.Handle, depth: q.Depth}, func(*loop) {})
+	return c.ID, err
+}
+
+// ofHandle finds the conversation of a handle that has not ended.
+func (s *Service) ofHandle(ctx context.Context, q *Question) (c Conversation, found bool, err error) {
 	list, err := s.loops(ctx, `agent_id = $1 AND principal_id IS NOT DISTINCT FROM $2 AND handle = $3 AND status <> 'ended'`,
 		q.Agent.ID, postgres.OrNull(q.Principal), q.Handle)
-	if err != nil {
-		return uuid.Nil, err
+	if err != nil || len(list) == 0 {
+		return Conversation{}, false, err
 	}
-	if len(list) > 0 {
-		return list[0].ID, nil
-	}
-	c, err := s.open(ctx, q.Agent, q.Principal, beginning{handle: q.Handle, depth: q.Depth}, func(*loop) {})
-	return c.ID, err
+	return list[0].Conversation, true, nil
 }
 
 // CancelAsked gives up a question, as its client asks: what is under way for it is stopped. See [call.Config].

@@ -48,7 +48,12 @@ type Opening struct {
 	Agent     *agent.Agent
 	Principal uuid.UUID // uuid.Nil: none
 	Message   string    // the first one; empty: it waits for one
+	// Key names one form, which may be sent more than once: while the conversation that began with it has not ended, it is that one. Empty: none.
+	Key string
 }
+
+// formHandle begins the handles of conversations that began with an [Opening.Key].
+const formHandle = "form:"
 
 // Begin starts a conversation: it lists the tools of the agent's skills, as every conversation does. Errors: ErrNoModel, *InvalidError.
 func (s *Service) Begin(ctx context.Context, o Opening) (Conversation, error) {
@@ -59,7 +64,22 @@ func (s *Service) Begin(ctx context.Context, o Opening) (Conversation, error) {
 			return Conversation{}, err
 		}
 	}
-	return s.open(ctx, o.Agent, o.Principal, beginning{}, func(l *loop) {
+	if o.Key == "" {
+		return s.begin(ctx, o, "", first)
+	}
+	q := Question{Agent: o.Agent, Principal: o.Principal, Handle: formHandle + o.Key}
+	if begun, found, err := s.ofHandle(ctx, &q); found || err != nil {
+		return begun, err
+	}
+	begun, err := s.begin(ctx, o, q.Handle, first)
+	if errors.Is(err, errHandleTaken) { // the form arrived twice at once
+		begun, _, err = s.ofHandle(ctx, &q)
+	}
+	return begun, err
+}
+
+func (s *Service) begin(ctx context.Context, o Opening, handle string, first *Message) (Conversation, error) {
+	return s.open(ctx, o.Agent, o.Principal, beginning{handle: handle}, func(l *loop) {
 		if first != nil {
 			s.runBegins(l, s.reserve(ctx))
 			l.add(Entry{Kind: KindUser, User: first})

@@ -81,6 +81,7 @@ type SayForm struct {
 
 // NewTalk is the page on which a conversation is started.
 type NewTalk struct {
+	Key    string   // of this form, which may be sent more than once
 	Agents []string // that the reader may act as, and that have a model
 	Agent  string   // the one that is chosen
 	Note   string
