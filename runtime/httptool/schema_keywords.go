@@ -12,12 +12,10 @@ func (s *schemas) keyword(result *value, name string, v *value, gone hiddenNames
 		return s.schemaMap(result, name, v, nil)
 	case "dependentSchemas":
 		return s.schemaMap(result, name, v, gone)
-	case "anyOf", "oneOf":
-		if s.leadsBack(v) {
+	case "allOf", "anyOf", "oneOf":
+		if name != "allOf" && s.leadsBack(v) {
 			return nil
 		}
-		return s.schemaList(result, name, v, gone)
-	case "allOf":
 		return s.schemaList(result, name, v, gone)
 	case "prefixItems":
 		return s.schemaList(result, name, v, nil)
@@ -30,6 +28,14 @@ func (s *schemas) keyword(result *value, name string, v *value, gone hiddenNames
 		return s.schema(result, name, v, gone)
 	case "additionalProperties", "unevaluatedProperties", "unevaluatedItems", "contains", "propertyNames":
 		return s.schema(result, name, v, nil)
+	}
+	s.assertion(result, name, v)
+	return nil
+}
+
+// assertion takes over a member that has no schemas in it.
+func (s *schemas) assertion(result *value, name string, v *value) {
+	switch name {
 	case "title", "description":
 		if v.kind == '"' {
 			result.set(name, *v)
@@ -59,7 +65,6 @@ func (s *schemas) keyword(result *value, name string, v *value, gone hiddenNames
 		"uniqueItems", "maxProperties", "minProperties", "dependentRequired", "minContains", "maxContains":
 		result.set(name, *v)
 	}
-	return nil
 }
 
 func (s *schemas) schema(result *value, name string, v *value, gone hiddenNames) error {
