@@ -54,8 +54,8 @@ func (s *Service) States(ctx context.Context, ids []uuid.UUID) (map[uuid.UUID]Co
 // Latest returns the newest conversation of an agent and principal that has not ended and was begun by them, not by what
 // they asked another agent. ErrNotFound: there is none.
 func (s *Service) Latest(ctx context.Context, viewer Viewer) (Conversation, error) {
-	list, err := s.loops(ctx, `agent_id = $1 AND principal_id IS NOT DISTINCT FROM $2 AND status <> 'ended' AND handle IS NULL
-		ORDER BY conversation_id DESC LIMIT 1`, viewer.AgentID, postgres.OrNull(viewer.PrincipalID))
+	list, err := s.loops(ctx, `agent_id = $1 AND principal_id IS NOT DISTINCT FROM $2 AND status <> 'ended' AND (handle IS NULL OR starts_with(handle, $3))
+		ORDER BY conversation_id DESC LIMIT 1`, viewer.AgentID, postgres.OrNull(viewer.PrincipalID), formHandle)
 	if err != nil {
 		return Conversation{}, err
 	}

@@ -73,7 +73,9 @@ func (s *Service) Begin(ctx context.Context, o Opening) (Conversation, error) {
 	}
 	begun, err := s.begin(ctx, o, q.Handle, first)
 	if errors.Is(err, errHandleTaken) { // the form arrived twice at once
-		begun, _, err = s.ofHandle(ctx, &q)
+		if other, found, err := s.ofHandle(ctx, &q); found || err != nil {
+			return other, err
+		}
 	}
 	return begun, err
 }

@@ -313,3 +313,24 @@ func TestMessagesThatWaitAreBounded(t *testing.T) {
 		t.Errorf("one more: %v", err)
 	}
 }
+
+// A form that arrives again leads to the conversation that it began, which is found like any other, until it has ended.
+func TestBeginOncePerKey(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.mind.think = script(says("Here."))
+	o := converse.Opening{Agent: w.agent, Message: "Hello.", Key: "of a form"}
+	first, err := w.converse.Begin(t.Context(), o)
+	check(t, err)
+	again, err := w.converse.Begin(t.Context(), o)
+	check(t, err)
+	latest, err := w.converse.Latest(t.Context(), w.viewer())
+	check(t, err)
+	if again.ID != first.ID || latest.ID != first.ID {
+		t.Errorf("it began %s, led to %s then, and the latest is %s", first.ID, again.ID, latest.ID)
+	}
+	check(t, w.converse.End(t.Context(), w.viewer(), audit.Agent(w.agent.ID), first.ID))
+	if other, err := w.converse.Begin(t.Context(), o); err != nil || other.ID == first.ID {
+		t.Errorf("after it ended: %s, %v", other.ID, err)
+	}
+}
