@@ -16,8 +16,6 @@ type Binding struct {
 	Method string `json:"method"` // "GET"
 	// Base is the base URL, where it is the document's word and not the operator's. Empty: the skill's.
 	Base string `json:"base,omitempty"`
-	// Document is the SHA-256, in hex, of the document that Base is of, where that was given by value and it was not known which servers it names.
-	Document string `json:"document,omitempty"`
 	// Path is below the base URL. {name} stands for the path parameter of that name.
 	Path   string      `json:"path"`
 	Params []Param     `json:"params,omitempty"` // in the order they are written

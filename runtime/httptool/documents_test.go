@@ -155,7 +155,7 @@ func TestDocumentsAtOnce(t *testing.T) {
 		return []byte(pets), nil
 	}})
 	t.Cleanup(source.Close)
-	server := tool.Server{Skill: "pets", Transport: tool.OpenAPI, API: &tool.API{Document: "00"}}
+	server := tool.Server{Skill: "pets", Transport: tool.OpenAPI, API: &tool.API{Document: "00", Origins: []string{"https://pets.example:443"}}}
 	var all sync.WaitGroup
 	for range 20 {
 		all.Go(func() {

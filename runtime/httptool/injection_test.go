@@ -262,10 +262,10 @@ func TestPrivateBase(t *testing.T) {
 	a := newAPI(t, nil)
 	host := strings.TrimPrefix(a.URL, "http://")
 	b := get("/x")
-	b.Base, b.Document = a.URL, "digest"
+	b.Base = a.URL
 	document := skill("")
 	document.Transport = tool.OpenAPI
-	document.API = &tool.API{Document: "digest"}
+	document.API = &tool.API{Document: "digest", Origins: []string{a.URL}}
 	f := fails(t, newSource(t, httptool.Config{}), document, request(define(t, b, nil), `{}`))
 	if f.Kind != tool.TransportFailure || f.Effect != tool.EffectNone || !strings.Contains(f.Message, "private addresses are not allowed") || len(a.requests()) != 0 {
 		t.Errorf("%+v", f)
@@ -278,7 +278,7 @@ func TestPrivateBase(t *testing.T) {
 	call(t, newSource(t, httptool.Config{}), sameOrigin, b, `{}`)
 	// What is known of a document that the skill has no more leads its secrets nowhere.
 	other := document
-	other.API, other.AuthSecret = &tool.API{Document: "another", Auth: &tool.APIAuth{Type: tool.APIBearer}}, "for another document"
+	other.API, other.AuthSecret = &tool.API{Document: "another", Origins: []string{"http://another.example:80"}, Auth: &tool.APIAuth{Type: tool.APIBearer}}, "for another document"
 	server := skill("")
 	server.API, server.AuthSecret = other.API, other.AuthSecret // of transport http-api
 	for _, s := range []tool.Server{other, server} {

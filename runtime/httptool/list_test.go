@@ -29,7 +29,8 @@ func given(t *testing.T, document string) (*httptool.Source, tool.Server) {
 		return []byte(document), nil
 	}})
 	t.Cleanup(source.Close)
-	return source, tool.Server{Skill: "pets", Transport: tool.OpenAPI, URL: "https://pets.example/v1", API: &tool.API{Document: digest}}
+	origins, _ := httptool.CheckDocument([]byte(document)) // what is wrong with it is told where it is used
+	return source, tool.Server{Skill: "pets", Transport: tool.OpenAPI, URL: "https://pets.example/v1", API: &tool.API{Document: digest, Origins: origins}}
 }
 
 // binding is that of a definition.

@@ -27,14 +27,6 @@ type builder struct {
 	gets   map[string]*operation // by path
 }
 
-// given is the document that a base URL is of, where it was given by value and it is not known where its servers are; else empty.
-func (b *builder) given(base string) string {
-	if base == "" || b.server.API == nil || len(b.server.API.Origins) > 0 {
-		return ""
-	}
-	return b.server.API.Document
-}
-
 func newBuilder(doc *document, server *tool.Server, limits *Limits) *builder {
 	b := &builder{doc: doc, server: server, limits: limits, in: newSchemas(doc, input), out: newSchemas(doc, output), all: doc.operations()}
 	b.gets = map[string]*operation{}
@@ -99,7 +91,7 @@ func (b *builder) request(o *operation) (*Binding, json.RawMessage, error) {
 		return nil, nil, err
 	}
 	b.in.refs = nil
-	binding := &Binding{Method: o.method, Base: base, Document: b.given(base), Path: o.path}
+	binding := &Binding{Method: o.method, Base: base, Path: o.path}
 	params, err := b.parameters(o)
 	if err != nil {
 		return nil, nil, err
@@ -135,7 +127,7 @@ func (b *builder) preview(o *operation, call *Binding) *Binding {
 	if err != nil {
 		return nil
 	}
-	return previewBinding(&Binding{Method: "GET", Base: base, Document: b.given(base), Path: get.path, Accept: b.answer(get).accept}, params, call)
+	return previewBinding(&Binding{Method: "GET", Base: base, Path: get.path, Accept: b.answer(get).accept}, params, call)
 }
 
 // previewBinding gives the parameters of a GET the arguments of the call that changes what it reads.

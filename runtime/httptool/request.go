@@ -406,11 +406,6 @@ func (b *Binding) baseOf(server tool.Server) (string, error) {
 		return server.URL, nil
 	case server.API == nil || server.Transport != tool.OpenAPI:
 		return "", errOtherDocument
-	case server.API.Spec == "" && len(server.API.Origins) == 0:
-		if b.Document == "" || b.Document != server.API.Document {
-			return "", errOtherDocument
-		}
-		return b.Base, nil
 	}
 	origins := server.API.Origins
 	if server.API.Spec != "" {
