@@ -42,6 +42,7 @@ type house struct {
 	visitors   map[string]*visitor
 	connection string // path of one
 	draft      string // path of an HTTP API that is being added
+	wrongDraft string // and of one of which nothing is chosen
 }
 
 // The people of the house.

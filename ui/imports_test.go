@@ -115,7 +115,10 @@ func (a *answer) goes(to string) string {
 func (h *house) draftAPI() {
 	h.t.Helper()
 	_, document := stock(h.t)
-	h.draft = h.maren.post("/imports/new", url.Values{"name": {"stock"}, "document": {document}}).goes("/imports/")
+	begin := func() string {
+		return h.maren.post("/imports/new", url.Values{"name": {"stock"}, "document": {document}}).goes("/imports/")
+	}
+	h.draft, h.wrongDraft = begin(), begin()
 	form := h.maren.get(h.draft + "/credentials").form("credentials-form")
 	form.Set("auth.type", tool.APIKey)
 	form.Set("auth.in", "header")

@@ -145,5 +145,5 @@ func (h *house) posts(path string) bool {
 			return true
 		}
 	}
-	return path == h.draft || path == h.draft+"/try" // what was said of an HTTP API so far, and a trial of it
+	return path == h.draft || path == h.wrongDraft || path == h.draft+"/try" // what was said of an HTTP API so far, and a trial of it
 }

@@ -149,7 +149,7 @@ func (h *house) scenes() []scene {
 		{name: "import-operations", route: "GET /imports/{id}", path: h.draft, ready: "import", do: func(p *browsertest.Page) {
 			p.ClickOn("[data-testid=operation] summary")
 		}},
-		{name: "import-problems", route: "GET /imports/{id}", path: h.draft, ready: "import", said: true, do: func(p *browsertest.Page) {
+		{name: "import-problems", route: "GET /imports/{id}", path: h.wrongDraft, ready: "import", said: true, do: func(p *browsertest.Page) {
 			browsertest.Eval[string](p, `document.querySelector("[name=which]").value = "chosen"`)
 			p.Click("next")
 			p.Wait("problems")
