@@ -441,6 +441,44 @@ func TestServerAsksToBeLeftAlone(t *testing.T) {
 	}
 }
 
+// TestEarlierSendsCount: what one send may have done is not undone by how the next one fails.
+func TestEarlierSendsCount(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.apply(`{"skills":[{"name":"open","transport":"http","url":"http://127.0.0.1:1/open","auto_approve":true,"tools":{"echo":{"idempotent":true}}}]}`)
+	at := time.Duration(0)
+	unavailable := tool.Result{Raw: json.RawMessage(`{"content":[],"isError":true}`), IsError: true, Effect: tool.EffectPossible, RetryAfter: &at}
+	refused := &tool.Failure{Kind: tool.TransportFailure, Effect: tool.EffectNone, Message: "refused"}
+	reset := &tool.Failure{Kind: tool.TransportFailure, Effect: tool.EffectPossible, Message: "reset"}
+	signIn := &tool.Failure{Kind: tool.TransportFailure, Effect: tool.EffectNone, Message: "401", Connect: &tool.Connect{Reason: "revoked"}}
+	for name, test := range map[string]struct {
+		answers []any
+		effect  tool.Effect
+	}{
+		"refused afterwards":           {[]any{reset, refused, refused}, tool.EffectPossible},
+		"unavailable, then refused":    {[]any{unavailable, refused, refused}, tool.EffectPossible},
+		"a connection lacks meanwhile": {[]any{reset, signIn}, tool.EffectPossible},
+		"nothing was ever sent":        {[]any{refused, refused, refused}, tool.EffectNone},
+	} {
+		sends := 0
+		w.source.reply = func(tool.CallRequest) (tool.Result, error) {
+			w.source.mu.Lock()
+			defer w.source.mu.Unlock()
+			sends++
+			switch answer := test.answers[min(sends, len(test.answers))-1].(type) {
+			case tool.Result:
+				return answer, nil
+			case *tool.Failure:
+				return tool.Result{}, answer
+			}
+			return tool.Result{}, nil
+		}
+		if c := w.wait(w.submit("open__echo", `{}`).ID); c.Status != call.Failed || c.Effect != test.effect || sends != len(test.answers) {
+			t.Errorf("%s: sent %d times, %s, effect %s, want %s", name, sends, c.Status, c.Effect, test.effect)
+		}
+	}
+}
+
 func TestViewers(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

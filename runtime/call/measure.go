@@ -1,6 +1,7 @@
 package call
 
 import (
+	"cmp"
 	"strconv"
 	"time"
 
@@ -67,7 +68,7 @@ func (c *Call) exchanged(e *tool.Exchange) {
 		return
 	}
 	m := c.measures()
-	m.HTTPStatus = e.Status
+	m.HTTPStatus = cmp.Or(e.Status, m.HTTPStatus) // of the last answer that there was
 	m.Sent, m.Received = m.Sent+e.Sent, m.Received+e.Received
 	for i := range e.Steps {
 		m.add(PipelineStep(e.Steps[i].Name), e.Steps[i].Took)

@@ -38,13 +38,18 @@ func (s *Service) send(c *Call, skill *agent.Skill, server tool.Server, definiti
 	s.flights.sending(c.ID)
 	began := s.Now()
 	o := s.attempt(c, skill, server, definition)
+	executed := false // by an earlier send, possibly
 	for sends := 1; skill.Tools[c.Tool].Idempotent && sends < idempotentSends; sends++ {
 		wait, ok := o.again(sends, began.Add(skill.CallTimeout).Sub(s.Now()))
 		if !ok || !pause(s.running, wait) {
 			break
 		}
 		s.Logger.Info("sending an idempotent call again", "call", c.ID, "attempt", sends+1, "error", o.message)
+		executed = executed || o.effect == tool.EffectPossible
 		o = s.attempt(c, skill, server, definition)
+	}
+	if executed && o.status != Succeeded { // what the last one says holds for the last one only
+		o.effect, o.connect = tool.EffectPossible, nil
 	}
 	if o.connect != nil && s.suspendSent(c, skill, o) {
 		return

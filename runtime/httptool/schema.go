@@ -31,6 +31,9 @@ type schemas struct {
 	name *names
 	// steps are left for looking where references lead to.
 	steps int
+	// gathered are the names of hidden properties, by schema, and looks are left for finding more.
+	gathered map[*value][]string
+	looks    int
 	// refs are those that the conversion at hand met.
 	refs []string
 }
@@ -46,7 +49,8 @@ type definition struct {
 }
 
 func newSchemas(doc *document, way direction) *schemas {
-	return &schemas{doc: doc, way: way, defs: map[string]*definition{}, name: newNames(argumentNameLength, isArgumentName), steps: maxValues}
+	return &schemas{doc: doc, way: way, defs: map[string]*definition{}, name: newNames(argumentNameLength, isArgumentName), steps: maxValues,
+		gathered: map[*value][]string{}, looks: maxValues}
 }
 
 // convert makes a schema of JSON Schema of one of the document. The references that it leads to are added to s.refs.
@@ -62,10 +66,10 @@ func (s *schemas) within(v *value, gone hiddenNames) (value, error) {
 	case v.kind != '{':
 		return value{}, errors.New("a schema is no object")
 	}
-	gone = s.hidden(v, gone)
 	if ref := v.get("$ref"); ref.is('"') {
 		return s.convertRef(v, ref.text, gone)
 	}
+	gone = s.hidden(v, gone)
 	result := object()
 	for i := range v.members {
 		m := &v.members[i]
@@ -92,7 +96,7 @@ func (s *schemas) convertRef(v *value, ref string, gone hiddenNames) (value, err
 	s.refs = append(s.refs, ref)
 	result := object()
 	if rest := s.doc.beside(v); rest != nil {
-		if result, err = s.within(rest, gone); err != nil {
+		if result, err = s.within(rest, s.hidden(v, gone)); err != nil {
 			return value{}, err
 		}
 	} else if description := v.get("description"); description.is('"') {

@@ -74,7 +74,7 @@ func (e *exactness) schema(v *value, gone hiddenNames) bool {
 		}
 		e.seen[v] = true
 	}
-	if e.left--; e.left < 0 || mentions(v, gone) {
+	if e.left--; e.left < 0 || e.mentions(v, gone) {
 		return false
 	}
 	if ref := v.get("$ref"); ref.is('"') {
@@ -93,8 +93,14 @@ func (e *exactness) schema(v *value, gone hiddenNames) bool {
 	return true
 }
 
-// mentions reports whether a schema says anything of hidden properties.
-func mentions(v *value, gone hiddenNames) bool {
+// mentions reports whether a schema says anything of hidden properties, or whether too much had to be looked at for that.
+func (e *exactness) mentions(v *value, gone hiddenNames) bool {
+	if len(gone) == 0 {
+		return false
+	}
+	if e.looks -= len(v.get("properties").all()) + len(v.get("required").all()); e.looks < 0 {
+		return true
+	}
 	isGone := func(name string) bool { return gone[name] }
 	return slices.ContainsFunc(v.get("required").strings(), isGone) ||
 		slices.ContainsFunc(v.get("properties").all(), func(m member) bool { return gone[m.name] }) ||

@@ -1,68 +1,75 @@
 package httptool
 
-import "slices"
+import (
+	"maps"
+	"slices"
+)
 
 // hiddenNames are the properties of a value that do not go the way that a schema is for.
 type hiddenNames map[string]bool
 
-// maxHidden bounds how many properties of other schemas, and how many of these, are looked at to find out which of one are hidden.
-const maxHidden = 5000
-
 // hidden are the properties that do not go this way: readOnly ones in requests, writeOnly ones in answers. They are those of a schema and of all of
 // its allOf, references followed: where one of them says so of a property, it is so for all (JSON Schema 2020-12 Validation, section 9.4). outer are
-// those of the schemas around it that apply to the same value.
+// those of the schemas around it that apply to the same value. In a document of which too much had to be looked at for this nothing more is hidden.
 func (s *schemas) hidden(v *value, outer hiddenNames) hiddenNames {
-	flag := "readOnly"
-	if s.way == output {
-		flag = "writeOnly"
-	}
-	g := gathering{doc: s.doc, flag: flag, budget: maxHidden + len(v.get("properties").all())}
-	g.add(v)
-	found := g.found
-	if len(found) == 0 {
+	found := s.gather(v)
+	if s.looks -= len(found); s.looks < 0 || !slices.ContainsFunc(found, func(name string) bool { return !outer[name] }) {
 		return outer
 	}
+	s.looks -= len(outer)
 	gone := make(hiddenNames, len(outer)+len(found))
-	for name := range outer {
-		gone[name] = true
-	}
+	maps.Copy(gone, outer)
 	for _, name := range found {
 		gone[name] = true
 	}
 	return gone
 }
 
-// gathering finds the names of properties that have a flag.
-type gathering struct {
-	doc    *document
-	flag   string
-	budget int
-	found  []string
-}
-
-func (g *gathering) add(v *value) {
-	if g.budget--; g.budget < 0 || !v.is('{') {
-		return
+// gather finds the names of the properties of a schema that do not go this way, each schema once.
+func (s *schemas) gather(v *value) []string {
+	if !v.is('{') {
+		return nil
 	}
+	found, known := s.gathered[v]
+	if known || s.looks < 0 {
+		return found
+	}
+	s.gathered[v] = nil // should it lead back to itself
 	if ref := v.get("$ref"); ref.is('"') {
-		if target, err := g.doc.lookup(ref.text); err == nil {
-			g.add(target)
+		if target, err := s.doc.lookup(ref.text); err == nil {
+			found = s.gather(target)
 		}
-		if !g.doc.is("3.1") {
-			return
+		if !s.doc.is("3.1") {
+			s.gathered[v] = found
+			return found
 		}
 	}
 	properties, parts := v.get("properties"), v.get("allOf")
+	found = slices.Clip(found) // it may be another schema's too
 	if properties.is('{') {
 		for i := range properties.members {
-			if g.budget--; g.budget >= 0 && g.doc.flagged(&properties.members[i].value, g.flag) {
-				g.found = append(g.found, properties.members[i].name)
+			if s.looks--; s.looks >= 0 && s.doc.flagged(&properties.members[i].value, s.hides()) {
+				found = append(found, properties.members[i].name)
 			}
 		}
 	}
 	for i := range parts.all() {
-		g.add(&parts.members[i].value)
+		more := s.gather(&parts.members[i].value)
+		if s.looks -= 1 + len(more); s.looks < 0 {
+			break
+		}
+		found = append(found, more...)
 	}
+	s.gathered[v] = found
+	return found
+}
+
+// hides is the keyword of what does not go this way.
+func (s *schemas) hides() string {
+	if s.way == output {
+		return "writeOnly"
+	}
+	return "readOnly"
 }
 
 // flagged reports whether a schema, or one that it refers to or is allOf, has a flag.

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/big"
 	"time"
 
 	"github.com/itchyny/gojq"
@@ -104,6 +105,10 @@ func fits(v any, room *int, levels int) error {
 	switch v := v.(type) {
 	case string:
 		*room -= len(v)
+	case json.Number:
+		*room -= len(v)
+	case *big.Int:
+		*room -= v.BitLen() / 4 // digits, and somewhat less
 	case []any:
 		for _, member := range v {
 			if err := fits(member, room, levels-1); err != nil {

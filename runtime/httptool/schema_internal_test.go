@@ -1,0 +1,44 @@
+package httptool
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+)
+
+// TestHiddenNamesOnce: which properties of a schema are hidden is found out once, however many others refer to it.
+func TestHiddenNamesOnce(t *testing.T) {
+	t.Parallel()
+	const properties, references = 2000, 4000
+	var large, either strings.Builder
+	for i := range properties {
+		fmt.Fprintf(&large, `,"p%d": {"readOnly": %t, "allOf": [{}, {}, {}]}`, i, i%100 == 0)
+	}
+	for range references {
+		either.WriteString(`,{"$ref": "#/components/schemas/Large"}`)
+	}
+	doc, err := readDocument(fmt.Appendf(nil, `{"openapi": "3.1.0", "paths": {}, "components": {"schemas": {"Large": {"properties": {%s}},
+		"Any": {"anyOf": [%s]}, "Both": {"allOf": [{"$ref": "#/components/schemas/Large"}, {"required": ["p0", "p1"]}]}}}}`, large.String()[1:], either.String()[1:]))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := newSchemas(doc, input)
+	for _, name := range []string{"Any", "Both"} {
+		v, err := doc.lookup("#/components/schemas/" + name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		converted, err := s.convert(v)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if name == "Both" {
+			if got := converted.get("allOf").members[1].value.get("required").strings(); len(got) != 1 || got[0] != "p1" {
+				t.Errorf("required: %q", got)
+			}
+		}
+	}
+	if looked := maxValues - s.looks; looked > 10*(properties+references) {
+		t.Errorf("looked %d times", looked)
+	}
+}
