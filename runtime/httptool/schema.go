@@ -49,8 +49,10 @@ type definition struct {
 }
 
 func newSchemas(doc *document, way direction) *schemas {
-	return &schemas{doc: doc, way: way, defs: map[string]*definition{}, name: newNames(argumentNameLength, isArgumentName), steps: maxValues,
-		gathered: map[*value][]string{}, looks: maxValues}
+	return &schemas{
+		doc: doc, way: way, defs: map[string]*definition{}, name: newNames(argumentNameLength, isArgumentName), steps: maxValues,
+		gathered: map[*value][]string{}, looks: maxValues,
+	}
 }
 
 // convert makes a schema of JSON Schema of one of the document. The references that it leads to are added to s.refs.
