@@ -24,6 +24,7 @@ type reads[V any] struct {
 }
 
 type read[V any] struct {
+	do    func(context.Context) (V, error) // of whoever asked for it first
 	done  chan struct{}
 	value V
 	err   error
@@ -42,14 +43,14 @@ func (s *Shared[V]) Get(ctx context.Context, key string, do func(context.Context
 	}
 	mine := under.next
 	if mine == nil {
-		mine = &read[V]{done: make(chan struct{})}
+		mine = &read[V]{do: do, done: make(chan struct{})}
 		if busy {
 			under.next = mine
 		}
 	}
 	s.mu.Unlock()
 	if !busy {
-		go s.work(key, mine, do)
+		go s.work(key, mine)
 	}
 	select {
 	case <-mine.done:
@@ -61,9 +62,9 @@ func (s *Shared[V]) Get(ctx context.Context, key string, do func(context.Context
 }
 
 // work reads until nobody waits any more. Nothing of whoever asked first is in it: what their context holds is theirs.
-func (s *Shared[V]) work(key string, r *read[V], do func(context.Context) (V, error)) {
+func (s *Shared[V]) work(key string, r *read[V]) {
 	for r != nil {
-		r.value, r.err = within(context.Background(), do)
+		r.value, r.err = within(context.Background(), r.do)
 		close(r.done)
 		s.mu.Lock()
 		r, s.reads[key].next = s.reads[key].next, nil
