@@ -127,7 +127,7 @@ func (s *Service) discard(ctx context.Context, id uuid.UUID) {
 
 // handled finds the conversation of a handle, or begins it.
 func (s *Service) handled(ctx context.Context, q *Question) (uuid.UUID, error) {
-	c, found, err := s.ofHandle(ctx, q)
+	c, found, err := s.ofHandle(ctx, q.Agent.ID, q.Principal, q.Handle)
 	if found || err != nil {
 		return c.ID, err
 	}
@@ -136,9 +136,9 @@ func (s *Service) handled(ctx context.Context, q *Question) (uuid.UUID, error) {
 }
 
 // ofHandle finds the conversation of a handle that has not ended.
-func (s *Service) ofHandle(ctx context.Context, q *Question) (c Conversation, found bool, err error) {
+func (s *Service) ofHandle(ctx context.Context, agentID, principal uuid.UUID, handle string) (c Conversation, found bool, err error) {
 	list, err := s.loops(ctx, `agent_id = $1 AND principal_id IS NOT DISTINCT FROM $2 AND handle = $3 AND status <> 'ended'`,
-		q.Agent.ID, postgres.OrNull(q.Principal), q.Handle)
+		agentID, postgres.OrNull(principal), handle)
 	if err != nil || len(list) == 0 {
 		return Conversation{}, false, err
 	}

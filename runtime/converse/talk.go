@@ -67,13 +67,13 @@ func (s *Service) Begin(ctx context.Context, o Opening) (Conversation, error) {
 	if o.Key == "" {
 		return s.begin(ctx, o, "", first)
 	}
-	q := Question{Agent: o.Agent, Principal: o.Principal, Handle: formHandle + o.Key}
-	if begun, found, err := s.ofHandle(ctx, &q); found || err != nil {
+	handle := formHandle + o.Key
+	if begun, found, err := s.ofHandle(ctx, o.Agent.ID, o.Principal, handle); found || err != nil {
 		return begun, err
 	}
-	begun, err := s.begin(ctx, o, q.Handle, first)
+	begun, err := s.begin(ctx, o, handle, first)
 	if errors.Is(err, errHandleTaken) { // the form arrived twice at once
-		if other, found, err := s.ofHandle(ctx, &q); found || err != nil {
+		if other, found, err := s.ofHandle(ctx, o.Agent.ID, o.Principal, handle); found || err != nil {
 			return other, err
 		}
 	}
