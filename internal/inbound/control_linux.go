@@ -1,0 +1,25 @@
+package inbound
+
+import (
+	"errors"
+	"fmt"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// maxUnacknowledged is how long data that was sent may stay unacknowledged, in milliseconds.
+const maxUnacknowledged = 60_000
+
+// limitUnacknowledged sets TCP_USER_TIMEOUT, which accepted connections inherit. Keepalive alone says nothing of a
+// client that is gone while data for it is under way.
+func limitUnacknowledged(_, _ string, raw syscall.RawConn) error {
+	var failed error
+	err := raw.Control(func(fd uintptr) {
+		failed = unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT, maxUnacknowledged)
+	})
+	if err = errors.Join(err, failed); err != nil {
+		return fmt.Errorf("set TCP_USER_TIMEOUT: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,272 @@
+// Package inbound opens the server's listeners and bounds what their connections may cost: how many there are, in
+// total and per address, and how long one may stay without making progress.
+//
+// A connection ends when its request header, the next bytes of its request body, or its next request do not arrive
+// in time, when its client does not read the response, and when the client's machine no longer answers. A response
+// that the server holds open has no deadline.
+package inbound
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/netip"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/holdpoint/holdpoint/internal/clientaddr"
+)
+
+// The defaults of [Config].
+const (
+	DefaultMaxConnections           = 10_000
+	DefaultMaxConnectionsPerAddress = 1_000
+
+	defaultHeaderTimeout = 10 * time.Second
+	defaultIdleTimeout   = 2 * time.Minute // longer than proxies and clients keep a connection for reuse
+	defaultStallTimeout  = 30 * time.Second
+	defaultBodyTimeout   = 30 * time.Minute
+	defaultDrainTimeout  = time.Second
+	minBodyRate          = 1 << 10 // bytes a second, on average
+	maxHeaderBytes       = 64 << 10
+)
+
+// Config is what a [Listener] needs. Logger and Now are required.
+type Config struct {
+	// MaxConnections bounds all connections; more wait in the kernel's queue until one ends. Zero: [DefaultMaxConnections].
+	MaxConnections int
+	// MaxConnectionsPerAddress bounds those of one IPv4 address, or one IPv6 /64; more are closed at once. Zero:
+	// [DefaultMaxConnectionsPerAddress].
+	MaxConnectionsPerAddress int
+	// Exempt addresses may have any number of connections up to MaxConnections: reverse proxies.
+	Exempt clientaddr.Proxies
+
+	HeaderTimeout time.Duration // for the header of a request. Zero: 10 s
+	IdleTimeout   time.Duration // between requests. Zero: 2 min
+	StallTimeout  time.Duration // for the next bytes of a request body, and for the client to read the next 64 KiB. Zero: 30 s
+	BodyTimeout   time.Duration // for a whole request body. Zero: 30 min
+	DrainTimeout  time.Duration // for the rest of a request body that the handler did not read. Zero: 1 s
+
+	Logger *slog.Logger
+	Now    func() time.Time
+}
+
+func (c *Config) setDefaults() {
+	setDefault(&c.MaxConnections, DefaultMaxConnections)
+	setDefault(&c.MaxConnectionsPerAddress, DefaultMaxConnectionsPerAddress)
+	setDefault(&c.HeaderTimeout, defaultHeaderTimeout)
+	setDefault(&c.IdleTimeout, defaultIdleTimeout)
+	setDefault(&c.StallTimeout, defaultStallTimeout)
+	setDefault(&c.BodyTimeout, defaultBodyTimeout)
+	setDefault(&c.DrainTimeout, defaultDrainTimeout)
+}
+
+func setDefault[T comparable](value *T, fallback T) {
+	var zero T
+	if *value == zero {
+		*value = fallback
+	}
+}
+
+// Listener accepts connections within the bounds of its [Config].
+type Listener struct {
+	net.Listener
+	cfg     Config
+	slots   chan struct{}
+	closed  chan struct{}
+	closing sync.Once
+	open    prometheus.GaugeFunc
+	refused prometheus.Counter
+
+	mu        sync.Mutex
+	addresses map[netip.Prefix]int
+	warned    time.Time
+}
+
+// Listen opens a TCP address. The kernel notices clients that are gone: after 45 s without traffic, or after 60 s in
+// which nothing that was sent is acknowledged.
+func Listen(ctx context.Context, address string, cfg Config) (*Listener, error) {
+	opening := net.ListenConfig{
+		Control:         limitUnacknowledged,
+		KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: 15 * time.Second, Interval: 10 * time.Second, Count: 3},
+	}
+	inner, err := opening.Listen(ctx, "tcp", address)
+	if err != nil {
+		return nil, fmt.Errorf("listen on %s: %w", address, err)
+	}
+	cfg.setDefaults()
+	l := &Listener{
+		Listener: inner, cfg: cfg, slots: make(chan struct{}, cfg.MaxConnections), closed: make(chan struct{}), addresses: map[netip.Prefix]int{},
+		refused: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "holdpoint_http_connections_refused_total", Help: "Connections closed at once, for their address had too many.",
+		}),
+	}
+	l.open = prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "holdpoint_http_connections", Help: "Open connections from clients."},
+		func() float64 { return float64(len(l.slots)) })
+	return l, nil
+}
+
+// Collectors are the listener's metrics.
+func (l *Listener) Collectors() []prometheus.Collector {
+	return []prometheus.Collector{l.open, l.refused}
+}
+
+// Server returns an HTTP server whose deadlines are those of the listener.
+func (l *Listener) Server(handler http.Handler) *http.Server {
+	return &http.Server{
+		Handler:           l.limitBodies(handler),
+		ReadHeaderTimeout: l.cfg.HeaderTimeout,
+		IdleTimeout:       l.cfg.IdleTimeout,
+		MaxHeaderBytes:    maxHeaderBytes,
+		ErrorLog:          slog.NewLogLogger(l.cfg.Logger.Handler(), slog.LevelWarn),
+	}
+}
+
+// Accept waits until there is room for a connection, and for the connection.
+func (l *Listener) Accept() (net.Conn, error) {
+	if len(l.slots) == cap(l.slots) {
+		l.warn("too many connections: new ones wait", "max_connections", cap(l.slots))
+	}
+	select {
+	case l.slots <- struct{}{}:
+	case <-l.closed:
+		return nil, net.ErrClosed
+	}
+	for {
+		accepted, err := l.Listener.Accept()
+		if err != nil {
+			<-l.slots
+			return nil, err
+		}
+		source, ok := l.admit(accepted.RemoteAddr())
+		if ok {
+			return &conn{Conn: accepted, listener: l, source: source}, nil
+		}
+		l.refused.Inc()
+		l.warn("too many connections from one address: name it with --trusted-proxies if it is a reverse proxy of yours",
+			"address", source.String(), "max_connections_per_address", l.cfg.MaxConnectionsPerAddress)
+		_ = accepted.Close() // nothing was said on it
+	}
+}
+
+// Close stops listening. Connections stay open.
+func (l *Listener) Close() error {
+	l.closing.Do(func() { close(l.closed) })
+	return l.Listener.Close()
+}
+
+// admit counts a connection. The zero prefix is that of exempt addresses, which are not counted.
+func (l *Listener) admit(remote net.Addr) (source netip.Prefix, ok bool) {
+	tcp, isTCP := remote.(*net.TCPAddr)
+	if !isTCP || l.cfg.Exempt.Contains(tcp.AddrPort().Addr()) {
+		return netip.Prefix{}, true
+	}
+	source = clientaddr.Source(tcp.AddrPort().Addr())
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.addresses[source] >= l.cfg.MaxConnectionsPerAddress {
+		return source, false
+	}
+	l.addresses[source]++
+	return source, true
+}
+
+func (l *Listener) release(source netip.Prefix) {
+	<-l.slots
+	if !source.IsValid() {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.addresses[source]--; l.addresses[source] == 0 {
+		delete(l.addresses, source)
+	}
+}
+
+// warn logs at most once a minute.
+func (l *Listener) warn(text string, args ...any) {
+	l.mu.Lock()
+	now := l.cfg.Now()
+	due := now.Sub(l.warned) >= time.Minute
+	if due {
+		l.warned = now
+	}
+	l.mu.Unlock()
+	if due {
+		l.cfg.Logger.Warn(text, args...) //nolint:sloglint // the callers' texts are constants
+	}
+}
+
+// conn is a connection whose writes have to make progress.
+type conn struct {
+	net.Conn // no more of it than the interface: ReadFrom would go past Write
+
+	listener *Listener
+	source   netip.Prefix
+	closing  sync.Once
+
+	mu       sync.Mutex
+	deadline time.Time // of writes, as the server or a handler wants it; zero: none
+}
+
+// maxPiece is what a client has to read within the stall timeout.
+const maxPiece = 64 << 10
+
+// Write writes in pieces, each with a deadline of its own.
+func (c *conn) Write(p []byte) (written int, err error) {
+	for {
+		if err := c.extendWrite(); err != nil {
+			return written, err
+		}
+		n, err := c.Conn.Write(p[written:min(len(p), written+maxPiece)])
+		written += n
+		if err != nil || written == len(p) {
+			return written, err
+		}
+	}
+}
+
+func (c *conn) extendWrite() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	at := c.listener.cfg.Now().Add(c.listener.cfg.StallTimeout)
+	if !c.deadline.IsZero() && c.deadline.Before(at) {
+		at = c.deadline
+	}
+	return c.Conn.SetWriteDeadline(at)
+}
+
+// SetWriteDeadline bounds writes besides the stall timeout. The zero time leaves that one alone.
+func (c *conn) SetWriteDeadline(at time.Time) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.deadline = at
+	if at.IsZero() {
+		return nil
+	}
+	return c.Conn.SetWriteDeadline(at)
+}
+
+// SetDeadline implements [net.Conn].
+func (c *conn) SetDeadline(at time.Time) error {
+	return errors.Join(c.SetReadDeadline(at), c.SetWriteDeadline(at))
+}
+
+// CloseWrite lets net/http end a response so that a client that still sends its request can read it.
+func (c *conn) CloseWrite() error {
+	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
+		return half.CloseWrite()
+	}
+	return nil
+}
+
+// Close implements [net.Conn].
+func (c *conn) Close() error {
+	c.closing.Do(func() { c.listener.release(c.source) })
+	return c.Conn.Close()
+}

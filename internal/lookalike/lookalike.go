@@ -1,0 +1,35 @@
+// Package lookalike tells which names look the same to people. It knows nothing of whose names they are.
+package lookalike
+
+import (
+	"strings"
+	"unicode"
+
+	"go.mau.fi/util/confusable"
+	"golang.org/x/text/unicode/norm"
+)
+
+// Keys returns two keys of a name. Names that have a key in common are equal or look alike: by UTS #39 as they are
+// written, or in lower case. Empty keys are left out.
+func Keys(name string) []string {
+	plain := norm.NFKC.String(strings.Map(drawn, name))
+	var keys []string
+	for _, key := range []string{
+		strings.ToLower(confusable.Skeleton(plain)), confusable.Skeleton(strings.ToLower(plain)),
+	} {
+		if key = strings.Map(drawn, key); key != "" {
+			keys = append(keys, key)
+		}
+	}
+	return keys
+}
+
+// drawn drops characters that leave no mark, and white space.
+func drawn(r rune) rune {
+	switch {
+	case unicode.IsSpace(r), !unicode.IsGraphic(r), r == '\u2800', r == '\u115F', r == '\u1160', r == '\u3164', r == '\uFFA0',
+		unicode.Is(unicode.Other_Default_Ignorable_Code_Point, r), unicode.Is(unicode.Variation_Selector, r):
+		return -1
+	}
+	return r
+}

@@ -1,0 +1,196 @@
+package faultproxy_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/holdpoint/holdpoint/internal/postgrestest"
+	"github.com/holdpoint/holdpoint/internal/postgrestest/faultproxy"
+)
+
+const limit = time.Minute // of everything that has to happen
+
+func start(t *testing.T) *faultproxy.Proxy {
+	t.Helper()
+	return faultproxy.Start(t, postgrestest.New(t).URL())
+}
+
+func dial(t *testing.T, p *faultproxy.Proxy) *pgx.Conn {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), limit)
+	defer cancel()
+	conn, err := pgx.Connect(ctx, p.URL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		p.CutAll()
+		_ = conn.Close(context.WithoutCancel(t.Context()))
+	})
+	return conn
+}
+
+// ask runs a statement in the background.
+func ask(t *testing.T, conn *pgx.Conn) <-chan error {
+	t.Helper()
+	answer := make(chan error, 1)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), limit)
+	go func() {
+		defer cancel()
+		answer <- conn.Ping(ctx)
+	}()
+	return answer
+}
+
+func isSilent(t *testing.T, answer <-chan error) {
+	t.Helper()
+	select {
+	case err := <-answer:
+		t.Fatalf("got an answer: %v", err)
+	case <-time.After(50 * time.Millisecond): // an answer later than that fails the test too, where it is waited for
+	}
+}
+
+func succeeds(t *testing.T, answer <-chan error) {
+	t.Helper()
+	if err := <-answer; err != nil {
+		t.Fatal(err)
+	}
+}
+
+func fails(t *testing.T, answer <-chan error) {
+	t.Helper()
+	if err := <-answer; err == nil {
+		t.Fatal("no error")
+	}
+}
+
+func TestPassesTraffic(t *testing.T) {
+	t.Parallel()
+	p := start(t)
+	conn := dial(t, p)
+	var text string
+	if err := conn.QueryRow(t.Context(), "SELECT repeat('x', 1000000)").Scan(&text); err != nil || len(text) != 1_000_000 {
+		t.Fatalf("%d bytes, %v", len(text), err)
+	}
+	if n := p.Conns()[0].Passed(faultproxy.ToClient); n < 1_000_000 {
+		t.Errorf("%d bytes passed", n)
+	}
+	if err := conn.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for len(p.Conns()) > 0 {
+		if t.Context().Err() != nil {
+			t.Fatal("the connection is still there")
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
+func TestHoldReordersConnections(t *testing.T) {
+	t.Parallel()
+	p := start(t)
+	first, second := dial(t, p), dial(t, p)
+	p.Oldest(1).Hold(faultproxy.ToServer)
+	held := ask(t, first)
+	succeeds(t, ask(t, second)) // asked later, answered earlier
+	isSilent(t, held)
+	p.Oldest(1).Heal()
+	succeeds(t, held)
+
+	p.Hold(faultproxy.ToClient)
+	held = ask(t, first)
+	isSilent(t, held)
+	p.Heal()
+	succeeds(t, held)
+}
+
+func TestBlackHole(t *testing.T) {
+	t.Parallel()
+	p := start(t)
+	first, second := dial(t, p), dial(t, p)
+	p.Oldest(1).BlackHole(faultproxy.Both)
+	lost := ask(t, first)
+	succeeds(t, ask(t, second))
+	isSilent(t, lost)
+	p.Heal()
+	isSilent(t, lost) // its bytes are gone
+	p.Oldest(1).Cut()
+	fails(t, lost)
+
+	p.BlackHole()
+	lost = ask(t, second)
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if _, err := pgx.Connect(ctx, p.URL()); err == nil {
+		t.Error("a new connection got through")
+	}
+	p.Heal()
+	succeeds(t, ask(t, dial(t, p)))
+	isSilent(t, lost)
+	p.CutAll()
+	fails(t, lost)
+}
+
+func TestHoldNew(t *testing.T) {
+	t.Parallel()
+	p := start(t)
+	old := dial(t, p)
+	p.HoldNew()
+	connected := make(chan error, 1)
+	go func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), limit)
+		defer cancel()
+		conn, err := pgx.Connect(ctx, p.URL())
+		if err == nil {
+			err = conn.Close(ctx)
+		}
+		connected <- err
+	}()
+	succeeds(t, ask(t, old))
+	isSilent(t, connected)
+	p.Heal()
+	succeeds(t, connected)
+}
+
+func TestHalfClose(t *testing.T) {
+	t.Parallel()
+	p := start(t)
+	toClient, toServer := dial(t, p), dial(t, p)
+	p.Oldest(1).HalfClose(faultproxy.ToClient)
+	fails(t, ask(t, toClient))
+	p.Oldest(2).HalfClose(faultproxy.ToServer)
+	fails(t, ask(t, toServer)) // the server hangs up on a client that says no more
+}
+
+func TestDelay(t *testing.T) {
+	t.Parallel()
+	p := start(t)
+	conn := dial(t, p)
+	const delay = 100 * time.Millisecond
+	p.Delay(faultproxy.Both, delay)
+	started := time.Now()
+	succeeds(t, ask(t, conn))
+	if took := time.Since(started); took < 2*delay {
+		t.Errorf("took %s", took)
+	}
+	p.Delay(faultproxy.Both, time.Hour)
+	delayed := ask(t, conn)
+	isSilent(t, delayed)
+	p.Heal()
+	succeeds(t, delayed)
+}
+
+func TestCutAll(t *testing.T) {
+	t.Parallel()
+	p := start(t)
+	conn := dial(t, p)
+	if n := p.CutAll(); n != 1 {
+		t.Errorf("%d connections cut", n)
+	}
+	fails(t, ask(t, conn))
+	succeeds(t, ask(t, dial(t, p)))
+}

@@ -1,0 +1,286 @@
+package sandbox_test
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/holdpoint/holdpoint/internal/sandbox"
+)
+
+// openDir is a folder that other accounts may pass through.
+func openDir(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "holdpoint-sandbox-")
+	if err == nil {
+		err = os.Chmod(dir, 0o755)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	return dir
+}
+
+// shell is a spec that runs a script, in a home of its own.
+func shell(t *testing.T, script string) sandbox.Spec {
+	t.Helper()
+	dir := openDir(t)
+	home := filepath.Join(dir, "homes", "one")
+	spec := sandbox.Spec{
+		Program: "/bin/sh", Args: []string{"sh", "-c", script}, Env: []string{"PATH=/usr/bin:/bin", "HOME=" + home},
+		Dir: home, Own: []string{home},
+	}
+	if os.Geteuid() == 0 {
+		account, err := sandbox.OwnAccount(filepath.Join(dir, "accounts"), t.Name())
+		if err != nil {
+			t.Fatal(err)
+		}
+		spec.Account = account
+	}
+	if err := sandbox.PrivateDir(home, spec.Account); err != nil {
+		t.Fatal(err)
+	}
+	return spec
+}
+
+type ended struct{ out, err, ending string }
+
+// run runs a spec to its end.
+func run(t *testing.T, spec sandbox.Spec) ended {
+	t.Helper()
+	p := start(t, spec)
+	_ = p.Stdin.Close()
+	out, _ := io.ReadAll(p.Stdout)
+	said, _ := io.ReadAll(p.Stderr)
+	<-p.Done()
+	return ended{string(out), string(said), p.Ending()}
+}
+
+func start(t *testing.T, spec sandbox.Spec) *sandbox.Process {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	p, err := sandbox.Start(ctx, spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		p.Kill()
+		<-p.Done()
+		for _, f := range []*os.File{p.Stdin, p.Stdout, p.Stderr} {
+			_ = f.Close()
+		}
+	})
+	return p
+}
+
+// TestOrdinaryWork: programs get on with it: their home, system folders, pipes, devices, processes of their own.
+func TestOrdinaryWork(t *testing.T) {
+	t.Parallel()
+	got := run(t, shell(t, `set -e
+		echo hello > file && mkdir -p a/b && mv file a/b/ && cat a/b/file
+		ls /usr/bin > /dev/null; cat /etc/passwd > /dev/null; read stat < /proc/self/stat
+		(sleep 0.01; echo child) | cat; id -u
+		while read name value; do case $name in CapPrm:|CapEff:|CapAmb:|NoNewPrivs:) echo $name $value; esac; done < /proc/self/status`))
+	want := fmt.Sprintf("hello\nchild\n%d\nCapPrm: 0000000000000000\nCapEff: 0000000000000000\nCapAmb: 0000000000000000\nNoNewPrivs: 1\n", uidOf(t))
+	if got.ending != "exit status 0" || got.out != want {
+		t.Errorf("out %q\nerr %q\nending %s\nwant %q", got.out, got.err, got.ending, want)
+	}
+}
+
+func uidOf(t *testing.T) int {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		return os.Geteuid()
+	}
+	account, err := sandbox.OwnAccount(filepath.Join(openDir(t), "accounts"), t.Name())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return account.UID
+}
+
+// TestOutOfReach: what is not granted is refused, although file permissions let everybody in.
+func TestOutOfReach(t *testing.T) {
+	t.Parallel()
+	dir := openDir(t)
+	secret := filepath.Join(dir, "secret")
+	if err := os.WriteFile(secret, []byte("treasure"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	_ = os.Chmod(secret, 0o666)
+	for name, script := range map[string]string{
+		"read":           "cat " + secret,
+		"write":          "echo x > " + secret,
+		"list":           "ls " + dir,
+		"create":         "echo x > " + dir + "/new",
+		"link":           "ln " + secret + " stolen && cat stolen",
+		"symlink":        "ln -s " + secret + " way && cat way",
+		"parent":         fmt.Sprintf("cat /proc/%d/cmdline", os.Getpid()),
+		"environment":    fmt.Sprintf("cat /proc/%d/environ", os.Getpid()),
+		"memory":         fmt.Sprintf("head -c1 /proc/%d/mem", os.Getpid()),
+		"signal":         fmt.Sprintf("kill -0 %d", os.Getpid()),
+		"keeper":         "kill -9 $PPID",
+		"keeper's files": "ls /proc/$PPID/fd/",
+		"other homes":    "ls ..",
+		"temporary":      "ls /tmp",
+		"root":           "ls /",
+		"set-user-id":    "su root -c id",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got := run(t, shell(t, "("+script+") && echo succeeded"))
+			if strings.Contains(got.out, "succeeded") || strings.Contains(got.out, "treasure") {
+				t.Errorf("out %q, err %q, %s", got.out, got.err, got.ending)
+			}
+		})
+	}
+	if text, err := os.ReadFile(secret); err != nil || string(text) != "treasure" {
+		t.Errorf("the file is %q now, %v", text, err)
+	}
+}
+
+// TestDeclaredPaths: what the spec names is granted as it says, and only where this is allowed.
+func TestDeclaredPaths(t *testing.T) {
+	t.Parallel()
+	dir := openDir(t)
+	for _, name := range []string{"read", "write", "keep"} {
+		if err := os.Mkdir(filepath.Join(dir, name), 0o777); err != nil {
+			t.Fatal(err)
+		}
+		_ = os.Chmod(filepath.Join(dir, name), 0o777)
+		if err := os.WriteFile(filepath.Join(dir, name, "file"), []byte(name), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	spec := shell(t, fmt.Sprintf("cd %s; cat read/file write/file; echo new > write/new && cat write/new; echo x > read/x; cat keep/file", dir))
+	spec.Read, spec.Write = []string{dir + "/read"}, []string{dir + "/write"}
+	spec.Roots, spec.Keep = []string{dir}, []string{dir + "/keep"}
+	if got := run(t, spec); got.out != "readwritenew\n" {
+		t.Errorf("out %q, err %q", got.out, got.err)
+	}
+	if err := os.Symlink(dir+"/keep", dir+"/write/way"); err != nil {
+		t.Fatal(err)
+	}
+	for name, path := range map[string]string{"kept": dir + "/keep", "above": dir, "through a link": dir + "/write/way", "elsewhere": "/etc"} {
+		spec := spec
+		spec.Read = []string{path}
+		if _, err := sandbox.Start(t.Context(), spec); err == nil || !strings.Contains(err.Error(), path) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// TestNotesNameTheCause: the start says whether file permissions or the sandbox refuse a path.
+func TestNotesNameTheCause(t *testing.T) {
+	t.Parallel()
+	dir := openDir(t)
+	closed := filepath.Join(dir, "closed")
+	if err := os.WriteFile(filepath.Join(dir, "script"), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(closed, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	spec := shell(t, "true")
+	spec.Args = append(spec.Args, filepath.Join(dir, "script"))
+	spec.Write, spec.Roots = []string{closed}, []string{dir}
+	notes := strings.Join(start(t, spec).Notes, "\n")
+	if !strings.Contains(notes, "the sandbox refuses "+dir+"/script") {
+		t.Errorf("notes: %s", notes)
+	}
+	if os.Geteuid() == 0 && !strings.Contains(notes, "file permissions, not the sandbox, refuse writing of "+closed) {
+		t.Errorf("notes: %s", notes)
+	}
+}
+
+// TestTreeEnds: with the program ends what it left behind, also what went out of its session.
+func TestTreeEnds(t *testing.T) {
+	t.Parallel()
+	for name, end := range map[string]func(*sandbox.Process){
+		"it ends":     func(p *sandbox.Process) { _ = p.Stdin.Close() },
+		"it is told":  (*sandbox.Process).Terminate,
+		"it is ended": (*sandbox.Process).Kill,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := start(t, shell(t, `setsid sh -c 'trap "" TERM HUP; echo $$; sleep 1000' & setsid setsid sh -c 'sleep 1001' & read x`))
+			line, err := bufio.NewReader(p.Stdout).ReadString('\n')
+			if err != nil {
+				t.Fatal(err)
+			}
+			end(p)
+			select {
+			case <-p.Done():
+			case <-time.After(time.Minute):
+				t.Fatal("it lives")
+			}
+			if _, err := os.Stat("/proc/" + strings.TrimSpace(line)); err == nil {
+				t.Error("what it started lives")
+			}
+		})
+	}
+}
+
+// TestForkBomb: it is the program's own problem.
+func TestForkBomb(t *testing.T) {
+	t.Parallel()
+	spec := shell(t, `while :; do (sleep 1000 &) 2> /dev/null; done`)
+	spec.Limits.Processes = 64
+	got := run(t, spec)
+	if !strings.HasPrefix(got.ending, "signal: killed") && got.ending != "exit status 2" {
+		t.Errorf("%s: %s", got.ending, got.err[:min(len(got.err), 300)])
+	}
+}
+
+// TestMemory: a tree that uses more memory than it may is ended, although none of its processes does alone.
+func TestMemory(t *testing.T) {
+	t.Parallel()
+	spec := shell(t, `for i in 1 2 3 4; do (head -c 30000000 /dev/zero | tail; sleep 1000) & done; wait`)
+	spec.Limits.Memory = 64 << 20
+	got := run(t, spec)
+	if !strings.Contains(got.ending, "MiB of memory") {
+		t.Errorf("%s: %s", got.ending, got.err)
+	}
+}
+
+// TestEveryNameHasItsAccount: two names never share an account, and one keeps its own.
+func TestEveryNameHasItsAccount(t *testing.T) {
+	t.Parallel()
+	dir, owners := t.TempDir(), map[int]string{}
+	for round := range 2 {
+		for i := range 300 {
+			name := fmt.Sprint("skill ", i)
+			a, err := sandbox.OwnAccount(dir, name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if owner, taken := owners[a.UID]; taken != (round == 1) || taken && owner != name {
+				t.Fatalf("round %d: %d belongs to %q, and to %q", round, a.UID, owner, name)
+			}
+			owners[a.UID] = name
+		}
+	}
+	// Where the number of a name is taken, it gets another, and keeps that.
+	first, err := sandbox.OwnAccount(t.TempDir(), "a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	taken := t.TempDir()
+	if err := os.WriteFile(filepath.Join(taken, strconv.Itoa(first.UID)), []byte("b"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if a, err := sandbox.OwnAccount(taken, "a"); err != nil || a.UID == first.UID {
+			t.Errorf("%v, %v", a, err)
+		}
+	}
+}

@@ -1,0 +1,109 @@
+package sandbox
+
+import (
+	"bytes"
+	"os"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// self is this executable, also where its path cannot be walked any more.
+func self() string { return "/proc/self/exe" }
+
+// adoptOrphans makes this process the parent of the orphans among its descendants, and keeps others out of it.
+func adoptOrphans() error {
+	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
+		return err
+	}
+	return unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+}
+
+// enterAttributes put the program in a session of its own, and have the kernel end it with its keeper.
+func enterAttributes(group *cgroup) *syscall.SysProcAttr {
+	a := &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}
+	if group != nil {
+		a.UseCgroupFD, a.CgroupFD = true, int(group.dir.Fd())
+	}
+	return a
+}
+
+// process is one of the tree.
+type process struct {
+	pid, parent, threads int
+}
+
+// tree is every descendant of this process that has not ended.
+func tree(int) []process {
+	names, err := procNames()
+	if err != nil {
+		return nil
+	}
+	children := map[int][]process{}
+	for _, name := range names {
+		pid, err := strconv.Atoi(name)
+		if err != nil {
+			continue
+		}
+		if p, alive := readProcess(pid); alive {
+			children[p.parent] = append(children[p.parent], p)
+		}
+	}
+	found := children[os.Getpid()]
+	for i := 0; i < len(found); i++ {
+		found = append(found, children[found[i].pid]...)
+	}
+	return found
+}
+
+func procNames() ([]string, error) {
+	dir, err := os.Open("/proc")
+	if err != nil {
+		return nil, err
+	}
+	defer dir.Close()
+	return dir.Readdirnames(-1)
+}
+
+// The fields of /proc/PID/stat after the name, which is in parentheses, counted from zero.
+const (
+	statState   = 0
+	statParent  = 1
+	statThreads = 17
+)
+
+func readProcess(pid int) (process, bool) {
+	text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	if err != nil {
+		return process{}, false
+	}
+	fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
+	if len(fields) <= statThreads {
+		return process{}, false
+	}
+	p := process{pid: pid}
+	p.parent, _ = strconv.Atoi(fields[statParent])
+	p.threads, _ = strconv.Atoi(fields[statThreads])
+	// A zombie's children have another parent by now.
+	return p, fields[statState] != "Z" && fields[statState] != "X"
+}
+
+// memory is what the process alone uses, in bytes: not the files that it has mapped.
+func (p process) memory() int64 {
+	text, err := os.ReadFile("/proc/" + strconv.Itoa(p.pid) + "/status")
+	if err != nil {
+		return 0
+	}
+	var sum int64
+	for line := range strings.Lines(string(text)) {
+		name, value, _ := strings.Cut(line, ":")
+		switch name {
+		case "RssAnon", "RssShmem", "VmSwap":
+			kib, _ := strconv.ParseInt(strings.TrimSuffix(strings.TrimSpace(value), " kB"), 10, 64)
+			sum += kib << 10
+		}
+	}
+	return sum
+}
