@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+
+	"github.com/holdpoint/holdpoint/internal/audit"
 )
 
 // Status is where an approval stands. Every other status than pending is final.
@@ -34,22 +36,29 @@ type Approval struct {
 	Tool        string
 	Status      Status
 	Digest      Digest
-	// Original is the digest of the call as it was made, when the reviewer approved it with other
-	// arguments; else it is zero.
+	// Original is the digest of the call as it was made, when a reviewer edited its arguments; else it is zero.
 	Original    Digest
-	Rule        string // why the call was parked: gated, high_risk, definition_changed, new_tool
-	Team        string // whose queue it is in first; empty: everybody's
-	EscalateTo  string // the team that is asked at half of the deadline; empty: none
+	EditedBy    uuid.UUID  // who proposed the edit that waits for, or got, a second reviewer; uuid.Nil: there is none
+	EditedAt    *time.Time // when
+	Rule        string     // why the call was parked: gated, high_risk, definition_changed, new_tool
+	Team        string     // whose queue it is in first; empty: everybody's
+	EscalateTo  string     // the team that is asked at half of the deadline; empty: none
 	EscalatedAt *time.Time
 	CreatedAt   time.Time
 	Deadline    time.Time
 	Extended    time.Duration // what reviewers added to the deadline
 	DecidedAt   *time.Time
 	DecidedBy   uuid.UUID // the person; uuid.Nil when nobody decided
-	Note        string    // the reviewer's note or reason
+	DecidedVia  audit.Origin
+	Note        string // the reviewer's note or reason
+	// ApprovedUntil is when an approval lapses if its call was not sent: after the time that was given for the decision. Nil:
+	// it is not approved.
+	ApprovedUntil *time.Time
+
+	editEnvelope Digest // of the edit that waits; see [AcceptEdit]
 }
 
-// Edited reports whether the call was approved with other arguments than it was made with.
+// Edited reports whether a reviewer gave the call other arguments than it was made with.
 func (a *Approval) Edited() bool { return a.Original != Digest{} }
 
 // Errors of this package.
@@ -59,6 +68,10 @@ var (
 	ErrDigestMismatch = errors.New("digest mismatch")
 	// ErrSelfApproval: the decider is the call's principal.
 	ErrSelfApproval = errors.New("a person does not decide their own call")
+	// ErrOwnEdit: the reviewer who edited the arguments may not approve the edit.
+	ErrOwnEdit = errors.New("another reviewer has to approve this edit")
+	// ErrInvitedApproval: an unverified decider was invited by the call's principal, or by a person who made a key of its agent.
+	ErrInvitedApproval = errors.New("an unverified person does not decide calls of the person who invited them")
 	// ErrExtended: the deadline was moved as far as it may be.
 	ErrExtended = errors.New("the deadline was extended as far as it may be")
 )

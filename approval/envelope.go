@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"errors"
+	"hash"
 	"strconv"
 
 	"github.com/google/uuid"
@@ -32,6 +33,15 @@ func ParseDigest(s string) (Digest, error) {
 	return d, nil
 }
 
+// EditDigest identifies a proposed edit: the envelope that it makes, and the person who wrote it.
+func EditDigest(envelope Digest, editor uuid.UUID) Digest {
+	h := sha256.New()
+	h.Write([]byte("holdpoint edit 1"))
+	h.Write(envelope[:])
+	h.Write(editor[:])
+	return Digest(h.Sum(nil))
+}
+
 // Envelope is everything that a decision is about.
 type Envelope struct {
 	ApprovalID    uuid.UUID
@@ -50,12 +60,7 @@ type Envelope struct {
 // no two envelopes have the same bytes.
 func (e Envelope) Digest() Digest {
 	h := sha256.New()
-	field := func(b []byte) {
-		var n [8]byte
-		binary.BigEndian.PutUint64(n[:], uint64(len(b)))
-		h.Write(n[:])
-		h.Write(b)
-	}
+	field := fieldWriter(h)
 	field([]byte("holdpoint envelope 1"))
 	field(e.ApprovalID[:])
 	field(e.AgentID[:])
@@ -73,4 +78,38 @@ func (e Envelope) Digest() Digest {
 		field(e.Request)
 	}
 	return Digest(h.Sum(nil))
+}
+
+// QuestionEnvelope is everything that a decision about a server's question is about.
+type QuestionEnvelope struct {
+	ApprovalID uuid.UUID // of the call that the server works on
+	Number     int
+	Method     string
+	Params     []byte
+	Answer     []byte // of the client; nil: the question is decided before the client sees it
+}
+
+// Digest is the SHA-256 over all fields, each preceded by its length.
+func (e QuestionEnvelope) Digest() Digest {
+	h := sha256.New()
+	field := fieldWriter(h)
+	field([]byte("holdpoint question 1"))
+	field(e.ApprovalID[:])
+	field(strconv.AppendInt(nil, int64(e.Number), 10))
+	field([]byte(e.Method))
+	field(e.Params)
+	if e.Answer != nil {
+		field(e.Answer)
+	}
+	return Digest(h.Sum(nil))
+}
+
+// fieldWriter returns a function that writes a field, preceded by its length.
+func fieldWriter(h hash.Hash) func([]byte) {
+	return func(b []byte) {
+		var n [8]byte
+		binary.BigEndian.PutUint64(n[:], uint64(len(b)))
+		h.Write(n[:])
+		h.Write(b)
+	}
 }

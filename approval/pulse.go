@@ -14,7 +14,7 @@ type Pulse struct {
 	Newest      time.Time // creation of the newest pending approval
 	Oldest      time.Time // of the oldest; Now without any
 	LastDecided time.Time
-	Moved       int64     // differs when a deadline was moved, or a team asked
+	Moved       int64     // differs when a deadline was moved, a team asked, or an edit proposed
 	Now         time.Time // of the database
 }
 
@@ -25,7 +25,7 @@ func (p Pulse) Waited() time.Duration { return max(0, p.Now.Sub(p.Oldest)) }
 func ReadPulse(ctx context.Context, db Querier) (Pulse, error) {
 	rows, err := db.Query(ctx, `SELECT count(*), coalesce(max(created_at), 'epoch'), coalesce(min(created_at), holdpoint_now()),
 		coalesce((SELECT max(decided_at) FROM approvals), 'epoch'),
-		coalesce(sum(extended_ms + CASE WHEN escalated_at IS NULL THEN 0 ELSE 1 END), 0)::bigint, holdpoint_now()
+		coalesce(sum(extended_ms + CASE WHEN escalated_at IS NULL THEN 0 ELSE 1 END + coalesce(extract(epoch FROM edited_at) * 1000, 0)), 0)::bigint, holdpoint_now()
 		FROM approvals WHERE status = 'pending' AND deadline > (SELECT holdpoint_now())`)
 	if err != nil {
 		return Pulse{}, fmt.Errorf("read pulse: %w", err)

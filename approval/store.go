@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"github.com/holdpoint/holdpoint/internal/audit"
 	"github.com/holdpoint/holdpoint/internal/postgres"
 )
 
@@ -66,24 +67,35 @@ func Insert(ctx context.Context, tx pgx.Tx, requests []Request) (map[uuid.UUID]t
 	return deadlines, nil
 }
 
-const columns = `call_id, agent_id, principal_id, skill_id, tool, digest, original_digest, created_at, deadline, extended_ms,
-	decided_at, decided_by, status, rule, coalesce(team, ''), coalesce(escalate_to, ''), escalated_at, coalesce(note, '')`
+const columns = `call_id, agent_id, principal_id, skill_id, tool, digest, original_digest, edit_envelope, edited_by, edited_at, created_at, deadline, extended_ms,
+	decided_at, decided_by, status, rule, coalesce(team, ''), coalesce(escalate_to, ''), escalated_at, coalesce(note, ''),
+	CASE WHEN status = 'approved' THEN ` + lapsesAt + ` END,
+	coalesce(decided_credential_kind, ''), coalesce(decided_credential_id, ''), coalesce(decided_address, '')`
+
+// lapsesAt is SQL: when an approval lapses whose call was not sent.
+const lapsesAt = `coalesce(approved_until, decided_at + (deadline - created_at) - extended_ms * interval '1 millisecond')`
 
 func scan(row pgx.CollectableRow) (Approval, error) {
 	var a Approval
-	var digest, original []byte
-	var principal, by *uuid.UUID
+	var digest, original, edit []byte
+	var principal, editor, by *uuid.UUID
 	var extended int64
-	err := row.Scan(&a.CallID, &a.AgentID, &principal, &a.SkillID, &a.Tool, &digest, &original, &a.CreatedAt, &a.Deadline, &extended,
-		&a.DecidedAt, &by, &a.Status, &a.Rule, &a.Team, &a.EscalateTo, &a.EscalatedAt, &a.Note)
+	err := row.Scan(&a.CallID, &a.AgentID, &principal, &a.SkillID, &a.Tool, &digest, &original, &edit, &editor, &a.EditedAt, &a.CreatedAt,
+		&a.Deadline, &extended, &a.DecidedAt, &by, &a.Status, &a.Rule, &a.Team, &a.EscalateTo, &a.EscalatedAt, &a.Note, &a.ApprovedUntil,
+		&a.DecidedVia.Credential.Kind, &a.DecidedVia.Credential.ID, &a.DecidedVia.Address)
 	if err != nil {
 		return a, err
 	}
-	if copy(a.Digest[:], digest) != len(digest) || len(digest) != len(a.Digest) {
-		return a, fmt.Errorf("digest of %d bytes", len(digest))
+	for _, stored := range []struct {
+		bytes []byte
+		to    *Digest
+	}{{digest, &a.Digest}, {original, &a.Original}, {edit, &a.editEnvelope}} {
+		if stored.bytes != nil && (copy(stored.to[:], stored.bytes) != len(stored.bytes) || len(stored.bytes) != len(stored.to)) {
+			return a, fmt.Errorf("digest of %d bytes", len(stored.bytes))
+		}
 	}
-	if original != nil && (copy(a.Original[:], original) != len(original) || len(original) != len(a.Original)) {
-		return a, fmt.Errorf("original digest of %d bytes", len(original))
+	if editor != nil {
+		a.EditedBy = *editor
 	}
 	if principal != nil {
 		a.PrincipalID = *principal
@@ -121,27 +133,18 @@ func Lock(ctx context.Context, tx pgx.Tx, callID uuid.UUID) (Approval, time.Time
 	return a, now, nil
 }
 
-// Amend gives a pending approval the digest of other arguments, which its reviewer approves; the one that it had is kept.
-func Amend(ctx context.Context, tx pgx.Tx, a Approval, digest Digest) (Approval, error) {
-	tag, err := tx.Exec(ctx, `UPDATE approvals SET digest = $2, original_digest = $3
-		WHERE call_id = $1 AND decided_at IS NULL`, a.CallID, digest[:], a.Digest[:])
-	if err != nil {
-		return a, fmt.Errorf("amend approval %s: %w", a.CallID, err)
-	}
-	if tag.RowsAffected() != 1 {
-		return a, &ConflictError{Approval: a}
-	}
-	a.Original, a.Digest = a.Digest, digest
-	return a, nil
-}
-
 // Settle gives a pending approval its one outcome. When it has one already
-// the error is a *[ConflictError].
+// the error is a *[ConflictError]. It keeps the origin of the decision that ctx carries.
 func Settle(ctx context.Context, tx pgx.Tx, a Approval, outcome Status, by uuid.UUID, note string) (Approval, error) {
+	var via audit.Origin
+	if by != uuid.Nil {
+		via = audit.OriginOf(ctx, audit.Person(by))
+	}
 	rows, err := tx.Query(ctx, `UPDATE approvals
-		SET status = $2, decided_at = holdpoint_now(), decided_by = $3, note = nullif($4, ''), taken_up_at = `+takenUp+`
+		SET status = $2, decided_at = holdpoint_now(), decided_by = $3, note = nullif($4, ''), taken_up_at = `+takenUp+`,
+			decided_credential_kind = nullif($5, ''), decided_credential_id = nullif($6, ''), decided_address = nullif($7, '')
 		WHERE call_id = $1 AND decided_at IS NULL RETURNING `+columns,
-		a.CallID, outcome, postgres.OrNull(by), note)
+		a.CallID, outcome, postgres.OrNull(by), note, via.Credential.Kind, via.Credential.ID, via.Address)
 	if err != nil {
 		return a, fmt.Errorf("settle approval %s: %w", a.CallID, err)
 	}
@@ -176,8 +179,10 @@ func List(ctx context.Context, db Querier, f Filter) ([]Approval, error) {
 }
 
 // present shows overdue approvals as what they are, before anyone has written it.
-const present = `SELECT call_id, agent_id, principal_id, skill_id, tool, digest, original_digest, created_at, deadline, extended_ms,
-	decided_at, decided_by, rule, team, escalate_to, escalated_at, note,
+const present = `SELECT call_id, agent_id, principal_id, skill_id, tool, digest, original_digest, edit_envelope, edited_by, edited_at, created_at,
+	deadline, extended_ms,
+	decided_at, decided_by, rule, team, escalate_to, escalated_at, note, approved_until,
+	decided_credential_kind, decided_credential_id, decided_address,
 	CASE WHEN status = 'pending' AND deadline <= holdpoint_now() THEN 'expired' ELSE status END AS status
 	FROM approvals`
 
@@ -198,18 +203,21 @@ func Of(ctx context.Context, db Querier, callIDs ...uuid.UUID) ([]Approval, erro
 	return collect(ctx, db, `SELECT `+columns+` FROM (`+present+`) AS approvals WHERE call_id = ANY($1)`, callIDs)
 }
 
-// DecidedBefore returns those of the calls whose approval was decided that long ago.
-func DecidedBefore(ctx context.Context, db Querier, callIDs []uuid.UUID, age time.Duration) ([]uuid.UUID, error) {
-	rows, err := db.Query(ctx, `SELECT call_id FROM approvals
-		WHERE call_id = ANY($1) AND decided_at < holdpoint_now() - $2 * interval '1 second'`, callIDs, age.Seconds())
+// Lapsed is a condition of SQL: whether the approval of a call has lapsed, so that the call must not be sent any more. callID
+// is an expression of the caller's statement.
+func Lapsed(callID string) string {
+	return `EXISTS (SELECT FROM approvals WHERE approvals.call_id = ` + callID + ` AND status = 'approved' AND ` + lapsesAt + ` <= holdpoint_now())`
+}
+
+// Renew starts the time of an approved call anew: it waited for a connection meanwhile.
+func Renew(ctx context.Context, tx pgx.Tx, callID uuid.UUID) error {
+	_, err := tx.Exec(ctx, `UPDATE approvals
+		SET approved_until = holdpoint_now() + (deadline - created_at) - extended_ms * interval '1 millisecond'
+		WHERE call_id = $1 AND status = 'approved'`, callID)
 	if err != nil {
-		return nil, fmt.Errorf("find old decisions: %w", err)
+		return fmt.Errorf("renew approval %s: %w", callID, err)
 	}
-	ids, err := pgx.CollectRows(rows, pgx.RowTo[uuid.UUID])
-	if err != nil {
-		return nil, fmt.Errorf("find old decisions: %w", err)
-	}
-	return ids, nil
+	return nil
 }
 
 // TimeLeft is how long, by the database's clock, a pending approval still has.

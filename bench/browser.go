@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"runtime"
 	"slices"
 	"strconv"
@@ -16,7 +15,6 @@ import (
 // harness is to a browser what a test would be.
 type harness struct {
 	ctx     context.Context //nolint:containedctx // as testing.TB has it
-	dir     string
 	failure error
 	cleanup []func()
 }
@@ -26,7 +24,7 @@ func (*harness) Logf(string, ...any)        {}
 func (h *harness) Failed() bool             { return h.failure != nil }
 func (h *harness) Cleanup(f func())         { h.cleanup = append(h.cleanup, f) }
 func (h *harness) Context() context.Context { return h.ctx }
-func (h *harness) ArtifactDir() string      { return h.dir }
+func (*harness) Name() string               { return "bench" }
 
 // Fatalf ends the goroutine, as a test's does.
 func (h *harness) Fatalf(format string, args ...any) {
@@ -36,12 +34,7 @@ func (h *harness) Fatalf(format string, args ...any) {
 
 // withBrowser does something with a page of a new browser.
 func withBrowser(ctx context.Context, do func(p *browsertest.Page) error) error {
-	dir, err := os.MkdirTemp("", "holdpoint-bench-browser-")
-	if err != nil {
-		return fmt.Errorf("open a browser: %w", err)
-	}
-	defer func() { _ = os.RemoveAll(dir) }()
-	h := &harness{ctx: ctx, dir: dir}
+	h := &harness{ctx: ctx}
 	var failed error
 	ended := make(chan struct{})
 	go func() {

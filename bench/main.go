@@ -48,7 +48,7 @@ type phase struct {
 }
 
 func phases() []phase {
-	return []phase{{"overhead", overhead}, {"approval", approvalPath}, {"parked", parked}, {"talks", talks}, {"dashboard", dashboard}, {"openapi", openAPI}}
+	return []phase{{"overhead", overhead}, {"approval", approvalPath}, {"parked", parked}, {"talks", talks}, {"dashboard", dashboard}, {"openapi", openAPI}, {"slow", slowConnections}}
 }
 
 func run(ctx context.Context, args []string, getenv func(string) string, stdin io.Reader, stdout, stderr io.Writer) error {

@@ -42,7 +42,7 @@ const (
 
 func (b *bench) newStage(ctx context.Context) (_ *stage, err error) {
 	b.stages++
-	s := &stage{bench: b, name: "stage" + strconv.Itoa(b.stages), token: rand.Text()}
+	s := &stage{bench: b, name: "stage" + strconv.Itoa(b.stages), token: rand.Text() + rand.Text()}
 	defer func() {
 		if err != nil {
 			s.close()
@@ -118,8 +118,8 @@ func (s *stage) startServe(ctx context.Context, databaseURL string) error {
 	}
 	s.addr = addr
 	//nolint:gosec // G204: the binary that is measured
-	cmd := exec.CommandContext(ctx, s.binary, "serve", "--addr", addr, "--data-dir", filepath.Join(s.dir, s.name), "--bootstrap-token", s.token)
-	cmd.Env = []string{"DATABASE_URL=" + databaseURL}
+	cmd := exec.CommandContext(ctx, s.binary, "serve", "--addr", addr, "--data-dir", filepath.Join(s.dir, s.name))
+	cmd.Env = []string{"DATABASE_URL=" + databaseURL, "HOLDPOINT_BOOTSTRAP_TOKEN=" + s.token}
 	for _, name := range []string{"PATH", "HOME", "TMPDIR", "GODEBUG"} {
 		if value := s.getenv(name); value != "" {
 			cmd.Env = append(cmd.Env, name+"="+value)

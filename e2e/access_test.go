@@ -20,7 +20,7 @@ func TestDeciderIsNotCaller(t *testing.T) {
 	w.apply(p, oneSkill(counting.URL, "")+"  - {name: other, skills: [counting]}\n")
 	worker, other := w.agent(p, "worker"), w.agent(p, "other")
 	person := w.person(p, "ada", "operator")
-	both := w.key(p, "token", "create", "--person", "ada", "--role", "reviewer", "--agents", "worker")
+	both := w.person(p, "ada", "reviewer", "--agents", "worker")
 
 	done := newStubborn(holdpoint.Agent{Name: "worker", Key: both}, p).begin(t.Context(), "counting__record", `{"n":1}`)
 	shown, err := pendingFor(t.Context(), "1", p)

@@ -25,6 +25,7 @@ func example(t *testing.T, shared, everythingURL string) string {
   - name: files
     transport: stdio                 # stdio | http | openapi
     command: [%q, %q, %q]
+    paths: {read: [%q], write: [%q]}
     env: {LOG_LEVEL: info}           # all that the child gets besides PATH, LANG and a private HOME
     auto_approve: false              # the default
     approval_timeout: 5m
@@ -44,7 +45,7 @@ agents:
     skills:
       - files                                            # all its tools, as files__NAME
       - everything
-`, node(t), npmPackage(t, "@modelcontextprotocol/server-filesystem/dist/index.js"), shared, everythingURL)
+`, node(t), npmPackage(t, "@modelcontextprotocol/server-filesystem/dist/index.js"), shared, npmPackage(t, "."), shared, everythingURL)
 }
 
 // everything runs the real server-everything over streamable HTTP.
@@ -94,6 +95,9 @@ type exampleWorld struct {
 func newExample(t *testing.T) *exampleWorld {
 	t.Helper()
 	w := &exampleWorld{world: newWorld(t), shared: t.TempDir(), everythingURL: everything(t)}
+	if err := errors.Join(os.Chmod(w.shared, 0o1777), os.Chmod(filepath.Dir(w.shared), 0o711)); err != nil { // for the skill's account
+		t.Fatal(err)
+	}
 	w.server = w.serve()
 	c := cli(w.server, bootstrapToken)
 	c.Env = []string{"TEAM_TOKEN=a-team", "OPENAI_API_KEY=a-key"}

@@ -191,27 +191,29 @@ func TestOAuthClientFindsItsWay(t *testing.T) {
 	}
 }
 
-// tokenOf makes a personal token for somebody who is known already.
+// tokenOf is the token of a reviewer whom an operator declared to be the same as somebody who is known already.
 func (w *oauthWorld) tokenOf(issuer, subject string) string {
 	w.t.Helper()
-	var people struct {
-		Items []struct{ ID, Issuer, Subject string }
-	}
-	if err := operator(w.p).Do(w.t.Context(), http.MethodGet, "people", nil, &people); err != nil {
+	const name = "here"
+	token := w.person(w.p, name, "reviewer")
+	people, err := holdpoint.List[struct{ ID, Issuer, Subject string }](w.t.Context(), operator(w.p), "people", "")
+	if err != nil {
 		w.t.Fatal(err)
 	}
-	for _, one := range people.Items {
-		if one.Issuer == issuer && one.Subject == subject {
-			var made struct{ Key string }
-			body := map[string]any{"person_id": one.ID, "roles": []string{"reviewer"}}
-			if err := operator(w.p).Do(w.t.Context(), http.MethodPost, "tokens", body, &made); err != nil {
-				w.t.Fatal(err)
-			}
-			return made.Key
+	here, there := "", ""
+	for _, one := range people {
+		switch {
+		case one.Subject == name:
+			here = one.ID
+		case one.Issuer == issuer && one.Subject == subject:
+			there = one.ID
 		}
 	}
-	w.t.Fatalf("%s of %s is not known: %+v", subject, issuer, people.Items)
-	return ""
+	err = operator(w.p).Do(w.t.Context(), http.MethodPost, "people/"+here+"/link", map[string]any{"same_as": there}, nil)
+	if err != nil {
+		w.t.Fatalf("link %s to %s of %s: %v", here, subject, issuer, err)
+	}
+	return token
 }
 
 // post is a tools/call with a token, at an agent's path.
@@ -359,7 +361,7 @@ func TestLimitsHoldOverServers(t *testing.T) {
 	w := newWorld(t)
 	counting := skill.NewCounting(t)
 	a, b := w.serve(), w.serve()
-	w.apply(a, strings.Replace(oneSkill(counting.URL, "auto_approve: true\n"), "    wait_budget: 20s\n", "    wait_budget: 5m\n    limits: {concurrency: 1}\n", 1))
+	w.apply(a, strings.Replace(oneSkill(counting.URL, "auto_approve: true\n"), "    wait_budget: 20s\n    limits: {pending: 1000}\n", "    wait_budget: 5m\n    limits: {concurrency: 1}\n", 1))
 	agent := w.agent(a, "worker")
 	counting.Hold()
 	first := make(chan error, 1)

@@ -34,6 +34,7 @@ func TestCrowd(t *testing.T) {
 agents:
   - name: worker
     wait_budget: 5m
+    limits: {pending: 1000}
     skills: [open, gated]
 `, open.URL, gated.URL))
 	agent := w.agent(p, "worker")

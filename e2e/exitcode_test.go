@@ -120,7 +120,7 @@ func TestExitCodesOfGatedCalls(t *testing.T) {
 		}
 	}
 	ended, shown := call("1")
-	cli(p, bootstrapToken).Must(t, "approvals", "approve", shown.ID)
+	approve(t, p, shown.ID, func() {})
 	want("approved in a terminal", ended, 0)
 
 	ended, shown = call("2")

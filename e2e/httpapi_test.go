@@ -220,7 +220,7 @@ func (w *apiWorld) creates(t *testing.T) {
 	if _, body := w.there(t, "/posts"); strings.Contains(body, "made") {
 		t.Fatalf("it was sent before anybody decided: %s", body)
 	}
-	cli(w.p, bootstrapToken).Must(t, "approvals", "approve", id)
+	approve(t, w.p, id, func() {})
 	done := w.ended(t, id, "succeeded")
 	if _, body := w.there(t, "/posts"); !strings.Contains(body, `made \"here\"`) {
 		t.Errorf("after the approval: %s, the call %s", body, done.Result)
@@ -236,7 +236,7 @@ func (w *apiWorld) updates(t *testing.T) {
 	if !strings.Contains(preview, "GET "+w.url+"/posts/2 answers HTTP 200") || !strings.Contains(preview, `"a & b"`) {
 		t.Errorf("the preview says %s", preview)
 	}
-	cli(w.p, bootstrapToken).Must(t, "approvals", "approve", id)
+	approve(t, w.p, id, func() {})
 	w.ended(t, id, "succeeded")
 	if _, body := w.there(t, "/posts/2"); !strings.Contains(body, "another title") || !strings.Contains(body, `"views": 2`) {
 		t.Errorf("after the approval: %s", body)
@@ -249,15 +249,11 @@ func (w *apiWorld) deletes(t *testing.T) {
 	if shown.Request.Method != http.MethodDelete || shown.Risk != "destructive" {
 		t.Errorf("shown as %+v", shown)
 	}
-	first := cli(w.p, bootstrapToken).Run(t, "approvals", "approve", id)
-	if status, _ := w.there(t, "/posts/1"); first.Code == 0 || status != http.StatusOK {
-		t.Fatalf("approved in one go: %+v, the post is %d", first, status)
-	}
-	_, after, found := strings.Cut(first.Stdout+first.Stderr, "--digest ")
-	if !found {
-		t.Fatalf("no second step is told: %+v", first)
-	}
-	cli(w.p, bootstrapToken).Must(t, "approvals", "approve", id, "--digest", strings.Fields(after)[0])
+	approve(t, w.p, id, func() {
+		if status, _ := w.there(t, "/posts/1"); status != http.StatusOK {
+			t.Fatalf("approved in one go, the post is %d", status)
+		}
+	})
 	w.ended(t, id, "succeeded")
 	if status, _ := w.there(t, "/posts/1"); status != http.StatusNotFound {
 		t.Errorf("the deleted post is %d", status)
@@ -277,7 +273,7 @@ func (w *apiWorld) fails(t *testing.T) {
 	}
 	// A json-server breaks on an id that it has.
 	id, _ := w.parked(t, "writer__createPost", `{"id":2,"title":"twice"}`)
-	cli(w.p, bootstrapToken).Must(t, "approvals", "approve", id)
+	approve(t, w.p, id, func() {})
 	done := w.ended(t, id, "failed")
 	if done.Failure != "tool_error" || done.Effect != "possible" || !strings.Contains(string(done.Result), "Upstream API returned 500: ") {
 		t.Errorf("%s, effect %s: %s", done.Failure, done.Effect, done.Result)

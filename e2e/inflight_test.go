@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"path/filepath"
 	"strconv"
 	"syscall"
 	"testing"
@@ -185,12 +186,13 @@ func stdioSkill(t *testing.T, file string) string {
   - name: local
     transport: stdio
     command: [%q, %q, %q]
+    paths: {write: [%q]}
     env: {GIVEN: "a value"}
 agents:
   - name: worker
     wait_budget: 2s
     skills: [local]
-`, command[0], command[1], command[2])
+`, command[0], command[1], command[2], filepath.Dir(file))
 }
 
 // awaitGone waits until a process has ended, or is a zombie that nobody reaps here.

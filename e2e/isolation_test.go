@@ -27,7 +27,7 @@ func TestMineIsMine(t *testing.T) {
 	w.apply(p, oneSkill(counting.URL, "")+"  - {name: other, wait_budget: 1s, skills: [counting]}\n")
 	worker, other := w.agent(p, "worker"), w.agent(p, "other")
 	w.person(p, "ada", "operator")
-	ada := holdpoint.Agent{URL: p.URL, Name: "worker", Key: w.key(p, "token", "create", "--person", "ada", "--role", "reviewer", "--agents", "worker")}
+	ada := holdpoint.Agent{URL: p.URL, Name: "worker", Key: w.person(p, "ada", "reviewer", "--agents", "worker")}
 	mine := belongings(t, p, worker)
 	for who, stranger := range map[string]visitor{"another agent": {t, other}, "another principal": {t, ada}} {
 		for _, c := range touches() {

@@ -52,6 +52,39 @@ func TestEditAndApproveInTheBrowser(t *testing.T) {
 	w.decided(text.CallID, "approved")
 }
 
+// TestSecondReviewerApprovesAnEditInTheBrowser: the editor proposes and waits, whatever they press. The other reviewer has the edit on the
+// screen at once, and approves it; that is sent, and the agent is told.
+func TestSecondReviewerApprovesAnEditInTheBrowser(t *testing.T) {
+	t.Parallel()
+	w := newJourney(t, "approval_timeout: 1h\nedits: second\n")
+	shown, done := w.begin("record", 1, "to production")
+	ada, ben := w.reviewer(t, "ada", browsertest.Options{}), w.reviewer(t, "ben", browsertest.Phone())
+	ada.open(shown)
+	ben.Go(w.p.URL + "/calls/" + shown.CallID)
+	ben.ready(shown)
+	ada.Click("edit-open")
+	ada.step("editor")
+	ada.fill(`[data-testid=edit-form] input[value="to production"]`, "to staging")
+	ada.Click("edit-preview")
+	ada.step("diff")
+	ada.WaitText("edited", "Another reviewer has to approve")
+	ada.Click("approve")
+	ada.step("own-edit")
+	ada.WaitGone("approve")
+	w.wantSent(1, "")
+
+	ben.WaitText("proposed-edit", "to staging")
+	ben.WaitText("proposed-edit", "What ada changed")
+	ben.ready(shown)
+	ben.Tap("approve")
+	ben.WaitText("outcome", "recorded 1")
+	wantTold(t, done, `"edited":true`, "to staging", "recorded 1")
+	w.wantSent(1, callArguments(1, "to staging"))
+	w.decided(shown.CallID, "approved")
+	ada.WaitText("decision", "by ben")
+	ada.WaitText("sent-edited", "What ada changed")
+}
+
 // TestArgumentsSwappedBeforeTheClick: the click is about what was on the screen. Nothing is decided, what waits now is shown,
 // and since nobody submitted that, it is not sent even if it is approved.
 func TestArgumentsSwappedBeforeTheClick(t *testing.T) {

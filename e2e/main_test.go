@@ -40,6 +40,9 @@ func run(m *testing.M) int {
 		err = os.Chmod(dir, 0o755)
 	}
 	if err == nil {
+		err = skill.CopyBinary(dir)
+	}
+	if err == nil {
 		program, err = holdpoint.Build(context.Background(), dir, raceDetector)
 	}
 	if err != nil {

@@ -189,7 +189,7 @@ func TestPeopleConnectForThemselves(t *testing.T) {
 	w.apply(p, oneSkill(w.skill.URL, "auto_approve: true\nconnection: per_user\n"))
 	bare := w.agent(p, "worker")
 	for i, name := range []string{"ada", "bob"} {
-		token := w.key(p, "token", "create", "--person", name, "--role", "reviewer", "--agents", "worker")
+		token := w.person(p, name, "reviewer", "--agents", "worker")
 		agent := bare
 		agent.Key = token
 		w.connectAs(p, token, w.as.NewPerson(t, name+"-there"))

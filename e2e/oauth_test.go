@@ -223,7 +223,7 @@ func TestWrongAudience(t *testing.T) {
 	w.as.AddResource(t, origin, authserver.DefaultScopes...)
 	w.skill.Behave(protected.Behaviour{Resource: origin}) // its metadata says one thing, its check another
 	p := w.serve()
-	w.apply(p, oneSkill(w.skill.URL, machineGrant))
+	w.apply(p, oneSkill(w.skill.URL, strings.Replace(machineGrant, "oauth: {", "oauth: {trust_origin: true, ", 1)))
 	agent := w.agent(p, "worker")
 	if _, err := agent.Request(t.Context(), "tools/list", "{}"); err != nil {
 		t.Fatal(err)

@@ -85,7 +85,7 @@ func TestPushReachesNoTrustedHost(t *testing.T) {
 		}
 		defer response.Body.Close()
 		page, err := io.ReadAll(response.Body)
-		if err == nil && !strings.Contains(string(page), "private addresses are not allowed") {
+		if err == nil && !strings.Contains(string(page), "is not at a public address") {
 			err = fmt.Errorf("nothing on the page, and %d connections to the host", reached.Load())
 		}
 		return err

@@ -25,6 +25,12 @@ type providers struct {
 	company, partners *authserver.Server
 }
 
+// agent makes a key as the bootstrap person: invitations are for people of the providers.
+func (w *providers) agent(p *holdpoint.Process, name string) holdpoint.Agent {
+	w.t.Helper()
+	return holdpoint.Agent{URL: p.URL, Name: name, Key: w.key(p, "agent", "key", "create", name)}
+}
+
 func newProviders(t *testing.T) *providers {
 	t.Helper()
 	w := &providers{world: newWorld(t)}

@@ -3,6 +3,7 @@ package e2e_test
 import (
 	"context"
 	"encoding/json"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -18,8 +19,13 @@ import (
 // both transports, reaches the caller of that call.
 func TestRealServerMeetsItsCaller(t *testing.T) {
 	t.Parallel()
+	modules, err := filepath.Abs("node_modules")
+	if err != nil {
+		t.Fatal(err)
+	}
 	skills := map[string]tool.Server{
 		"stdio": {
+			Paths:   tool.Paths{Read: []string{modules}},
 			SkillID: uuid.New(), Skill: "everything", Revision: 1, Transport: tool.Stdio,
 			Command: []string{node(t), npmPackage(t, "@modelcontextprotocol/server-everything/dist/index.js"), "stdio"},
 		},
@@ -28,7 +34,7 @@ func TestRealServerMeetsItsCaller(t *testing.T) {
 	for name, skill := range skills {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			source := mcptool.New(mcptool.Config{DataDir: t.TempDir()})
+			source := mcptool.New(mcptool.Config{DataDir: newWorld(t).dataDir, Stdio: tool.StdioPolicy{On: true, Allow: [][]string{{}}, Paths: []string{modules}}})
 			t.Cleanup(func() {
 				ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), patience)
 				defer cancel()

@@ -16,14 +16,15 @@ import (
 
 	"github.com/holdpoint/holdpoint/e2e/internal/eventually"
 	"github.com/holdpoint/holdpoint/e2e/internal/holdpoint"
+	"github.com/holdpoint/holdpoint/e2e/internal/skill"
 	"github.com/holdpoint/holdpoint/internal/postgrestest"
 )
 
 const (
-	bootstrapToken = "e2e-bootstrap-token"
+	bootstrapToken = "e2e-bootstrap-token-of-32-letters"
 
 	// patience is for everything that has no time limit of its own.
-	patience = 90 * time.Second
+	patience = 5 * time.Minute
 )
 
 // world is what the processes of one test share: a database and a data directory.
@@ -39,12 +40,18 @@ type world struct {
 // newWorld lends a database.
 func newWorld(t testing.TB) *world {
 	t.Helper()
-	return &world{t: t, databaseURL: postgrestest.New(t).URL(), dataDir: t.TempDir()}
+	dir := t.TempDir()
+	for _, folder := range []string{dir, filepath.Dir(dir)} { // the accounts of skills pass through
+		if err := os.Chmod(folder, 0o711); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return &world{t: t, databaseURL: postgrestest.New(t).URL(), dataDir: dir}
 }
 
 func (w *world) options() holdpoint.Options {
 	o := holdpoint.Options{
-		DatabaseURL: w.databaseURL, DataDir: w.dataDir, Token: bootstrapToken, Args: w.args, User: w.user,
+		DatabaseURL: w.databaseURL, DataDir: w.dataDir, Token: bootstrapToken, Args: w.args, Programs: []string{skill.StdioBinary}, User: w.user,
 	}
 	if w.home != "" {
 		o.DataDir, o.Env = "", []string{"HOME=" + w.home}
@@ -81,26 +88,47 @@ func (w *world) apply(p *holdpoint.Process, yaml string) {
 	cli(p, bootstrapToken).Must(w.t, "apply", "-f", writeFile(w.t, "holdpoint.yaml", yaml))
 }
 
-// agent makes a key for an agent.
+// agent makes a key for an agent. It is not the bootstrap person who makes it: the people whom that one invited decide
+// no calls of agents whose keys that one made.
 func (w *world) agent(p *holdpoint.Process, name string) holdpoint.Agent {
 	w.t.Helper()
-	return holdpoint.Agent{URL: p.URL, Name: name, Key: w.key(p, "agent", "key", "create", name)}
+	keeper := w.person(p, "keeper", "operator")
+	return holdpoint.Agent{URL: p.URL, Name: name, Key: keyBy(w.t, p, keeper, "agent", "key", "create", name)}
 }
 
-// person makes a token for a person.
-func (w *world) person(p *holdpoint.Process, name, role string) string {
+// person invites a person, who redeems the invitation: a token.
+func (w *world) person(p *holdpoint.Process, name, role string, more ...string) string {
 	w.t.Helper()
-	return w.key(p, "token", "create", "--person", name, "--role", role)
+	invitation := append([]string{"invitation", "create", "--name", name, "--role", role}, more...)
+	return keyBy(w.t, p, "", "invitation", "redeem", w.key(p, invitation...))
 }
 
+// key makes a credential as the bootstrap person.
 func (w *world) key(p *holdpoint.Process, args ...string) string {
 	w.t.Helper()
+	return keyBy(w.t, p, bootstrapToken, args...)
+}
+
+// approve approves a call on the command line: by the digest that it shows without one. shown is called in between.
+func approve(t testing.TB, p *holdpoint.Process, id string, shown func()) {
+	t.Helper()
+	first := cli(p, bootstrapToken).Run(t, "approvals", "approve", id)
+	_, after, found := strings.Cut(first.Stdout+first.Stderr, "--digest ")
+	if first.Code == 0 || !found {
+		t.Fatalf("approving without a digest: %+v", first)
+	}
+	shown()
+	cli(p, bootstrapToken).Must(t, "approvals", "approve", id, "--digest", strings.Fields(after)[0])
+}
+
+func keyBy(t testing.TB, p *holdpoint.Process, token string, args ...string) string {
+	t.Helper()
 	var made struct {
 		Key string `json:"key"`
 	}
-	printed := cli(p, bootstrapToken).Must(w.t, append(args, "--json")...)
+	printed := cli(p, token).Must(t, append(args, "--json")...)
 	if err := json.Unmarshal([]byte(printed), &made); err != nil || made.Key == "" {
-		w.t.Fatalf("holdpoint %v printed %q, want a key (%v)", args, printed, err)
+		t.Fatalf("holdpoint %v printed %q, want a key (%v)", args, printed, err)
 	}
 	return made.Key
 }
@@ -128,6 +156,7 @@ func oneSkill(url, settings string) string {
 %sagents:
   - name: worker
     wait_budget: %s
+    limits: {pending: 1000}
     skills: [counting]
 `, url, indent(settings), budget)
 }

@@ -86,7 +86,7 @@ func (c *connection) fits(t Target) bool { return covers(c.Resource, t.URL) }
 
 // lookAt is discover, from memory unless the server just refused a token.
 func (s *Service) lookAt(ctx context.Context, t Target, r refusal, used string) (*found, error) {
-	key := foundKey{t.SkillID, t.URL, t.Settings.Issuer, used}
+	key := foundKey{t.SkillID, t.URL, t.Settings.Issuer, used, t.Settings.TrustOrigin}
 	began := s.Now()
 	load := func(ctx context.Context) (*found, error) {
 		f, err := s.discover(ctx, t, r.challenge, used)

@@ -33,6 +33,7 @@ type found struct {
 type foundKey struct {
 	skill             uuid.UUID
 	url, issuer, used string
+	trustOrigin       bool
 }
 
 // slim keeps of a document what is used of it: it is remembered, and its size was the server's choice.
@@ -100,6 +101,12 @@ func covers(resource, address string) bool {
 	return above == u.EscapedPath() || strings.HasPrefix(u.EscapedPath(), above+"/")
 }
 
+// sameResource reports whether a resource identifier is a skill's own URL.
+func sameResource(resource string, skill *url.URL) bool {
+	r, err := url.Parse(resource)
+	return err == nil && oauthex.MatchesResource([]string{resourceURL(r)}, resourceURL(skill))
+}
+
 // hidesPath reports whether a path has slashes or dots that not everybody sees.
 func hidesPath(u *url.URL) bool {
 	text := strings.ToLower(u.EscapedPath())
@@ -121,7 +128,7 @@ func (s *Service) discover(ctx context.Context, t Target, c Challenge, used stri
 	if err != nil {
 		return nil, fail(StepResource, err, "the skill's URL cannot be read")
 	}
-	f, err := s.resourceMetadata(ctx, skill, c)
+	f, err := s.resourceMetadata(ctx, skill, c, t.Settings.TrustOrigin)
 	if err != nil {
 		return nil, err
 	}
@@ -133,7 +140,7 @@ func (s *Service) discover(ctx context.Context, t Target, c Challenge, used stri
 }
 
 // resourceMetadata finds the protected-resource metadata.
-func (s *Service) resourceMetadata(ctx context.Context, skill *url.URL, c Challenge) (*found, error) {
+func (s *Service) resourceMetadata(ctx context.Context, skill *url.URL, c Challenge, trustOrigin bool) (*found, error) {
 	places := []string{wellKnown(skill, "oauth-protected-resource")}
 	if root := wellKnown(&url.URL{Scheme: skill.Scheme, Host: skill.Host}, "oauth-protected-resource"); root != places[0] {
 		places = append(places, root)
@@ -150,17 +157,22 @@ func (s *Service) resourceMetadata(ctx context.Context, skill *url.URL, c Challe
 		if err != nil {
 			return nil, fail(StepResource, err, "%s: %s", plain(place, 200), err)
 		}
-		return s.checkResource(skill, place, &m)
+		return s.checkResource(skill, place, &m, trustOrigin)
 	}
 	return &found{
 		resource: resourceURL(skill), legacy: true, issuers: []string{legacyIssuer(skill)}, servers: map[string]*Server{},
 	}, nil
 }
 
-func (s *Service) checkResource(skill *url.URL, place string, m *oauthex.ProtectedResourceMetadata) (*found, error) {
+func (s *Service) checkResource(skill *url.URL, place string, m *oauthex.ProtectedResourceMetadata, trustOrigin bool) (*found, error) {
 	if !covers(m.Resource, resourceURL(skill)) {
 		return nil, fail(StepResource, nil, "%s is about the resource %q, but the skill's server is %q",
 			plain(place, 200), plain(m.Resource, 200), plain(resourceURL(skill), 200))
+	}
+	if !trustOrigin && !sameResource(m.Resource, skill) {
+		// RFC 9728 section 3.3. On a host with several tenants the token would be good for all of them.
+		return nil, fail(StepResource, nil, "%s is about the resource %q, which is more than the skill's server, %q: if all of it may be trusted with the skill's tokens, "+
+			"set the skill's oauth.trust_origin", plain(place, 200), plain(m.Resource, 200), plain(resourceURL(skill), 200))
 	}
 	f := &found{resource: m.Resource, servers: map[string]*Server{}, metadata: &oauthex.ProtectedResourceMetadata{
 		Resource: m.Resource, ScopesSupported: splitScopes(strings.Join(m.ScopesSupported, " ")),

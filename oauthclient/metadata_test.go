@@ -53,37 +53,45 @@ func TestPlacesOfResourceMetadata(t *testing.T) {
 	}
 }
 
-// A document may be about the skill's URL, or what is above it, and nothing else.
+// A document may be about the skill's URL, or, where the operator trusts the origin, what is above it.
 func TestResourceOfMetadata(t *testing.T) {
 	t.Parallel()
 	b := newBase(t)
 	for name, test := range map[string]struct {
 		resource string // ORIGIN is the skill's
 		ok       bool
+		origin   bool // only if the operator trusts the origin
 	}{
-		"itself":           {"ORIGIN/mcp", true},
-		"slash after it":   {"ORIGIN/mcp/", true},
-		"origin":           {"ORIGIN", true},
-		"origin and slash": {"ORIGIN/", true},
-		"below":            {"ORIGIN/mcp/x", false},
-		"beside":           {"ORIGIN/mcp2", false},
-		"prefix":           {"ORIGIN/mc", false},
-		"other host":       {"https://other.example/mcp", false},
-		"other port":       {"http://127.0.0.1:1/mcp", false},
-		"other scheme":     {"SECURE/mcp", false},
-		"nothing":          {"", false},
-		"relative":         {"/mcp", false},
-		"with a fragment":  {"ORIGIN#x", false},
-		"with a query":     {"ORIGIN?x", false},
-		"with a user":      {"USER/mcp", false},
-		"upper-case path":  {"ORIGIN/MCP", false},
-		"encoded path":     {"ORIGIN/%6dcp", false},
-		"not a URL":        {"::::", false},
+		"itself":           {"ORIGIN/mcp", true, false},
+		"slash after it":   {"ORIGIN/mcp/", true, false},
+		"origin":           {"ORIGIN", true, true},
+		"origin and slash": {"ORIGIN/", true, true},
+		"below":            {"ORIGIN/mcp/x", false, false},
+		"beside":           {"ORIGIN/mcp2", false, false},
+		"prefix":           {"ORIGIN/mc", false, false},
+		"other host":       {"https://other.example/mcp", false, false},
+		"other port":       {"http://127.0.0.1:1/mcp", false, false},
+		"other scheme":     {"SECURE/mcp", false, false},
+		"nothing":          {"", false, false},
+		"relative":         {"/mcp", false, false},
+		"with a fragment":  {"ORIGIN#x", false, false},
+		"with a query":     {"ORIGIN?x", false, false},
+		"with a user":      {"USER/mcp", false, false},
+		"upper-case path":  {"ORIGIN/MCP", false, false},
+		"encoded path":     {"ORIGIN/%6dcp", false, false},
+		"not a URL":        {"::::", false, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := b.world(t)
 			resource := strings.NewReplacer("ORIGIN", w.skill.URL, "SECURE", "https://"+w.skill.host(), "USER", "http://u:p@"+w.skill.host()).Replace(test.resource)
 			w.skill.metadata = func(m map[string]any) { m["resource"] = resource }
+			if test.origin {
+				wantError(t, w.send().err, `"`+w.url+`"`, `"`+resource+`"`, "oauth.trust_origin")
+				w = b.world(t)
+				w.settings.TrustOrigin = true
+				resource = strings.Replace(test.resource, "ORIGIN", w.skill.URL, 1)
+				w.skill.metadata = func(m map[string]any) { m["resource"] = resource }
+			}
 			err := w.send().err
 			if !test.ok {
 				wantError(t, err, `"`+w.url+`"`, `"`+resource+`"`)

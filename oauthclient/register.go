@@ -158,6 +158,9 @@ func (s *Service) registeredClient(ctx context.Context, own string, server *Serv
 		if c, err = s.storedClient(ctx, tx, server.Issuer, ""); c != nil || err != nil {
 			return err
 		}
+		if err := postgres.AllowIdle(ctx, tx, waitingIdle); err != nil {
+			return err
+		}
 		var expires *time.Time
 		if c, expires, err = s.register(ctx, own, server); err != nil {
 			return err

@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/holdpoint/holdpoint/internal/failpoint"
+	"github.com/holdpoint/holdpoint/internal/postgres"
 )
 
 // renew gets a new token without a person, under the lock of the connection's row. used is the client that the last was
@@ -73,6 +74,9 @@ func (n *renewal) run(ctx context.Context, tx pgx.Tx, c *connection) error {
 	n.before = c
 	if n.refusal.insufficient && c.Issuer == n.server.Issuer && c.Resource == n.found.resource {
 		n.scopes = union(c.ScopesAsked, n.scopes) // another may have been given more meanwhile
+	}
+	if err := postgres.AllowIdle(ctx, tx, waitingIdle); err != nil {
+		return err
 	}
 	identity := c.tokens.IdentityRefresh
 	g, err := s.regrant(ctx, t, n.found, n.server, n.client, c, n.scopes, n.refusal)

@@ -79,6 +79,7 @@ type Settings struct {
 	AuthMethod      string
 	PrivateKey      string
 	Scopes          []string
+	TrustOrigin     bool // the server's metadata may name a resource above its own URL
 	IDPIssuer       string
 	IDPClientID     string
 	IDPClientSecret string
@@ -91,7 +92,9 @@ type Target struct {
 	PerUser  bool   // each person has a connection of their own
 	Revision int64  // of the skill
 	URL      string
-	Settings Settings
+	// PublicHosts are the names in URL that may not lead to private addresses, see [outbound.Policy].
+	PublicHosts []string
+	Settings    Settings
 }
 
 // The grants; see tool.Grant.
@@ -102,6 +105,7 @@ const (
 	grantWorkload     = "workload_identity"
 	defaultTimeout    = 10 * time.Second
 	attemptTimeout    = 45 * time.Second // of getting a token, discovery included
+	waitingIdle       = time.Minute      // of a transaction that keeps others from asking an authorization server meanwhile
 	maxRememberedAS   = 1000
 	maxMetadata       = 16 << 20 // bytes
 	metadataTTL       = time.Hour

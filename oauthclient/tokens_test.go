@@ -97,7 +97,7 @@ func TestOriginsOfTokens(t *testing.T) {
 			if w.url == "https://mcp.example" {
 				w.url += "/mcp"
 			}
-			w.settings = oauthclient.Settings{Grant: "client_credentials", ClientID: "given", ClientSecret: "given-secret"}
+			w.settings = oauthclient.Settings{Grant: "client_credentials", ClientID: "given", ClientSecret: "given-secret", TrustOrigin: true}
 			w.as.clients["given"] = "given-secret"
 			service := w.start(t, func(c *oauthclient.Config) { c.TrustedHosts = append(c.TrustedHosts, w.skill.host()) })
 			w.service = service

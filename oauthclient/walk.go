@@ -76,7 +76,9 @@ func (w *walk) challenge(ctx context.Context) (string, error) {
 	}
 	r.Header.Set("Content-Type", "application/json")
 	r.Header.Set("Accept", "application/json, text/event-stream")
-	client := outbound.NewClient(outbound.Config{Policy: outbound.Policy{AllowPrivate: true}, DialTimeout: w.service.Timeout})
+	client := outbound.NewClient(outbound.Config{Policy: outbound.Policy{
+		AllowPrivate: true, PublicHosts: w.target.PublicHosts, TrustedHosts: w.service.TrustedHosts,
+	}, DialTimeout: w.service.Timeout})
 	client.Timeout = w.service.Timeout
 	defer client.CloseIdleConnections()
 	response, err := client.Do(r)
@@ -111,7 +113,7 @@ func (w *walk) resource(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if w.found, err = w.service.resourceMetadata(ctx, u, w.refusal.challenge); err != nil {
+	if w.found, err = w.service.resourceMetadata(ctx, u, w.refusal.challenge, w.target.Settings.TrustOrigin); err != nil {
 		return "", err
 	}
 	text := "resource " + plain(w.found.resource, 200) + ", authorization servers " + plain(strings.Join(w.found.issuers, " "), 400)

@@ -2,12 +2,15 @@ package runtime
 
 import (
 	"context"
+	"slices"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
 	"github.com/holdpoint/holdpoint/approval"
+	"github.com/holdpoint/holdpoint/internal/identity"
 	"github.com/holdpoint/holdpoint/internal/notify"
+	"github.com/holdpoint/holdpoint/runtime/agent"
 	"github.com/holdpoint/holdpoint/runtime/call"
 	"github.com/holdpoint/holdpoint/runtime/callback"
 )
@@ -16,7 +19,7 @@ func (rt *Runtime) makeNotify() error {
 	var err error
 	rt.Notify, err = notify.New(notify.Config{
 		Pool: rt.DB.Pool(), Box: rt.Box, Identity: rt.Identity, Logger: rt.Logger, Now: rt.Now, PublicURL: rt.PublicURL,
-		AllowSelfApproval: rt.AllowSelfApproval, Waiting: rt.waiting,
+		AllowSelfApproval: rt.AllowSelfApproval, Waiting: rt.waiting, TrustedHosts: rt.TrustedHosts,
 	})
 	return err
 }
@@ -29,7 +32,7 @@ func (rt *Runtime) makeCallbacks() error {
 	return err
 }
 
-// waiting returns, for package notify, those of the calls that nobody has decided about.
+// waiting returns, for package notify, those of the calls that wait for a decision about them or about a question of their server.
 func (rt *Runtime) waiting(ctx context.Context, calls []uuid.UUID) ([]uuid.UUID, error) {
 	approvals, err := approval.Of(ctx, rt.DB.Pool(), calls...)
 	if err != nil {
@@ -39,6 +42,15 @@ func (rt *Runtime) waiting(ctx context.Context, calls []uuid.UUID) ([]uuid.UUID,
 	for i := range approvals {
 		if approvals[i].Status == approval.Pending {
 			waiting = append(waiting, approvals[i].CallID)
+		}
+	}
+	questions, err := rt.Calls.PendingQuestionsOf(ctx, calls)
+	if err != nil {
+		return nil, err
+	}
+	for i := range questions {
+		if !slices.Contains(waiting, questions[i].CallID) {
+			waiting = append(waiting, questions[i].CallID)
 		}
 	}
 	return waiting, nil
@@ -66,6 +78,8 @@ func noticeOf(kind call.AttentionKind) notify.Kind {
 		return notify.Escalated
 	case call.Alone:
 		return notify.NoReviewer
+	case call.Asked:
+		return notify.Asked
 	case call.Settled:
 		return notify.Decided
 	case call.Waits:
@@ -73,8 +87,9 @@ func noticeOf(kind call.AttentionKind) notify.Kind {
 	return notify.Parked
 }
 
-// reviewable reports whether there is anybody who may decide about calls made on behalf of principal.
-func (rt *Runtime) reviewable(ctx context.Context, principal uuid.UUID) (bool, error) {
+// reviewable reports whether there is anybody who may decide about calls made on behalf of principal by an agent.
+// uuid.Nil: by nobody, by any.
+func (rt *Runtime) reviewable(ctx context.Context, principal, agentID uuid.UUID) (bool, error) {
 	reviewers, err := rt.Identity.Reviewers(ctx)
 	if err != nil {
 		return false, err
@@ -83,13 +98,34 @@ func (rt *Runtime) reviewable(ctx context.Context, principal uuid.UUID) (bool, e
 	if err != nil {
 		return false, err
 	}
+	var unverified [][]uuid.UUID
 	for _, one := range reviewers {
 		other, err := rt.Identity.SameAs(ctx, one.Person)
 		if err != nil {
 			return false, err
 		}
-		if principal == uuid.Nil || other != self {
+		if principal != uuid.Nil && other == self {
+			continue
+		}
+		if len(one.Inviters) == 0 {
 			return true, nil
+		}
+		unverified = append(unverified, one.Inviters)
+	}
+	if len(unverified) == 0 {
+		return false, nil
+	}
+	makers, err := agent.KeyMakers(ctx, rt.DB.Pool(), agentID, rt.Now())
+	if err != nil {
+		return false, err
+	}
+	if principal != uuid.Nil {
+		makers = append(makers, principal)
+	}
+	for _, inviters := range unverified {
+		invited, err := identity.SameAsAny(ctx, rt.DB.Pool(), inviters, makers)
+		if err != nil || !invited {
+			return err == nil, err
 		}
 	}
 	return false, nil

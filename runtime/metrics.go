@@ -16,7 +16,8 @@ import (
 func (rt *Runtime) registry() *prometheus.Registry {
 	r := prometheus.NewRegistry()
 	r.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), newGauges(rt))
-	for _, owner := range []interface{ Collectors() []prometheus.Collector }{rt.Calls, rt.Converse, rt.source, rt.asked, rt.Traces, rt.jobs} {
+	r.MustRegister(rt.Collectors...)
+	for _, owner := range []interface{ Collectors() []prometheus.Collector }{rt.Calls, rt.Converse, rt.Failures, rt.source, rt.asked, rt.Traces, rt.jobs} {
 		r.MustRegister(owner.Collectors()...)
 	}
 	return r

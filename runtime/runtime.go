@@ -13,11 +13,13 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/riverqueue/river"
 	"github.com/riverqueue/river/riverdriver/riverpgxv5"
 	"github.com/riverqueue/river/rivertype"
 	"gocloud.dev/blob"
 
+	"github.com/holdpoint/holdpoint/internal/authfail"
 	"github.com/holdpoint/holdpoint/internal/identity"
 	"github.com/holdpoint/holdpoint/internal/identity/provider"
 	"github.com/holdpoint/holdpoint/internal/notify"
@@ -55,18 +57,24 @@ type Config struct {
 
 	// BootstrapToken, when set, is a credential of the person "bootstrap".
 	BootstrapToken string
+	// PersonTokenTTL is how long new personal tokens are valid. Zero: 90 days.
+	PersonTokenTTL time.Duration
+	// AgentKeyTTL is how long new keys of agents are valid. Zero: until they are revoked.
+	AgentKeyTTL time.Duration
 	// Tokens are the authorization servers whose access tokens agents' endpoints take. Whoever opened them closes them.
 	Tokens provider.TokenIssuers
 	// Issuers of the identity providers that people sign in with.
 	Issuers []string
 	// AllowSelfApproval lets people decide calls made on their own behalf.
 	AllowSelfApproval bool
-	// StdioOff refuses skills of transport stdio.
-	StdioOff bool
+	// Restored makes approved and executing calls unknown at the start; see [call.Config].
+	Restored bool
+	// Stdio says which commands skills of transport stdio may run.
+	Stdio tool.StdioPolicy
 	// StdioFromDashboard and HighRiskMaxAge are the dashboard's; operators are told them over the API too.
 	StdioFromDashboard bool
 	HighRiskMaxAge     time.Duration
-	// TrustedHosts may be on private addresses and without https although a skill's server names them.
+	// TrustedHosts may be on private addresses and without https although a skill's server, a webhook or a callback names them.
 	TrustedHosts []string
 	// FileStore is where the content of files is stored; the runtime closes it. Nil: agents attach none. MaxFileSize, in bytes, and
 	// FileTypes bound them; zero and none: as package file has it.
@@ -81,6 +89,8 @@ type Config struct {
 	Scripts map[string]scripted.Script
 	// Traces makes the spans; whoever opened it shuts it down. Nil: none are recorded.
 	Traces *telemetry.Tracer
+	// Collectors are further metrics that /metrics shows: of what is outside the runtime.
+	Collectors []prometheus.Collector
 }
 
 // DefaultMaxFileSize is [Config.MaxFileSize] where nothing is said.
@@ -102,6 +112,7 @@ type Runtime struct {
 	Limits    *limit.Service
 	Callbacks *callback.Service
 	Converse  *converse.Service
+	Failures  *authfail.Log
 
 	source *mcptool.Source  // of MCP servers
 	apis   *httptool.Source // of HTTP APIs
@@ -128,7 +139,7 @@ func New(cfg Config) (*Runtime, error) {
 		cfg.Traces = telemetry.Off()
 	}
 	rt := &Runtime{Config: cfg, Instance: instance, jobs: newJobs(cfg.Now), asked: model.NewObserver(cfg.Traces, cfg.Now), models: newModels(cfg.Scripts)}
-	for _, join := range []func() error{rt.makeRegistry, rt.makeNotify, rt.makeCallbacks, rt.makeFiles, rt.makeCalls, rt.makeEdges} {
+	for _, join := range []func() error{rt.makeFailures, rt.makeRegistry, rt.makeNotify, rt.makeCallbacks, rt.makeFiles, rt.makeCalls, rt.makeEdges} {
 		if err := join(); err != nil {
 			return nil, fmt.Errorf("assemble runtime: %w", err)
 		}
@@ -136,11 +147,16 @@ func New(cfg Config) (*Runtime, error) {
 	return rt, nil
 }
 
+func (rt *Runtime) makeFailures() (err error) {
+	rt.Failures, err = authfail.New(authfail.Config{Pool: rt.DB.Pool(), Logger: rt.Logger, Now: rt.Now})
+	return err
+}
+
 func (rt *Runtime) makeRegistry() error {
 	pool, log := rt.DB.Pool(), rt.Logger
 	var err error
 	rt.Identity, err = identity.New(identity.Config{
-		Pool: pool, BootstrapToken: rt.BootstrapToken, Issuers: rt.Issuers, Logger: log, Now: rt.Now,
+		Pool: pool, BootstrapToken: rt.BootstrapToken, TokenTTL: rt.PersonTokenTTL, Issuers: rt.Issuers, Logger: log, Now: rt.Now,
 		SessionsEnded: func(ctx context.Context, tx pgx.Tx, sessions []uuid.UUID) error {
 			return rt.Notify.SessionsEnded(ctx, tx, sessions)
 		},
@@ -160,8 +176,8 @@ func (rt *Runtime) makeRegistry() error {
 		return err
 	}
 	rt.source = mcptool.New(mcptool.Config{
-		OAuth: rt.OAuth, Logger: log, Version: rt.Version, DataDir: rt.DataDir, StdioOff: rt.StdioOff, Now: rt.Now,
-		Path: rt.Path, Traces: rt.Traces,
+		OAuth: rt.OAuth, Logger: log, Version: rt.Version, DataDir: rt.DataDir, Stdio: rt.Stdio, Now: rt.Now,
+		Path: rt.Path, Traces: rt.Traces, TrustedHosts: rt.TrustedHosts,
 		ListChanged: func(skill uuid.UUID) {
 			rt.Discovery.ListChanged(skill)
 		},
@@ -180,7 +196,7 @@ func (rt *Runtime) makeRegistry() error {
 		return err
 	}
 	rt.Agents, err = agent.New(agent.Config{
-		Pool: pool, Discovery: rt.Discovery, Box: rt.Box, Logger: log, Now: rt.Now, StdioOff: rt.StdioOff,
+		Pool: pool, Discovery: rt.Discovery, Box: rt.Box, Logger: log, Now: rt.Now, Stdio: rt.Stdio, KeyTTL: rt.AgentKeyTTL,
 		Examiner: rt.apis, CheckDocument: httptool.CheckDocument,
 		SkillDeleted: rt.OAuth.Removed,
 		AgentDeleted: func(ctx context.Context, tx pgx.Tx, agentID uuid.UUID) error {
@@ -197,7 +213,7 @@ func (rt *Runtime) makeFiles() error {
 	var err error
 	rt.Files, err = file.New(file.Config{
 		Pool: rt.DB.Pool(), Bucket: rt.FileStore, PublicURL: rt.PublicURL, Logger: rt.Logger, Now: rt.Now,
-		MaxSize: rt.MaxFileSize, Types: rt.FileTypes,
+		MaxSize: rt.MaxFileSize, Types: rt.FileTypes, Failures: rt.Failures,
 		Open: func(ctx context.Context, callID uuid.UUID) (bool, error) { return rt.Calls.FilesOpen(ctx, callID) },
 	})
 	return err
@@ -207,7 +223,7 @@ func (rt *Runtime) makeCalls() error {
 	var err error
 	rt.Calls, err = call.New(call.Config{
 		Pool: rt.DB.Pool(), Agents: rt.Agents, Discovery: rt.Discovery, Logger: rt.Logger, Now: rt.Now,
-		Instance: rt.Instance, AllowSelfApproval: rt.AllowSelfApproval, Reconnected: rt.reconnected, Attend: rt.attend, Reviewable: rt.reviewable,
+		Instance: rt.Instance, AllowSelfApproval: rt.AllowSelfApproval, Restored: rt.Restored, Reconnected: rt.reconnected, Attend: rt.attend, Reviewable: rt.reviewable,
 		Publish: rt.publish, CancelCarried: func(ctx context.Context, c *call.Call) error { return rt.Converse.CancelAsked(ctx, c) },
 		Files: rt.Files, Traces: rt.Traces,
 	})
@@ -277,17 +293,17 @@ func (rt *Runtime) makeEdges() error {
 	}
 	rt.mcp, err = mcpserver.New(mcpserver.Config{
 		Calls: rt.Calls, Agents: rt.Agents, Resources: rt.Resources, Identity: rt.Identity, Limits: rt.Limits, Tokens: rt.Tokens, Logger: rt.Logger, Now: rt.Now,
-		Version: rt.Version, PublicURL: rt.PublicURL, Broadcast: rt.broadcastDrop, Traces: rt.Traces, Ask: rt.ask,
+		Version: rt.Version, PublicURL: rt.PublicURL, Broadcast: rt.broadcastDrop, Traces: rt.Traces, Ask: rt.ask, Failures: rt.Failures,
 	})
 	if err != nil {
 		return err
 	}
 	rt.API, err = api.New(api.Config{
 		Calls: rt.Calls, Agents: rt.Agents, Identity: rt.Identity, OAuth: rt.OAuth, Notify: rt.Notify, Callbacks: rt.Callbacks, Audit: rt.DB.Pool(), Logger: rt.Logger,
-		Converse: rt.Converse, Now: rt.Now,
+		Converse: rt.Converse, Now: rt.Now, Failures: rt.Failures,
 		Server: api.ServerSettings{
 			Version: rt.Version, PublicURL: rt.PublicURL, DataDir: rt.DataDir, EmbeddedDatabase: rt.DB.Embedded(),
-			Stdio: !rt.StdioOff, StdioFromDashboard: rt.StdioFromDashboard, AllowSelfApproval: rt.AllowSelfApproval,
+			Stdio: rt.Stdio.On, StdioAllow: rt.Stdio.Lines(), StdioPaths: rt.Stdio.Paths, StdioFromDashboard: rt.StdioFromDashboard, AllowSelfApproval: rt.AllowSelfApproval,
 			HighRiskMaxAge: rt.HighRiskMaxAge, TrustedHosts: rt.TrustedHosts,
 		},
 	})
@@ -309,7 +325,9 @@ func (rt *Runtime) Mount(mux *http.ServeMux) {
 func (rt *Runtime) Start(ctx context.Context) error {
 	background, stop := context.WithCancel(context.WithoutCancel(ctx))
 	rt.stop = stop
+	rt.logRefusedSkills(ctx)
 	rt.OAuth.Start(rt.river)
+	rt.Failures.Start()
 	if rt.Files != nil {
 		rt.Files.Start(rt.river)
 	}
@@ -323,6 +341,7 @@ func (rt *Runtime) Start(ctx context.Context) error {
 	rt.background.Go(func() {
 		rt.DB.Listen(background, channels(), rt.notified, rt.caughtUp)
 	})
+	rt.background.Go(func() { rt.announce(background) })
 	if err := rt.river.Start(background); err != nil {
 		stop()
 		return fmt.Errorf("start job queue: %w", err)
@@ -330,8 +349,27 @@ func (rt *Runtime) Start(ctx context.Context) error {
 	return nil
 }
 
+// announceEvery is how often the log says what people have to do something about.
+const announceEvery = 24 * time.Hour
+
+func (rt *Runtime) announce(ctx context.Context) {
+	ticker := time.NewTicker(announceEvery)
+	defer ticker.Stop()
+	for {
+		if err := rt.Identity.LogAnnouncements(ctx); err != nil && ctx.Err() == nil {
+			rt.Logger.Warn("reading what to announce", "error", err)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+	}
+}
+
 // Drain lets go of every open response and of requests to models; calls and conversations go their way. It comes before the HTTP server's shutdown.
 func (rt *Runtime) Drain() {
+	rt.Failures.Drain()
 	rt.mcp.Drain()
 	rt.API.Drain()
 	rt.Converse.Drain()
@@ -366,6 +404,7 @@ func (rt *Runtime) close(ctx context.Context) {
 	rt.Callbacks.Close()
 	rt.Identity.Close()
 	rt.Limits.Close()
+	rt.Failures.Close()
 	if rt.Files != nil {
 		if err := rt.Files.Close(); err != nil {
 			rt.Logger.Warn("stopping", "error", err)

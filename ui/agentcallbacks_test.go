@@ -25,7 +25,7 @@ func TestAgentCallbacks(t *testing.T) {
 	olga := w.signedIn("olga", identity.Operator)
 	form := url.Values{"name": {"ops"}, "url": {"http://ops.example/hushhush"}}
 	bad := olga.post(path, form)
-	if bad.status != http.StatusUnprocessableEntity || !strings.Contains(bad.find("wrong-url").Text(), "must be https") ||
+	if bad.status != http.StatusUnprocessableEntity || !strings.Contains(bad.find("wrong-url").Text(), "use https") ||
 		strings.Contains(bad.body, "hushhush") || bad.find("hook-name").AttrOr("value", "") != "ops" {
 		t.Errorf("%d %s", bad.status, bad.body)
 	}

@@ -9,12 +9,13 @@ import (
 
 // endpointForm is what a form says of an agent's endpoint. An empty field is what has no value.
 type endpointForm struct {
-	errorStyle, replyTimeout, callsPerMinute, concurrency string
+	errorStyle, replyTimeout, callsPerMinute, concurrency, pending string
 }
 
 func formOfEndpoint(a *agent.Agent) endpointForm {
 	f := endpointForm{
 		errorStyle: a.ErrorStyle, callsPerMinute: numberWords(a.Limits.CallsPerMinute), concurrency: numberWords(a.Limits.Concurrency),
+		pending: numberWords(a.Limits.Pending),
 	}
 	if a.ReplyTimeoutSet != 0 {
 		f.replyTimeout = durationWords(a.ReplyTimeoutSet)
@@ -26,6 +27,7 @@ func readEndpointForm(r *http.Request) endpointForm {
 	return endpointForm{
 		errorStyle: line(r, "error_style"), replyTimeout: line(r, "reply_timeout"),
 		callsPerMinute: line(r, "limits.calls_per_minute"), concurrency: line(r, "limits.concurrency"),
+		pending: line(r, "limits.pending"),
 	}
 }
 
@@ -50,6 +52,10 @@ func (f *endpointForm) part() view.FormPart {
 			Name: "limits.concurrency", Label: "Calls at one time", Kind: view.FieldLine, Value: f.concurrency, Code: true,
 			Hint: "How many of these may be under way at one time. Left out: no limit.",
 		},
+		{
+			Name: "limits.pending", Label: "Pending calls", Kind: view.FieldLine, Value: f.pending, Code: true,
+			Hint: "How many calls made for one person may wait for a decision or a connection. Left out: 100.",
+		},
 	}}
 }
 
@@ -64,5 +70,6 @@ func (f *endpointForm) limits(wrong *faults) *agent.Limits {
 	return &agent.Limits{
 		CallsPerMinute: wrong.number("limits.calls_per_minute", f.callsPerMinute),
 		Concurrency:    wrong.number("limits.concurrency", f.concurrency),
+		Pending:        wrong.number("limits.pending", f.pending),
 	}
 }

@@ -278,6 +278,7 @@ func agentFacts(a *agent.Agent) []view.Fact {
 	if n := a.Limits.Concurrency; n > 0 {
 		list = append(list, view.Fact{Name: "Calls at one time", Text: "at most " + strconv.Itoa(n)})
 	}
+	list = append(list, view.Fact{Name: "Pending calls for one person", Text: "at most " + strconv.Itoa(a.Limits.PendingCalls())})
 	return append(list, modelFacts(a)...)
 }
 

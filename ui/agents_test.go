@@ -39,7 +39,7 @@ func TestCreateAndEditAgent(t *testing.T) {
 	form := url.Values{
 		"name": {"clerk"}, "instructions": {long}, "team": {"ops"}, "wait_budget": {"10s"},
 		"model.provider": {"openai"}, "model.name": {"m"}, "model.api_key": {typedSecret},
-		"error_style": {agent.ErrorStyleCodes}, "limits.calls_per_minute": {"90"},
+		"error_style": {agent.ErrorStyleCodes}, "limits.calls_per_minute": {"90"}, "limits.pending": {"20"},
 	}
 	made := olga.post("/agents/new", page.filled("agent-form", form))
 	if made.status != http.StatusSeeOther {
@@ -49,7 +49,7 @@ func TestCreateAndEditAgent(t *testing.T) {
 	if clerk.WaitBudget != 10*time.Second || clerk.Team != "ops" || clerk.Instructions != long {
 		t.Errorf("made %+v", clerk)
 	}
-	if clerk.ErrorStyle != agent.ErrorStyleCodes || clerk.ReplyTimeout != time.Minute || clerk.Limits != (agent.Limits{CallsPerMinute: 90}) {
+	if clerk.ErrorStyle != agent.ErrorStyleCodes || clerk.ReplyTimeout != time.Minute || clerk.Limits != (agent.Limits{CallsPerMinute: 90, Pending: 20}) {
 		t.Errorf("its endpoint: %+v", clerk)
 	}
 	path := "/agents/" + clerk.ID.String()
@@ -82,7 +82,7 @@ func TestCreateAndEditAgent(t *testing.T) {
 		t.Errorf("model %+v", set)
 	}
 	if l := w.agentNamed("clerk").Limits; l != (agent.Limits{
-		CallsPerMinute: 90, ConversationTurns: 30, ConversationTokens: 500_000, ConversationCost: 1.5, ConversationTime: agent.Duration(72 * time.Hour),
+		CallsPerMinute: 90, Pending: 20, ConversationTurns: 30, ConversationTokens: 500_000, ConversationCost: 1.5, ConversationTime: agent.Duration(72 * time.Hour),
 	}) {
 		t.Errorf("limits %+v", l)
 	}
@@ -112,7 +112,7 @@ func TestCreateAndEditAgent(t *testing.T) {
 	if a := olga.post(path+"/edit", changed); a.status != http.StatusSeeOther {
 		t.Fatalf("%d: %s", a.status, a.text())
 	}
-	if a := w.agentNamed("clerk"); a.ReplyTimeout != 5*time.Second || a.Limits != (agent.Limits{CallsPerMinute: 90, Concurrency: 3}) {
+	if a := w.agentNamed("clerk"); a.ReplyTimeout != 5*time.Second || a.Limits != (agent.Limits{CallsPerMinute: 90, Concurrency: 3, Pending: 20}) {
 		t.Errorf("its endpoint: %+v", a)
 	}
 	model, err := w.agents.Model(t.Context(), clerk.ID)

@@ -49,6 +49,8 @@ func (u *UI) approve(w http.ResponseWriter, r *http.Request) {
 	case missing.Kind == view.ActionStep && r.PostFormValue("confirmed") == "":
 		how.confirm = true
 		u.answerWithCall(w, r, http.StatusUnprocessableEntity, how)
+	case subject.proposing: // which sends nothing
+		u.decide(w, r, call.Decision{Approve: true, Arguments: how.edited})
 	case subject.risk.proof && how.edited != nil && !u.login.Fresh(r, u.cfg.ProofAge):
 		// To send them away would lose the edit, and show them what the agent asked for when they come back.
 		how.confirm, how.prove = true, true

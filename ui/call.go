@@ -27,6 +27,9 @@ type shown struct {
 	err     string          // what is missing in it
 	editing *view.Editing   // the editor is open
 	edited  json.RawMessage // these are to be sent instead
+
+	question int // draft and err are about this question, not about the call
+	revealed int // the secrets of this question's answer are shown
 }
 
 // answerWithCall answers with the page of the call that the request is about, or
@@ -57,7 +60,7 @@ func (u *UI) answerWithCall(w http.ResponseWriter, r *http.Request, status int, 
 		return
 	}
 	page := u.page(r, view.SectionQueue, subject.call.Skill+": "+printable(subject.call.Tool), subject.pulse)
-	if presented.Live && subject.call.Status != call.Parked {
+	if presented.Live && subject.call.Status != call.Parked && !subject.asksReviewer() {
 		page.RefreshAfter = 2 // seconds, without JavaScript; never while somebody may be writing
 	}
 	u.render(w, r, status, view.CallPage(page, presented))
@@ -85,16 +88,31 @@ func (u *UI) presented(ctx context.Context, s *subject, access identity.Access, 
 	presented.Arguments.Mapped = presented.Request != nil
 	if presented.Request != nil && presented.Request.Folded && presented.Actions.Kind != "" {
 		presented.Arguments.Folded = true
+		restore := presented.Actions.MayRestore
 		presented.Actions = actions(s, access, presented.Arguments, how)
+		presented.Actions.MayRestore = restore
 	}
 	if pending && how.editing != nil {
 		presented.Editing = how.editing
 		presented.Actions.Kind = view.ActionEdit
 	}
+	if presented.Questions, err = u.presentQuestions(ctx, s, access, f, how); err != nil {
+		return view.Call{}, err
+	}
 	if presented.Wait, err = u.wait(ctx, access, s); err != nil {
 		return view.Call{}, err
 	}
 	return presented, u.context(ctx, access, s, &presented)
+}
+
+// asksReviewer reports whether a question of the call's server waits for a decision.
+func (s *subject) asksReviewer() bool {
+	for i := range s.questions {
+		if s.questions[i].Status == call.QuestionPending {
+			return true
+		}
+	}
+	return false
 }
 
 // format is how arguments are to be shown.

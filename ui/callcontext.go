@@ -29,9 +29,9 @@ func (u *UI) context(ctx context.Context, access identity.Access, s *subject, v 
 	if err := u.talked(ctx, s, v); err != nil {
 		return err
 	}
-	if s.call.Submitted != nil {
+	if s.call.Submitted != nil && !s.edited {
 		if diff, err := s.compare(s.call.Submitted, s.call.Arguments); err == nil {
-			v.Sent = &diff
+			v.Sent = &view.Changed{By: personName(s.approvalEditor(), s.names), At: s.editedAt(), Own: s.ownEdit, Waits: s.editWaits(), Diff: diff}
 		}
 	}
 	if s.approval == nil || s.approval.Status != approval.Pending {

@@ -237,7 +237,7 @@ func entryOutcome(c *call.Call, facts callFacts) string {
 	case call.Parked, call.Rejected:
 		return ""
 	case call.Expired, call.Cancelled:
-		if gated {
+		if gated && facts.approvals[c.ID].Status != approval.Approved {
 			return ""
 		}
 	case call.NeedsConnection:

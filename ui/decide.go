@@ -78,6 +78,15 @@ func (u *UI) notDecided(w http.ResponseWriter, r *http.Request, err error) {
 			Level: view.Warn, Title: "Nothing was decided.", Draft: cmp.Or(edited, draft),
 			Text: "This call was made on your behalf. Somebody else has to decide about it.",
 		}})
+	case errors.Is(err, approval.ErrOwnEdit):
+		u.answerWithCall(w, r, http.StatusForbidden, shown{draft: draft, notice: &view.Notice{
+			Level: view.Warn, Title: "Nothing was decided.", Text: "You wrote this edit. Another reviewer has to approve it.",
+		}})
+	case errors.Is(err, approval.ErrInvitedApproval):
+		u.answerWithCall(w, r, http.StatusForbidden, shown{notice: &view.Notice{
+			Level: view.Warn, Title: "Nothing was decided.", Draft: cmp.Or(edited, draft),
+			Text: "Only the person who invited you says who you are, and this call is theirs or made with a key that they made. Somebody else has to decide about it.",
+		}})
 	case errors.As(err, &conflict):
 		names, nameErr := u.names(r.Context(), conflict.Approval.DecidedBy)
 		if nameErr != nil {

@@ -21,6 +21,8 @@ const (
 	editAsField   = "as"     // form or json: which editor was sent, or is wanted
 	editJSONField = "json"   // the text of the JSON editor
 	editedField   = "edited" // of a decision: the arguments to be sent instead
+
+	asOriginal = "original" // no editor is wanted, but the agent's arguments instead of the edit that waits
 )
 
 // edit opens the editor on a call's arguments, or shows what those that were sent would change. It decides nothing. The
@@ -38,8 +40,14 @@ func (u *UI) edit(w http.ResponseWriter, r *http.Request) {
 		how.editing, how.edited = u.readJSON(r.Context(), subject, r.PostFormValue(editJSONField))
 	case sent == "form" && formErr == nil:
 		how.editing, how.edited = u.readForm(r, subject, form)
+	case as == asOriginal && subject.editWaits():
+		if err := u.opened(r, subject, subject.call.Submitted); err != nil {
+			u.fail(w, r, err)
+			return
+		}
+		how.edited = subject.call.Submitted
 	default:
-		if err := u.opened(r, subject); err != nil {
+		if err := u.opened(r, subject, subject.call.Arguments); err != nil {
 			u.fail(w, r, err)
 			return
 		}
@@ -106,8 +114,8 @@ func (u *UI) carryEdit(w http.ResponseWriter, r *http.Request, how *shown) (vali
 }
 
 // opened records that an editor shows secrets.
-func (u *UI) opened(r *http.Request, s *subject) error {
-	hidden := s.secrets().Count(s.call.Arguments)
+func (u *UI) opened(r *http.Request, s *subject, arguments []byte) error {
+	hidden := s.secrets().Count(arguments)
 	if hidden == 0 {
 		return nil
 	}
@@ -200,10 +208,19 @@ func presentForm(f argform.Form) *view.Editing {
 
 // preview makes the subject what the edit would make of it, and says what that changes.
 func (s *subject) preview(edited json.RawMessage) (*view.Edited, error) {
-	diff, err := s.compare(s.call.Arguments, edited)
+	before := s.call.Arguments
+	if s.call.Submitted != nil {
+		before = s.call.Submitted
+	}
+	diff, err := s.compare(before, edited)
 	if err != nil {
 		return nil, fmt.Errorf("compare edited arguments of call %s: %w", s.call.ID, err)
 	}
+	original := bytes.Equal(before, edited)
+	s.edited, s.proposing = true, s.second && !original
 	s.call.Arguments, s.withheld = edited, 0 // whoever wrote them knows all of it
-	return &view.Edited{Arguments: string(edited), Fingerprint: hostile.Fingerprint(string(edited)), Diff: diff}, nil
+	return &view.Edited{
+		Arguments: string(edited), Fingerprint: hostile.Fingerprint(string(edited)), Diff: diff,
+		Second: s.proposing, Original: original,
+	}, nil
 }

@@ -449,7 +449,7 @@ func TestProofKeepsTheEdit(t *testing.T) {
 	skill, err := w.agents.SkillByName(t.Context(), "files")
 	check(t, err)
 	marked := map[string]agent.ToolSettings{"save_csv": {Risk: agent.RiskHigh}}
-	_, err = w.agents.UpdateSkill(t.Context(), audit.System(), skill.ID, agent.SkillPatch{Tools: &marked})
+	_, err = w.agents.UpdateSkill(t.Context(), audit.System(), skill.ID, agent.SkillPatch{Tools: &marked, Edits: new(agent.EditsAlone)})
 	check(t, err)
 	v := w.signedIn("ana", identity.Reviewer)
 	id := w.submit(uuid.Nil, "files__save_csv", `{"filename":"prod.csv"}`)

@@ -26,9 +26,6 @@ func (u *UI) streamEvents(w http.ResponseWriter, r *http.Request) {
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("X-Accel-Buffering", "no") // of proxies
 	stream := http.NewResponseController(w)
-	if err := stream.SetWriteDeadline(time.Time{}); err != nil {
-		u.log.Debug("stream without its own deadline", "error", err)
-	}
 	signals, cancel := u.feed.Subscribe()
 	defer cancel()
 	session := time.NewTicker(sessionCheck)

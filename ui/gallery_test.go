@@ -439,7 +439,7 @@ func TestGalleryLookAlikeNames(t *testing.T) {
 		}
 		sentence, row := page.doc.Find("#sentence"), v.get("/").doc.Find("#row-"+call.String())
 		for part, seen := range map[string]*goquery.Selection{"sentence": sentence, "row": row.Find(".from")} {
-			if (seen.Find("mark").Length() == 1) != (name == "m\u0430ria") || (chips(seen, "U+200B") == 1) != (name == "maria\u200b") {
+			if (seen.Find("mark").Length() == 1) != (name == "m\u0430ria") || strings.Contains(seen.Text(), `maria\u200b`) != (name == "maria\u200b") {
 				t.Errorf("%q in the %s: %s", name, part, seen.Text())
 			}
 		}

@@ -286,14 +286,16 @@ func bareWorld(t *testing.T, idp *providertest.Provider, shift time.Duration) *w
 	check(t, err)
 	w.source.oauth = w.oauth
 	w.notify, err = notify.New(notify.Config{
-		Pool: w.db.Pool(), Box: box, Identity: w.people, Logger: log, Now: w.now, PublicURL: w.server.URL,
+		TrustedHosts: []string{"127.0.0.1"},
+		Pool:         w.db.Pool(), Box: box, Identity: w.people, Logger: log, Now: w.now, PublicURL: w.server.URL,
 		Waiting: func(context.Context, []uuid.UUID) ([]uuid.UUID, error) { return nil, nil },
 	})
 	check(t, err)
-	w.callbacks, err = callback.New(callback.Config{Pool: w.db.Pool(), Box: box, Logger: log, Now: w.now})
+	w.callbacks, err = callback.New(callback.Config{Pool: w.db.Pool(), Box: box, Logger: log, Now: w.now, TrustedHosts: []string{"127.0.0.1"}})
 	check(t, err)
 	w.agents, err = agent.New(agent.Config{
-		Pool: w.db.Pool(), Discovery: w.discovery, Box: box, Logger: log, Now: w.now, SkillDeleted: w.oauth.Removed,
+		Stdio: tool.StdioPolicy{On: true, Allow: [][]string{{}}},
+		Pool:  w.db.Pool(), Discovery: w.discovery, Box: box, Logger: log, Now: w.now, SkillDeleted: w.oauth.Removed,
 		Examiner: apis,
 	})
 	check(t, err)

@@ -201,6 +201,17 @@ func (h *house) decide(id uuid.UUID, approve bool, note, arguments string) call.
 	return h.outcome(id)
 }
 
+// propose is an edit of Jonas', which waits for a second reviewer.
+func (h *house) propose(id uuid.UUID, arguments string) {
+	h.t.Helper()
+	waiting, err := h.world.calls.Approval(h.t.Context(), id)
+	check(h.t, err)
+	_, err = h.world.calls.Decide(h.t.Context(), call.Decision{
+		CallID: id, Approve: true, Digest: waiting.Approval.Digest.String(), By: h.people["jonas"], Arguments: json.RawMessage(arguments),
+	})
+	check(h.t, err)
+}
+
 // past are the calls that have ended, oldest first.
 func (h *house) past() {
 	h.t.Helper()
@@ -263,6 +274,10 @@ func (h *house) past() {
 		CallID: h.calls["executing"], Approve: true, Digest: waiting.Approval.Digest.String(), By: h.people["jonas"],
 	})
 	check(h.t, err)
+	h.exec(`INSERT INTO call_questions (call_id, number, key, method, params, status, review, timeout_ms, deadline, digest, answer, answered_at)
+		VALUES ($1, 1, 'confirm', 'elicitation/create', $2, 'pending', 'answer', 600000, holdpoint_now() + interval '10 minutes', sha256('question'), $3, holdpoint_now())`,
+		h.calls["executing"], []byte(object("message", h.say("argument", "Which window may the restart take?"))),
+		[]byte(`{"action":"accept","content":`+object("window", h.say("argument", "22:00 to 22:15"), "password", "correct horse")+`}`))
 }
 
 // present are the calls that wait.
@@ -280,6 +295,9 @@ func (h *house) present() {
 	h.calls["destructive"] = h.as("site-ops", "", "servers__delete_volume", object("volume", h.say("argument", "data-old"), "host", "web-2"))
 	h.ago(9*time.Minute + 38*time.Second)
 	h.calls["high risk"] = h.as("invoices", "ida", "ledger__pay_out", object("to", "Finch Holdings", "amount", "9000.00", "currency", "GBP"))
+	h.ago(8*time.Minute + 17*time.Second)
+	h.calls["proposed"] = h.as("invoices", "ida", "ledger__pay_out", object("to", "Harbour Press", "amount", "3900.00", "currency", "GBP", "reference", h.say("argument", "INV-2069")))
+	h.propose(h.calls["proposed"], object("to", "Harbour Press", "amount", "390.00", "currency", "GBP", "reference", h.say("argument", "INV-2069")))
 	h.ago(7*time.Minute + 21*time.Second)
 	h.calls["secret"] = h.as("site-ops", "", "servers__rotate_key", object("service", "storefront", "passphrase", "correct horse battery", "api_token", "tok-93f1"))
 	h.ago(52*time.Minute + 13*time.Second)

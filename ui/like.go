@@ -110,6 +110,9 @@ func (u *UI) presentAlike(r *http.Request, access identity.Access, first *subjec
 		}
 		one.MayApprove = !s.risk.twice && !shown.Folded && shown.Withheld == 0 && err == nil && s.current
 	}
+	if s.editWaits() {
+		one.MayApprove, one.Warning = false, strings.TrimSpace(one.Warning+" A reviewer edited it, and another has to approve the edit.")
+	}
 	if _, ok := s.mayDecide(access); !ok {
 		one.MayApprove, one.MayNot = false, true
 	}
@@ -250,7 +253,7 @@ func (u *UI) decideOne(r *http.Request, access identity.Access, d call.Decision)
 	}
 	if d.Approve {
 		arguments := presentArguments(s, format{view: view.FormatFields}, false)
-		if kind := actions(s, access, arguments, shown{}).Kind; kind != view.ActionDecide && kind != view.ActionNone {
+		if kind := actions(s, access, arguments, shown{}).Kind; s.editWaits() || kind != view.ActionDecide && kind != view.ActionNone {
 			return "it is approved on its own page only."
 		}
 	}
@@ -263,6 +266,8 @@ func (u *UI) decideOne(r *http.Request, access identity.Access, d call.Decision)
 		return "it changed since it was shown."
 	case errors.Is(err, approval.ErrSelfApproval):
 		return "it was made on your behalf."
+	case errors.Is(err, approval.ErrInvitedApproval):
+		return "it is of the person who invited you, and nobody verified who you are."
 	case errors.As(err, &conflict):
 		return "it was " + string(conflict.Approval.Status) + " before."
 	}

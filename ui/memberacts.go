@@ -63,6 +63,13 @@ func (u *UI) changeMember(w http.ResponseWriter, r *http.Request, m identity.Mem
 				Text: "Nobody would be left who is an operator, and nobody could make one again. Make somebody else an operator first.",
 			}
 		})
+	case errors.Is(err, identity.ErrSelfGrant):
+		u.answerWithMember(w, r, http.StatusForbidden, m, func(v *view.Member) {
+			v.Notice = &view.Notice{
+				Level: view.Danger, Title: "Nothing was changed.",
+				Text: "Nobody adds a role to themselves, or to the person who invited them while they are not verified. Another operator can.",
+			}
+		})
 	case errors.Is(err, identity.ErrSelf):
 		u.answerWithMember(w, r, http.StatusConflict, m, func(v *view.Member) {
 			v.Notice = &view.Notice{Level: view.Danger, Title: "Nothing was changed.", Text: "Nobody blocks themself: another operator can."}
@@ -216,6 +223,8 @@ func (u *UI) linkMember(w http.ResponseWriter, r *http.Request) {
 			return
 		case errors.As(err, &invalid):
 			complaint = "It " + invalid.Expected + "."
+		case errors.Is(err, identity.ErrSelfLink):
+			complaint = "Nobody links or unlinks themselves again. Another operator can."
 		case !errors.Is(err, identity.ErrNotFound):
 			u.fail(w, r, err)
 			return
@@ -230,6 +239,12 @@ func (u *UI) unlinkMember(w http.ResponseWriter, r *http.Request) {
 	m, err := u.member(r)
 	if err == nil {
 		err = u.cfg.Identity.Unlink(r.Context(), actor(r), m.ID)
+	}
+	if errors.Is(err, identity.ErrSelfLink) {
+		u.answerWithMember(w, r, http.StatusForbidden, m, func(v *view.Member) {
+			v.Notice = &view.Notice{Level: view.Danger, Title: "Nothing was changed.", Text: "Nobody unlinks themselves: another operator can."}
+		})
+		return
 	}
 	if err != nil && !errors.Is(err, identity.ErrNotFound) {
 		u.fail(w, r, err)

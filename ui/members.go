@@ -16,7 +16,8 @@ import (
 func (u *UI) memberRoutes() []Route {
 	return []Route{
 		{"GET /members", operators(), u.showMembers},
-		{"POST /members", operators(), u.addMember},
+		{"POST /members", operators(), u.invite},
+		{"POST /members/revoke-invitation", operators(), u.revokeInvitation},
 		{"GET /members/{id}", operators(), u.showMember},
 		{"POST /members/{id}/grant", operators(), u.grantMember},
 		{"POST /members/{id}/block", operators(), u.blockMember},
@@ -37,10 +38,10 @@ const maxSearch = 200
 
 // showMembers lists people, newest first.
 func (u *UI) showMembers(w http.ResponseWriter, r *http.Request) {
-	u.answerWithMembers(w, r, http.StatusOK, unsentToken(r, view.NewToken{Reviewer: true}))
+	u.answerWithMembers(w, r, http.StatusOK, view.NewInvitation{Reviewer: true})
 }
 
-func (u *UI) answerWithMembers(w http.ResponseWriter, r *http.Request, status int, form view.NewToken) {
+func (u *UI) answerWithMembers(w http.ResponseWriter, r *http.Request, status int, form view.NewInvitation) {
 	text := r.URL.Query().Get("text")
 	if len(text) > maxSearch || clean(text) != text {
 		text = ""
@@ -59,10 +60,23 @@ func (u *UI) answerWithMembers(w http.ResponseWriter, r *http.Request, status in
 		u.fail(w, r, err)
 		return
 	}
-	form.Action, form.Named = "/members", true
+	for _, p := range u.cfg.Providers {
+		form.Issuers = append(form.Issuers, p.Issuer())
+	}
 	list := view.Members{Text: text, Newest: before == uuid.Nil, New: form}
+	if list.Invitations, err = u.openInvitations(r.Context()); err != nil {
+		u.fail(w, r, err)
+		return
+	}
+	notes, err := u.memberNotes(r.Context(), members)
+	if err != nil {
+		u.fail(w, r, err)
+		return
+	}
 	for i := range members {
-		list.Rows = append(list.Rows, presentMemberRow(&members[i]))
+		row := presentMemberRow(&members[i])
+		row.Notes = notes[members[i].ID]
+		list.Rows = append(list.Rows, row)
 	}
 	if next != uuid.Nil {
 		list.Next = "/members?" + url.Values{"before": {next.String()}, "text": {text}}.Encode()
@@ -89,7 +103,7 @@ func (u *UI) showMember(w http.ResponseWriter, r *http.Request) {
 		u.fail(w, r, err)
 		return
 	}
-	u.answerWithMember(w, r, http.StatusOK, m, func(v *view.Member) { v.New = unsentToken(r, v.New) })
+	u.answerWithMember(w, r, http.StatusOK, m, nil)
 }
 
 // answerWithMember shows a person; change, when set, says what is otherwise than at first sight.
@@ -100,6 +114,12 @@ func (u *UI) answerWithMember(w http.ResponseWriter, r *http.Request, status int
 		u.fail(w, r, err)
 		return
 	}
+	notes, err := u.memberNotes(r.Context(), []identity.Member{m})
+	if err != nil {
+		u.fail(w, r, err)
+		return
+	}
+	shown.Notes = notes[m.ID]
 	pulse, err := u.cfg.Calls.Pulse(r.Context())
 	if err != nil {
 		u.fail(w, r, err)
@@ -125,7 +145,7 @@ func (u *UI) fillMember(ctx context.Context, shown *view.Member, id uuid.UUID, r
 	if err != nil {
 		return err
 	}
-	shown.Sessions, shown.Tokens = presentSessions(sessions, reader.Session), presentTokens(tokens)
+	shown.Sessions, shown.Tokens = presentSessions(sessions, reader.Session), u.presentTokens(tokens)
 	if link, ok := links[id]; ok {
 		names, err := u.names(ctx, link.SameAs)
 		if err != nil {
@@ -134,6 +154,64 @@ func (u *UI) fillMember(ctx context.Context, shown *view.Member, id uuid.UUID, r
 		shown.Same.Name, shown.Same.URL = names[link.SameAs], memberURL(link.SameAs)
 	}
 	return nil
+}
+
+// memberNotes say what a reader has to know before believing a name.
+func (u *UI) memberNotes(ctx context.Context, members []identity.Member) (map[uuid.UUID][]view.Badge, error) {
+	people := make([]identity.Person, len(members))
+	var inviters []uuid.UUID
+	for i := range members {
+		people[i] = members[i].Person
+		inviters = append(inviters, members[i].InvitedBy)
+	}
+	alike, err := u.cfg.Identity.Alike(ctx, people...)
+	if err != nil {
+		return nil, err
+	}
+	names, err := u.names(ctx, inviters...)
+	if err != nil {
+		return nil, err
+	}
+	notes := map[uuid.UUID][]view.Badge{}
+	for _, p := range people {
+		if !p.Verified() {
+			notes[p.ID] = append(notes[p.ID], view.Badge{
+				Word: "Invited by " + printable(names[p.InvitedBy]) + ", not verified", Icon: "unknown", Level: view.Warn,
+				Note: "decides no calls of the inviter, or of agents whose keys the inviter made",
+			})
+		}
+		if p.First {
+			notes[p.ID] = append(notes[p.ID], view.Badge{Word: "First person", Icon: "unknown", Level: view.Quiet, Note: "took their roles by the bootstrap token"})
+		}
+		if alike[p.ID] {
+			notes[p.ID] = append(notes[p.ID], view.Badge{Word: "Name looks like another’s", Icon: "high", Level: view.Warn, Note: "compare the issuer and the subject"})
+		}
+	}
+	return notes, nil
+}
+
+// openInvitations are those that nobody redeemed yet.
+func (u *UI) openInvitations(ctx context.Context) ([]view.InvitationRow, error) {
+	open, _, err := u.cfg.Identity.Invitations(ctx, uuid.Nil, 0, true)
+	if err != nil {
+		return nil, err
+	}
+	var inviters []uuid.UUID
+	for i := range open {
+		inviters = append(inviters, open[i].InvitedBy)
+	}
+	names, err := u.names(ctx, inviters...)
+	if err != nil {
+		return nil, err
+	}
+	rows := make([]view.InvitationRow, len(open))
+	for i := range open {
+		rows[i] = view.InvitationRow{
+			ID: open[i].ID.String(), Name: open[i].Name, For: open[i].Subject + open[i].Email, Issuer: open[i].Issuer,
+			Roles: roleList(open[i].Roles), By: personName(open[i].InvitedBy, names), Ends: open[i].ExpiresAt,
+		}
+	}
+	return rows, nil
 }
 
 // memberFailure is what fail says of errors about people; false when it is another.

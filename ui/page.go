@@ -32,8 +32,32 @@ func (u *UI) page(r *http.Request, section view.Section, title string, pulse app
 	p.Section, p.Pending, p.Now = section, pulse.Pending, pulse.Now
 	if access, ok := login.Access(r.Context()); ok {
 		p.Person = &view.Person{ID: access.Person.ID.String(), Name: access.Person.Name, Roles: roleWords(access), Operator: access.Has(identity.Operator)}
+		p.Notices = u.announcements(r.Context(), access)
 	}
 	return p
+}
+
+// announcements are what the reader is told on every page.
+func (u *UI) announcements(ctx context.Context, access identity.Access) []view.Notice {
+	known, err := u.cfg.Identity.Announcements(ctx)
+	if err != nil {
+		u.log.Warn("reading announcements", "error", err)
+		return nil
+	}
+	var notices []view.Notice
+	if known.First != nil {
+		notices = append(notices, view.Notice{
+			Level: view.Warn, Title: "There is no second operator.",
+			Text: printable(known.First.Name) + " took their roles by the bootstrap token. An invitation under Members makes a second operator.",
+		})
+	}
+	if end, ok := known.Ends[access.Person.ID]; ok {
+		notices = append(notices, view.Notice{
+			Level: view.Warn, Title: "A personal token of yours ends soon.",
+			Text: "It ends on " + end.UTC().Format("2006-01-02 15:04") + " UTC. Make a new one under Settings.",
+		})
+	}
+	return notices
 }
 
 func roleWords(access identity.Access) string {
@@ -155,6 +179,9 @@ func (u *UI) names(ctx context.Context, ids ...uuid.UUID) (map[uuid.UUID]string,
 	}
 	for id, person := range people {
 		names[id] = person.Name
+		if person.Issuer != identity.LocalIssuer || person.Subject != person.Name {
+			names[id] += " (" + person.Subject + " at " + person.Issuer + ")"
+		}
 	}
 	return names, nil
 }

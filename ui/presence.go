@@ -70,6 +70,10 @@ func (u *UI) around(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	questions, err := u.questionState(ctx)
+	if err != nil {
+		return "", err
+	}
 	present, err := u.presence.State(ctx)
-	return waits + "." + present, err
+	return waits + "." + questions + "." + present, err
 }

@@ -39,6 +39,9 @@ func presentRow(w *call.Waiting, d tool.Definition, risk risk, principal string,
 	case approval.RuleNewTool:
 		row.Warnings = append(row.Warnings, view.Badge{Word: "new tool", Icon: "new", Level: view.Warn})
 	}
+	if w.Approval.EditedBy != uuid.Nil {
+		row.Warnings = append(row.Warnings, view.Badge{Word: "edit waits", Icon: "edit", Level: view.Info})
+	}
 	if c.Partial {
 		row.Warnings = append(row.Warnings, view.Badge{Word: "large arguments", Icon: "hidden", Level: view.Warn})
 	}

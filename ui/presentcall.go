@@ -6,12 +6,12 @@ import (
 	"encoding/hex"
 	"fmt"
 	"strings"
-	"unicode"
 
 	"github.com/google/uuid"
 
 	"github.com/holdpoint/holdpoint/approval"
 	"github.com/holdpoint/holdpoint/internal/identity"
+	"github.com/holdpoint/holdpoint/internal/plain"
 	"github.com/holdpoint/holdpoint/runtime/call"
 	"github.com/holdpoint/holdpoint/runtime/tool"
 	"github.com/holdpoint/holdpoint/ui/login"
@@ -50,6 +50,7 @@ func presentCall(s *subject, who identity.Access, f format, how shown) view.Call
 		}
 	}
 	v.Actions = actions(s, who, v.Arguments, how)
+	v.Actions.MayRestore = s.editWaits() && !s.edited
 	v.MayCancel = s.mayCancel(who)
 	v.Resolve = c.Status == call.Unknown && c.Resolution == nil && who.Has(identity.Operator)
 	return v
@@ -83,6 +84,9 @@ func verb(status call.Status) string {
 // actions are what the person may do. Approving is never offered for what was
 // not shown.
 func actions(s *subject, who identity.Access, arguments view.Arguments, how shown) view.Actions {
+	if how.question > 0 {
+		how.draft, how.err = "", ""
+	}
 	a := view.Actions{Draft: how.draft, Error: how.err, Full: arguments.Full, Format: arguments.Format, Presets: presets()}
 	if s.approval == nil || s.approval.Status != approval.Pending {
 		return a
@@ -91,6 +95,10 @@ func actions(s *subject, who identity.Access, arguments view.Arguments, how show
 	switch {
 	case !ok:
 		a.Why = why
+	case s.ownEdit && !s.edited:
+		a.Kind = view.ActionOwnEdit
+	case s.proposing:
+		a.Kind = view.ActionDecide
 	case arguments.Withheld > 0:
 		a.Kind = view.ActionReveal
 	case arguments.Folded:
@@ -191,7 +199,7 @@ func presentTool(d tool.Definition) *view.Tool {
 // printable is text for the title of a window, where no chip can stand.
 func printable(text string) string {
 	return strings.Map(func(r rune) rune {
-		if !unicode.IsPrint(r) {
+		if !plain.IsVisible(r) {
 			return '�'
 		}
 		return r

@@ -68,7 +68,7 @@ func presentMember(m *identity.Member, reader identity.Access) view.Member {
 			Reviewer: slices.Contains(m.GrantedRoles, identity.Reviewer), Operator: slices.Contains(m.GrantedRoles, identity.Operator),
 			Teams: strings.Join(m.GrantedTeams, ", "), WasTeams: m.GrantedTeams,
 		},
-		New: view.NewToken{Action: memberURL(m.ID) + "/tokens#tokens"},
+		New: view.NewToken{Action: memberURL(m.ID) + "/tokens#tokens", Reviewer: reader.Has(identity.Reviewer), Operator: true},
 	}
 	if m.Email != "" {
 		shown.Facts = append(shown.Facts, view.Fact{Name: "E-mail", Text: m.Email})
@@ -98,12 +98,12 @@ func orNothing(text string) string {
 	return text
 }
 
-func presentTokens(tokens []identity.Token) []view.TokenRow {
+func (u *UI) presentTokens(tokens []identity.Token) []view.TokenRow {
 	rows := make([]view.TokenRow, len(tokens))
 	for i := range tokens {
 		t := &tokens[i]
 		rows[i] = view.TokenRow{
-			ID: t.ID.String(), Hint: t.Hint, Roles: roleList(t.Roles), Agents: orNothing(strings.Join(t.Agents, ", ")), Created: t.CreatedAt,
+			ID: t.ID.String(), Hint: t.Hint, Roles: roleList(t.Roles), Agents: orNothing(strings.Join(t.Agents, ", ")), Created: t.CreatedAt, Ends: t.ExpiresAt, EndsSoon: u.cfg.Identity.EndsSoon(t.ExpiresAt),
 		}
 		if slices.Contains(t.Agents, identity.AnyAgent) {
 			rows[i].Agents = "every agent"

@@ -2,6 +2,8 @@ package ui
 
 import (
 	"encoding/json"
+	"fmt"
+	"strings"
 
 	"github.com/holdpoint/holdpoint/approval"
 	"github.com/holdpoint/holdpoint/runtime/call"
@@ -27,6 +29,9 @@ func presentOutcome(s *subject) *view.Outcome {
 		}
 	default:
 	}
+	if words := askedWords(s.questions); words != "" && c.Status.Final() {
+		o.Text = strings.TrimSpace(o.Text + " " + words)
+	}
 	if len(c.Result) > 0 {
 		o.RawURL = callURL(c.ID) + "/result"
 		presentResult(o, c)
@@ -42,6 +47,25 @@ func presentOutcome(s *subject) *view.Outcome {
 		o.Resolution = &view.Decision{Word: resolutionWords(r.Outcome), By: personName(r.By, s.names), At: r.At, Note: r.Note}
 	}
 	return o
+}
+
+// askedWords say how many questions the call's server asked, and on whose word it got answers; "" for none.
+func askedWords(questions []call.AskedQuestion) string {
+	approved, unreviewed := 0, 0
+	for i := range questions {
+		switch q := &questions[i]; {
+		case q.Status != call.QuestionAnswered:
+		case q.Review == call.ReviewNone:
+			unreviewed++
+		default:
+			approved++
+		}
+	}
+	if len(questions) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("Questions of its server: %d. Answers that it got: %d approved by a reviewer, %d that need no approval.",
+		len(questions), approved, unreviewed)
 }
 
 func presentResult(o *view.Outcome, c *call.Call) {
@@ -84,8 +108,14 @@ func outcomeWords(c *call.Call) string {
 	case call.Denied:
 		return "It was not sent: " + denialWords(c.Code) + "."
 	case call.Invalid:
+		if c.Code == call.CodeTooComplex {
+			return "It was not sent: its arguments are too complex to check against the tool's schema."
+		}
 		return "It was not sent: its arguments do not fit the tool's schema."
 	case call.Expired:
+		if c.Code == call.CodeApprovalLapsed {
+			return "It was not sent: the approval lapsed before it could be sent."
+		}
 		return "It was not sent: its time was up before its skill was connected."
 	case call.Cancelled:
 		return "It was not sent: it was cancelled before that."
@@ -136,6 +166,10 @@ func denialWords(code string) string {
 		return "its skill needs a person's own connection, and the call was made on nobody's behalf"
 	case call.CodeEnvelopeChanged:
 		return "what was stored is no longer what was approved"
+	case call.CodePersonBlocked:
+		return "a person whom it depended on was blocked since"
+	case call.CodeCredentialRevoked:
+		return "a credential that it depended on was revoked since"
 	case call.CodeFileChanged:
 		return "a file that was attached is not stored any more as it was"
 	}

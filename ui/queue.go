@@ -38,6 +38,10 @@ func (u *UI) showQueue(w http.ResponseWriter, r *http.Request) {
 		u.fail(w, r, err)
 		return
 	}
+	if shown.Asked, err = u.pendingQuestions(r.Context(), q.pulse.Now); err != nil {
+		u.fail(w, r, err)
+		return
+	}
 	shown.Agents = options(q.facets.Agents, shown.Filter.Agent)
 	shown.Skills = options(q.facets.Skills, shown.Filter.Skill)
 	shown.Teams = options(q.facets.Teams, shown.Filter.Team)

@@ -49,6 +49,9 @@ func (u *UI) reviewRoutes() []Route {
 		{"POST /calls/{id}/reject", reviewers(), u.reject},
 		{"POST /calls/{id}/edit", reviewers(), u.edit},
 		{"POST /calls/{id}/extend", reviewers(), u.extend},
+		{"POST /calls/{id}/questions/{number}/approve", reviewers(), u.approveQuestion},
+		{"POST /calls/{id}/questions/{number}/reject", reviewers(), u.rejectQuestion},
+		{"POST /calls/{id}/questions/{number}/reveal", both(), u.revealQuestion},
 		{"POST /calls/{id}/seen", both(), u.seen},
 		{"GET /calls/{id}/like", reviewers(), u.showLike},
 		{"POST /calls/{id}/like", reviewers(), u.decideLike},
@@ -91,9 +94,12 @@ func (u *UI) connectionRoutes() []Route {
 func (u *UI) Mount(mux *http.ServeMux) {
 	pages := http.NewServeMux()
 	u.login.Mount(pages)
-	parts := map[string]bool{login.SignInPath: true, login.SignOutPath: true}
+	parts := map[string]bool{login.SignInPath: true, login.SignOutPath: true, identity.InvitationPath: true}
 	forms := map[string]bool{}
 	for _, r := range u.Routes() {
+		if slices.Contains(proofPatterns(), r.Pattern) {
+			r.do = u.askForProof(r.do)
+		}
 		pages.Handle(r.Pattern, u.login.Required(u.allow(r.Rule, r.do)))
 		method, path, _ := strings.Cut(r.Pattern, " ")
 		first := firstPart(path)

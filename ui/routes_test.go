@@ -47,8 +47,13 @@ var may = map[string]string{
 	"POST /calls/{id}/edit":    "r",
 	"POST /calls/{id}/extend":  "r",
 	"POST /calls/{id}/seen":    "or",
-	"GET /calls/{id}/like":     "r",
-	"POST /calls/{id}/like":    "r",
+
+	"POST /calls/{id}/questions/{number}/approve": "r",
+	"POST /calls/{id}/questions/{number}/reject":  "r",
+	"POST /calls/{id}/questions/{number}/reveal":  "or",
+
+	"GET /calls/{id}/like":  "r",
+	"POST /calls/{id}/like": "r",
 
 	"GET /insights":       "or", // what each person decided: operators
 	"GET /insights/tools": "or",
@@ -111,6 +116,7 @@ var may = map[string]string{
 
 	"GET /members":                    "o",
 	"POST /members":                   "o",
+	"POST /members/revoke-invitation": "o",
 	"GET /members/{id}":               "o",
 	"POST /members/{id}/grant":        "o",
 	"POST /members/{id}/block":        "o",
@@ -125,8 +131,10 @@ var may = map[string]string{
 	"GET /settings":        "or",
 	"POST /settings/theme": "or",
 
-	"POST /settings/end-session": "or", // their own
-	"POST /settings/sign-out":    "or",
+	"POST /settings/end-session":  "or", // their own
+	"POST /settings/tokens":       "or", // for themselves
+	"POST /settings/revoke-token": "or", // their own
+	"POST /settings/sign-out":     "or",
 
 	"POST /settings/push":                   "r",
 	"POST /settings/push/end":               "or", // their own

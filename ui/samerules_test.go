@@ -48,8 +48,13 @@ var sameAs = map[string]string{
 	"POST /calls/{id}/edit":    "POST approvals/{id}/approve",
 	"POST /calls/{id}/extend":  "POST approvals/{id}/extend",
 	"POST /calls/{id}/seen":    "",
-	"GET /calls/{id}/like":     "POST approvals/{id}/approve",
-	"POST /calls/{id}/like":    "POST approvals/{id}/approve",
+
+	"POST /calls/{id}/questions/{number}/approve": "POST approvals/{id}/questions/{number}/approve",
+	"POST /calls/{id}/questions/{number}/reject":  "POST approvals/{id}/questions/{number}/reject",
+	"POST /calls/{id}/questions/{number}/reveal":  "GET approvals/{id}",
+
+	"GET /calls/{id}/like":  "POST approvals/{id}/approve",
+	"POST /calls/{id}/like": "POST approvals/{id}/approve",
 
 	"GET /insights":       "GET insights",
 	"GET /insights/tools": "GET insights/tools",
@@ -111,20 +116,23 @@ var sameAs = map[string]string{
 	"GET /oauth/callback":               "",
 
 	"GET /members":                    "GET people",
-	"POST /members":                   "POST tokens",
+	"POST /members":                   "POST invitations",
+	"POST /members/revoke-invitation": "DELETE invitations/{key}",
 	"GET /members/{id}":               "GET people/{id}",
 	"POST /members/{id}/grant":        "PATCH people/{id}",
 	"POST /members/{id}/block":        "PATCH people/{id}",
 	"POST /members/{id}/unblock":      "PATCH people/{id}",
 	"POST /members/{id}/end-session":  "DELETE people/{id}/sessions/{key}",
 	"POST /members/{id}/sign-out":     "POST people/{id}/sign-out",
-	"POST /members/{id}/tokens":       "POST tokens",
-	"POST /members/{id}/revoke-token": "DELETE tokens/{id}",
+	"POST /members/{id}/tokens":       "", // on a page of operators; their own, as in the settings
+	"POST /members/{id}/revoke-token": "", // likewise, but any
 	"POST /members/{id}/link":         "POST people/{id}/link",
 	"POST /members/{id}/unlink":       "DELETE people/{id}/link",
 
 	"GET /settings":                         "",
 	"POST /settings/theme":                  "",
+	"POST /settings/tokens":                 "POST tokens",
+	"POST /settings/revoke-token":           "DELETE tokens/{id}",
 	"POST /settings/end-session":            "",
 	"POST /settings/sign-out":               "",
 	"POST /settings/push":                   "",

@@ -93,6 +93,7 @@ func (h *house) scenes() []scene {
 			p.Click("cancel")
 			p.Wait("really-cancel")
 		}},
+		{name: "call-question", route: showCall, path: at("executing"), ready: "decide-question"},
 		{name: "call-resolve", route: showCall, path: at("unknown"), ready: "resolve"},
 		{name: "calls", route: "GET /calls", path: "/calls", ready: "log"},
 		{name: "calls-filtered", route: "GET /calls", path: "/calls?status=cancelled", ready: "log"},
@@ -187,7 +188,14 @@ func (h *house) scenes() []scene {
 			p.Wait("keys")
 		}},
 	}
-	for _, state := range []string{"parked", "destructive", "high risk", "secret", "suspicious", "long", "other tool"} {
+	list = append(list,
+		scene{name: "call-proposed-own", route: showCall, path: at("proposed"), who: "jonas", ready: "own-edit"},
+		scene{name: "call-proposed-restored", route: showCall, path: at("proposed"), ready: "decide", do: func(p *browsertest.Page) {
+			p.WaitFor("buttons to work", armed)
+			p.Click("restore")
+			p.Wait("edited")
+		}})
+	for _, state := range []string{"parked", "destructive", "high risk", "proposed", "secret", "suspicious", "long", "other tool"} {
 		list = append(list, scene{name: "call-" + strings.ReplaceAll(state, " ", "-"), route: showCall, path: at(state), ready: "decide"})
 	}
 	for _, state := range []string{

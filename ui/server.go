@@ -12,8 +12,9 @@ type Server struct {
 	Version            string
 	DataDir            string
 	EmbeddedDatabase   bool
-	Stdio              bool // skills may run programs on it
-	StdioFromDashboard bool // and operators may say here which
+	Stdio              bool     // skills may run programs on it
+	StdioFromDashboard bool     // and operators may say here which
+	StdioAllow         []string // the commands that they may run
 	AllowSelfApproval  bool
 	TrustedHosts       []string
 }
@@ -58,8 +59,10 @@ func stdioWords(s Server) string {
 	switch {
 	case !s.Stdio:
 		return "off"
+	case len(s.StdioAllow) == 0:
+		return "on, but none is allowed: start the server with --stdio-allow"
 	case s.StdioFromDashboard:
-		return "on; operators set them in the dashboard too"
+		return "on; operators set them in the dashboard too. Allowed: " + strings.Join(s.StdioAllow, "; ")
 	}
-	return "on; set with holdpoint apply or the API"
+	return "on; set with holdpoint apply or the API. Allowed: " + strings.Join(s.StdioAllow, "; ")
 }

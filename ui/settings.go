@@ -19,6 +19,8 @@ func (u *UI) settingsRoutes() []Route {
 		{"GET /settings", both(), u.showSettings},
 		{"POST /settings/theme", both(), u.setTheme},
 		{"POST /settings/end-session", both(), u.endOwnSession}, // their own
+		{"POST /settings/tokens", both(), u.makeOwnToken},
+		{"POST /settings/revoke-token", both(), u.revokeOwnToken}, // their own
 		{"POST /settings/sign-out", both(), u.login.SignOutEverywhere},
 	}
 }
@@ -42,6 +44,13 @@ func (u *UI) answerWithSettings(w http.ResponseWriter, r *http.Request, status i
 		return
 	}
 	s.Sessions = presentSessions(sessions, access.Session)
+	tokens, err := u.cfg.Identity.TokensOf(r.Context(), access.Person.ID)
+	if err != nil {
+		u.fail(w, r, err)
+		return
+	}
+	s.Tokens = u.presentTokens(tokens)
+	s.NewToken = view.NewToken{Action: "/settings/tokens", Reviewer: access.Has(identity.Reviewer), Operator: access.Has(identity.Operator)}
 	if s.Notifications, err = u.notifications(r.Context(), access); err != nil {
 		u.fail(w, r, err)
 		return

@@ -172,7 +172,7 @@ func TestEvents(t *testing.T) {
 		t.Errorf("signed out: %d", a.status)
 	}
 	v := w.signedIn("ana", identity.Reviewer)
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	response, err := v.client.Do(v.request(http.MethodGet, "/events", "").WithContext(ctx))
 	check(t, err)

@@ -60,12 +60,24 @@ func (f *skillForm) programPart() view.FormPart {
 	return view.FormPart{Title: "Program (stdio)", Folded: f.transport != string(tool.Stdio), Fields: []view.Field{
 		{
 			Name: "command", Label: "Command", Kind: view.FieldArea, Value: f.command, Code: true, Rows: 4,
-			Example: "npx\n-y\n@modelcontextprotocol/server-filesystem\n/srv/shared",
-			Hint:    "The program and its arguments, one a line. It runs on this server, as its user.",
+			Example: "npx\n-y\n@modelcontextprotocol/server-filesystem@2026.8.31\n/srv/shared",
+			Hint:    "The program and its arguments, one a line. It runs in a sandbox on this server, which has to allow the command (--stdio-allow).",
 		},
 		{
 			Name: "env", Label: "Variables", Kind: view.FieldPairs, Pairs: presentPairs(f.env),
-			Hint: "All that it gets besides PATH, LANG and a private HOME. Values are stored encrypted and never shown.",
+			Hint: "All that it gets besides PATH, LANG and a private HOME and TMPDIR. Values are stored encrypted and never shown.",
+		},
+		{
+			Name: "paths.read", Label: "Folders to read", Kind: view.FieldArea, Value: f.pathsRead, Code: true, Rows: 2,
+			Hint: "What it may read and run besides system folders and its home, one a line. The server has to allow them (--stdio-paths).",
+		},
+		{
+			Name: "paths.write", Label: "Folders to write", Kind: view.FieldArea, Value: f.pathsWrite, Code: true, Rows: 2,
+			Hint: "What it may also write, one a line.",
+		},
+		{
+			Name: "run_as", Label: "Account", Kind: view.FieldLine, Value: f.runAs, Code: true,
+			Hint: "Left empty: an account of its own where the server runs as root, else the server’s. The server has to allow it (--stdio-run-as).",
 		},
 	}}
 }
@@ -94,6 +106,22 @@ func (f *skillForm) approvalPart() view.FormPart {
 				{Value: agent.ResourcesGated, Word: "Only those that a finished call returned"}, {Value: agent.ResourcesPass, Word: "All of them"},
 			},
 			Hint: "Which of its resources clients may read. Where calls need no approval, they may read all.",
+		},
+		{
+			Name: "edits", Label: "Approval of edits", Kind: view.FieldSelect, Value: f.edits, Required: true,
+			Choices: []view.Choice{
+				{Value: agent.EditsByRisk, Word: "Second reviewer for tools of high risk"},
+				{Value: agent.EditsSecond, Word: "Second reviewer"},
+				{Value: agent.EditsAlone, Word: "Editor alone"},
+			},
+			Hint: "Who approves a call whose arguments a reviewer edited.",
+		},
+		{
+			Name: "questions", Label: "Questions", Kind: view.FieldSelect, Value: f.questions, Required: true,
+			Choices: []view.Choice{
+				{Value: agent.QuestionsReviewer, Word: "A reviewer approves each answer"}, {Value: agent.QuestionsClient, Word: "The client answers alone"},
+			},
+			Hint: "What its server asks the client during a call that was approved. Questions and answers are recorded in both cases.",
 		},
 	}}
 }
@@ -157,6 +185,10 @@ func (f *skillForm) oauthPart() view.FormPart {
 			{Name: "oauth.auth_method", Label: "How the client says who it is", Kind: view.FieldSelect, Value: o.authMethod, Choices: methods},
 			o.secret("private_key", "Private key", view.FieldSealed),
 			{Name: "oauth.scopes", Label: "Scopes", Kind: view.FieldLine, Value: o.scopes, Code: true, Hint: "With spaces between. Left out: those that the server asks for."},
+			{
+				Name: "oauth.trust_origin", Label: "Trust the whole origin", Kind: view.FieldCheck, On: o.trustOrigin,
+				Hint: "The server may name a resource above its own URL. Its tokens are then good for all of it.",
+			},
 		},
 	}
 }

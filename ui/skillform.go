@@ -1,6 +1,7 @@
 package ui
 
 import (
+	"cmp"
 	"maps"
 	"net/http"
 	"slices"
@@ -13,10 +14,11 @@ import (
 // skillForm is what a form says of a skill. Its secrets are never sent back.
 type skillForm struct {
 	name, transport, url, command string
+	runAs, pathsRead, pathsWrite  string
 	headers, env                  []pair
 	autoApprove, trustNewTools    bool
 	approvalTimeout, callTimeout  string
-	resources                     string
+	resources, edits, questions   string
 	identity                      agent.IdentityHeaders
 	team, escalateTo              string
 	connection                    string
@@ -26,6 +28,7 @@ type skillForm struct {
 
 type oauthForm struct {
 	grant, issuer, clientID, authMethod, scopes string
+	trustOrigin                                 bool
 	idpIssuer, idpClientID                      string
 	clientSecret, privateKey, idpClientSecret   string // only what was typed
 	kept                                        []string
@@ -36,7 +39,7 @@ func emptySkillForm() skillForm {
 	return skillForm{
 		transport: string(tool.HTTP), connection: agent.ConnectionShared,
 		approvalTimeout: durationWords(agent.DefaultApprovalTimeout), callTimeout: durationWords(agent.DefaultCallTimeout),
-		resources: agent.ResourcesGated, api: emptyAPIForm(),
+		resources: agent.ResourcesGated, edits: agent.EditsByRisk, questions: agent.QuestionsReviewer, api: emptyAPIForm(),
 	}
 }
 
@@ -44,9 +47,10 @@ func emptySkillForm() skillForm {
 func formOfSkill(s *agent.Skill) skillForm {
 	f := skillForm{
 		name: s.Name, transport: string(s.Transport), url: s.URL, command: strings.Join(s.Command, "\n"),
+		runAs: s.RunAs, pathsRead: strings.Join(s.Paths.Read, "\n"), pathsWrite: strings.Join(s.Paths.Write, "\n"),
 		headers: keptPairs(s.HeaderNames), env: keptPairs(s.EnvNames), autoApprove: s.AutoApprove, trustNewTools: s.TrustNewTools,
 		approvalTimeout: durationWords(s.ApprovalTimeout), callTimeout: durationWords(s.CallTimeout),
-		resources: s.Resources, identity: s.IdentityHeaders,
+		resources: s.Resources, edits: s.Edits, questions: s.Questions, identity: s.IdentityHeaders,
 		team: s.Team, escalateTo: s.EscalateTo, connection: agent.ConnectionShared, api: formOfAPI(s),
 	}
 	if s.PerUser {
@@ -55,7 +59,7 @@ func formOfSkill(s *agent.Skill) skillForm {
 	if o := s.OAuth; o != nil {
 		f.oauth = oauthForm{
 			grant: o.Grant, issuer: o.Issuer, clientID: o.ClientID, authMethod: o.AuthMethod,
-			scopes: strings.Join(o.Scopes, " "), idpIssuer: o.IDPIssuer, idpClientID: o.IDPClientID, kept: o.Secrets,
+			scopes: strings.Join(o.Scopes, " "), trustOrigin: o.TrustOrigin, idpIssuer: o.IDPIssuer, idpClientID: o.IDPClientID, kept: o.Secrets,
 		}
 	}
 	return f
@@ -73,10 +77,11 @@ func keptPairs(names []string) []pair {
 func readSkillForm(r *http.Request, before skillForm) skillForm {
 	f := skillForm{
 		name: before.name, transport: before.transport, url: line(r, "url"), command: text(r, "command"),
+		runAs: line(r, "run_as"), pathsRead: text(r, "paths.read"), pathsWrite: text(r, "paths.write"),
 		headers: readPairs(r, "headers", namesOf(before.headers)), env: readPairs(r, "env", namesOf(before.env)),
 		autoApprove: ticked(r, "auto_approve"), trustNewTools: ticked(r, "trust_new_tools"),
 		approvalTimeout: line(r, "approval_timeout"), callTimeout: line(r, "call_timeout"),
-		resources: line(r, "resources"),
+		resources: line(r, "resources"), edits: line(r, "edits"), questions: cmp.Or(line(r, "questions"), before.questions),
 		identity: agent.IdentityHeaders{
 			Enabled: ticked(r, "identity_headers.enabled"), Agent: line(r, "identity_headers.agent"),
 			Call: line(r, "identity_headers.call"), Principal: line(r, "identity_headers.principal"),
@@ -84,7 +89,7 @@ func readSkillForm(r *http.Request, before skillForm) skillForm {
 		team: line(r, "team"), escalateTo: line(r, "escalate_to"), connection: line(r, "connection"),
 		oauth: oauthForm{
 			grant: line(r, "oauth.grant"), issuer: line(r, "oauth.issuer"), clientID: line(r, "oauth.client_id"),
-			authMethod: line(r, "oauth.auth_method"), scopes: line(r, "oauth.scopes"),
+			authMethod: line(r, "oauth.auth_method"), scopes: line(r, "oauth.scopes"), trustOrigin: ticked(r, "oauth.trust_origin"),
 			idpIssuer: line(r, "oauth.idp.issuer"), idpClientID: line(r, "oauth.idp.client_id"),
 			clientSecret: r.PostFormValue("oauth.client_secret"), privateKey: text(r, "oauth.private_key"),
 			idpClientSecret: r.PostFormValue("oauth.idp.client_secret"), kept: before.oauth.kept,
@@ -115,22 +120,31 @@ func (f *skillForm) secretTyped() bool {
 }
 
 // words are the program and its arguments, a line each.
-func (f *skillForm) words() []string {
-	if strings.TrimSpace(f.command) == "" {
+func (f *skillForm) words() []string { return textLines(f.command) }
+
+// textLines splits a text, of which only white space is no line.
+func textLines(text string) []string {
+	if strings.TrimSpace(text) == "" {
 		return nil
 	}
-	return strings.Split(strings.Trim(f.command, "\n"), "\n")
+	return strings.Split(strings.Trim(text, "\n"), "\n")
+}
+
+func (f *skillForm) paths() tool.Paths {
+	return tool.Paths{Read: textLines(f.pathsRead), Write: textLines(f.pathsWrite)}
 }
 
 // spec is what the form declares of a new skill.
 func (f *skillForm) spec(wrong *faults) agent.SkillSpec {
 	spec := agent.SkillSpec{
-		Name: f.name, Transport: tool.Transport(f.transport), URL: f.url, Command: f.words(),
+		Name: f.name, Transport: tool.Transport(f.transport), URL: f.url, Command: f.words(), RunAs: f.runAs, Paths: new(f.paths()),
 		Headers: present(wrong.given("headers", f.headers)), Env: present(wrong.given("env", f.env)),
 		AutoApprove: f.autoApprove, TrustNewTools: f.trustNewTools,
 		ApprovalTimeout: wrong.duration("approval_timeout", f.approvalTimeout),
 		CallTimeout:     wrong.duration("call_timeout", f.callTimeout),
 		Resources:       f.resources,
+		Edits:           f.edits,
+		Questions:       f.questions,
 		IdentityHeaders: &f.identity,
 		Connection:      f.connection, Team: f.team, EscalateTo: f.escalateTo,
 	}
@@ -147,6 +161,8 @@ func (f *skillForm) patch(wrong *faults, before *agent.Skill, commands bool) age
 		ApprovalTimeout: wrong.duration("approval_timeout", f.approvalTimeout),
 		CallTimeout:     wrong.duration("call_timeout", f.callTimeout),
 		Resources:       &f.resources,
+		Edits:           &f.edits,
+		Questions:       &f.questions,
 	}
 	if before.Transport == tool.Stdio && !commands {
 		return patch
@@ -161,6 +177,7 @@ func (f *skillForm) patch(wrong *faults, before *agent.Skill, commands bool) age
 	patch.URL = &f.url
 	if commands {
 		patch.Transport, patch.Command, patch.Env = new(tool.Transport(f.transport)), new(f.words()), wrong.given("env", f.env)
+		patch.RunAs, patch.Paths = &f.runAs, new(f.paths())
 	}
 	return patch
 }
@@ -179,13 +196,13 @@ func present(patch map[string]*string) map[string]string {
 func (o *oauthForm) spec() *agent.OAuthSpec {
 	spec := agent.OAuthSpec{
 		Grant: o.grant, Issuer: o.issuer, ClientID: o.clientID, ClientSecret: o.clientSecret,
-		AuthMethod: o.authMethod, PrivateKey: o.privateKey, Scopes: strings.Fields(o.scopes),
+		AuthMethod: o.authMethod, PrivateKey: o.privateKey, Scopes: strings.Fields(o.scopes), TrustOrigin: o.trustOrigin,
 	}
 	idp := agent.IDPSpec{Issuer: o.idpIssuer, ClientID: o.idpClientID, ClientSecret: o.idpClientSecret}
 	if idp != (agent.IDPSpec{}) {
 		spec.IDP = &idp
 	}
-	if o.grant+o.issuer+o.clientID+o.clientSecret+o.authMethod+o.privateKey == "" && len(spec.Scopes) == 0 && spec.IDP == nil {
+	if o.grant+o.issuer+o.clientID+o.clientSecret+o.authMethod+o.privateKey == "" && len(spec.Scopes) == 0 && !spec.TrustOrigin && spec.IDP == nil {
 		return nil
 	}
 	return &spec

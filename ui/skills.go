@@ -235,6 +235,8 @@ func skillFacts(s *agent.Skill) []view.Fact {
 		{Name: "Time to decide, or to connect", Text: durationWords(s.ApprovalTimeout)},
 		{Name: "Time for a call", Text: durationWords(s.CallTimeout)},
 		{Name: "Resources", Text: resourceWords(s)},
+		{Name: "Approval of edits", Text: editWords(s)},
+		{Name: "Questions during a gated call", Text: questionSettingWords(s)},
 	}
 	list = append(list, apiFacts(s)...)
 	if connectable(s) {
@@ -259,11 +261,28 @@ func skillFacts(s *agent.Skill) []view.Fact {
 	return list
 }
 
+func editWords(s *agent.Skill) string {
+	switch s.Edits {
+	case agent.EditsAlone:
+		return "the reviewer who edits a call may approve it"
+	case agent.EditsSecond:
+		return "a second reviewer approves a call that was edited"
+	}
+	return "a second reviewer approves an edited call of a tool of high risk"
+}
+
 func resourceWords(s *agent.Skill) string {
 	if s.AutoApprove || s.Resources == agent.ResourcesPass {
 		return "clients may read all of them"
 	}
 	return "clients may read those that a finished call returned"
+}
+
+func questionSettingWords(s *agent.Skill) string {
+	if s.Questions == agent.QuestionsClient {
+		return "the client answers alone"
+	}
+	return "a reviewer approves each answer"
 }
 
 // durationWords leaves out what is zero at the end: "5m", not "5m0s".

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"hash/crc32"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -34,6 +35,12 @@ type subject struct {
 	unseen     bool     // the very request is hidden with them, so that none of them is a small part of what is shown
 	withheld   int      // of them, those that are not approved unseen
 	revealed   bool     // the reader had them shown
+	second     bool     // another reviewer than the editor approves an edit of it
+	ownEdit    bool     // the reader wrote the edit that waits
+	edited     bool     // call has the arguments of an edit that the reader looks at
+	proposing  bool     // likewise, and another reviewer approves it
+
+	questions []call.AskedQuestion // of the call's server
 }
 
 func (u *UI) subject(ctx context.Context, access identity.Access, id uuid.UUID) (*subject, error) {
@@ -53,7 +60,10 @@ func (u *UI) subject(ctx context.Context, access identity.Access, id uuid.UUID) 
 		return nil, err
 	default: // read together, so that they do not contradict each other
 		s.call, s.approval = waiting.Call, &waiting.Approval
-		people = append(people, waiting.Approval.DecidedBy)
+		people = append(people, waiting.Approval.DecidedBy, waiting.Approval.EditedBy)
+	}
+	if s.questions, err = u.cfg.Calls.AskedQuestions(ctx, id); err != nil {
+		return nil, err
 	}
 	if s.names, err = u.names(ctx, people...); err != nil {
 		return nil, err
@@ -81,6 +91,9 @@ func (u *UI) about(ctx context.Context, s *subject, reader uuid.UUID) error {
 		}
 		s.own = same
 	}
+	if err := u.editing(ctx, s, reader); err != nil {
+		return err
+	}
 	if s.hidden = s.secrets().Count(s.call.Arguments); s.hidden == 0 {
 		return nil
 	}
@@ -92,8 +105,44 @@ func (u *UI) about(ctx context.Context, s *subject, reader uuid.UUID) error {
 		s.unseen, s.withheld = true, s.hidden
 	}
 	shown, err := audit.List(ctx, u.cfg.Pool, audit.Filter{Subject: s.call.ID, Actors: []uuid.UUID{reader}, Action: "call.revealed", Limit: 1})
-	s.revealed = len(shown) > 0
+	if len(shown) > 0 { // before the edit they were others
+		edited := s.approval != nil && s.approval.EditedAt != nil && s.approval.EditedBy != reader
+		s.revealed = !edited || shown[0].At.After(*s.approval.EditedAt)
+	}
 	return err
+}
+
+// editing adds who may approve an edit of a call that waits.
+func (u *UI) editing(ctx context.Context, s *subject, reader uuid.UUID) error {
+	if s.approval == nil || s.approval.Status != approval.Pending {
+		return nil
+	}
+	var err error
+	if s.second, err = u.cfg.Calls.EditNeedsSecond(ctx, &s.call); err != nil || !s.editWaits() {
+		return err
+	}
+	s.ownEdit, err = identity.Same(ctx, u.cfg.Pool, s.approval.EditedBy, reader)
+	return err
+}
+
+// approvalEditor is who wrote an edit that takes a second reviewer; uuid.Nil: nobody did.
+func (s *subject) approvalEditor() uuid.UUID {
+	if s.approval == nil {
+		return uuid.Nil
+	}
+	return s.approval.EditedBy
+}
+
+func (s *subject) editedAt() *time.Time {
+	if s.approval == nil {
+		return nil
+	}
+	return s.approval.EditedAt
+}
+
+// editWaits reports whether what waits is a reviewer's edit, which another has to approve.
+func (s *subject) editWaits() bool {
+	return s.approval != nil && s.approval.Status == approval.Pending && s.approval.EditedBy != uuid.Nil
 }
 
 // state differs when what is shown of the call does, but for its countdown.
@@ -108,6 +157,11 @@ func (s *subject) state() string {
 	if len(s.call.Late) > 0 {
 		state += ".late"
 	}
+	var questions strings.Builder
+	for i := range s.questions {
+		questions.WriteString(".q" + string(s.questions[i].Status))
+	}
+	state += questions.String()
 	if s.call.Status == call.NeedsConnection {
 		state += "." + strconv.FormatUint(uint64(crc32.ChecksumIEEE([]byte(s.call.Message))), 36)
 	}
@@ -115,6 +169,9 @@ func (s *subject) state() string {
 		state += "." + strconv.FormatInt(s.approval.Deadline.UnixMilli(), 36)
 		if s.approval.EscalatedAt != nil {
 			state += ".escalated"
+		}
+		if s.editWaits() {
+			state += "." + s.approval.Digest.String()[:16]
 		}
 		sum := crc32.NewIEEE()
 		for _, name := range s.viewers {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/holdpoint/holdpoint/internal/authfail"
 	"github.com/holdpoint/holdpoint/internal/identity"
 	"github.com/holdpoint/holdpoint/internal/identity/provider"
 	"github.com/holdpoint/holdpoint/internal/notify"
@@ -29,7 +30,7 @@ import (
 	"github.com/holdpoint/holdpoint/ui/view"
 )
 
-// Config is what a [UI] is made of. All of it is required, but for Providers, ProofAge and Server.
+// Config is what a [UI] is made of. All of it is required, but for Providers, Failures, ProofAge and Server.
 type Config struct {
 	Calls     *call.Service
 	Agents    *agent.Service
@@ -40,6 +41,7 @@ type Config struct {
 	Callbacks *callback.Service
 	Converse  *converse.Service
 	Exports   Exports
+	Failures  *authfail.Log        // takes notice of credentials that are not valid; nil: nobody does
 	Providers []*provider.Provider // of identities; none: people sign in with tokens and links
 	Pool      *pgxpool.Pool        // for the sessions of browsers
 	PublicURL string               // its scheme says which cookie is used
@@ -98,7 +100,7 @@ func New(cfg Config) (*UI, error) {
 	}
 	if u.login, err = login.New(login.Config{
 		Pool: cfg.Pool, Identity: cfg.Identity, Providers: cfg.Providers, PublicURL: publicURL, Logger: cfg.Logger, Now: cfg.Now,
-		Page: u.barePage, Vouched: u.vouched,
+		Page: u.barePage, Vouched: u.vouched, Failures: cfg.Failures,
 	}); err != nil {
 		return nil, fmt.Errorf("make dashboard: %w", err)
 	}

@@ -58,10 +58,13 @@ the same data.`,
 			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
 			defer stop()
 			settings.Getenv = e.Getenv
-			settings.AllowSelfApproval, settings.Stdio, settings.HighRiskMaxAge = true, true, demoLinkTTL
+			settings.AllowSelfApproval, settings.HighRiskMaxAge = true, demoLinkTTL
 			settings.FilesFolder = "attachments" // files are what the demo's skill saves
 			var err error
 			if settings.Models, err = modelDefaults(e.Getenv); err != nil {
+				return err
+			}
+			if settings.BootstrapToken, err = settings.Bootstrap.Read(cmd, e); err != nil {
 				return err
 			}
 			if settings.DataDir == "" {
@@ -71,6 +74,11 @@ the same data.`,
 				}
 				settings.DataDir = filepath.Join(dir, "demo")
 			}
+			settings.Path = e.Getenv("PATH")
+			if settings.Programs, err = settings.Stdio.PolicyOfDemo(settings.kept()...); err != nil {
+				return err
+			}
+			settings.Programs.Hide = homeOf(e.Getenv)
 			return runDemo(ctx, e, settings, open)
 		},
 	}

@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"os"
 	"runtime/debug"
@@ -15,13 +16,17 @@ import (
 )
 
 func main() {
+	if err := hideEnvironment(os.Args[1:]); err != nil {
+		fmt.Fprintln(os.Stderr, "holdpoint:", err)
+		os.Exit(cli.ExitFailure)
+	}
 	os.Exit(run(context.Background(), os.Args[1:], os.Getenv, os.Stdin, os.Stdout, os.Stderr))
 }
 
 // run runs one command and returns the exit code.
 func run(ctx context.Context, args []string, getenv func(string) string, stdin io.Reader, stdout, stderr io.Writer) int {
 	e := &cli.Env{
-		Getenv: getenv, Stdin: stdin, Stdout: stdout, Stderr: stderr, Now: time.Now, Version: version(), Terminal: isTerminal(stdin), Reseal: reseal,
+		Getenv: getenv, Stdin: stdin, Stdout: stdout, Stderr: stderr, Now: time.Now, Version: version(), Terminal: isTerminal(stdin), Reseal: reseal, Refused: refusedSkills,
 		Examine: func(ctx context.Context, x cli.Examination) error { return examine(ctx, x, getenv("PATH")) },
 	}
 	return cli.Run(ctx, e, args, newServeCmd(e), newDemoCmd(e))

@@ -23,10 +23,11 @@ type twin struct {
 // twins of all that operators can send from the dashboard. A form that is missing here fails the test, so that none is
 // added without a thought about those who work by script.
 var twins = map[string]twin{
-	"POST /calls/{id}/reveal":  {only: "the API hides no arguments"},
-	"POST /calls/{id}/seen":    {only: "who has a page on the screen"},
-	"POST /calls/{id}/resolve": {operation: "resolveCall", command: "calls resolve"},
-	"POST /calls/{id}/cancel":  {operation: "cancelCall", command: "calls cancel"},
+	"POST /calls/{id}/reveal":                    {only: "the API hides no arguments"},
+	"POST /calls/{id}/questions/{number}/reveal": {only: "the API hides no answers"},
+	"POST /calls/{id}/seen":                      {only: "who has a page on the screen"},
+	"POST /calls/{id}/resolve":                   {operation: "resolveCall", command: "calls resolve"},
+	"POST /calls/{id}/cancel":                    {operation: "cancelCall", command: "calls cancel"},
 
 	"POST /conversations/new":           {operation: "createConversation", command: "chat"},
 	"POST /conversations/{id}/messages": {operation: "say", command: "chat"},
@@ -69,7 +70,8 @@ var twins = map[string]twin{
 
 	"POST /connections/{id}/disconnect": {operation: "disconnect", command: "connections disconnect"},
 
-	"POST /members":                   {operation: "createToken", command: "token create"},
+	"POST /members":                   {operation: "createInvitation", command: "invitation create"},
+	"POST /members/revoke-invitation": {operation: "revokeInvitation", command: "invitation revoke"},
 	"POST /members/{id}/grant":        {operation: "updatePerson", command: "people grant"},
 	"POST /members/{id}/block":        {operation: "updatePerson", command: "people block"},
 	"POST /members/{id}/unblock":      {operation: "updatePerson", command: "people unblock"},
@@ -81,6 +83,8 @@ var twins = map[string]twin{
 	"POST /members/{id}/unlink":       {operation: "unlinkPerson", command: "people unlink"},
 
 	"POST /settings/theme":                  {only: "the look of one browser"},
+	"POST /settings/tokens":                 {operation: "createToken", command: "token create"},
+	"POST /settings/revoke-token":           {operation: "revokeToken", command: "token revoke"},
 	"POST /settings/end-session":            {operation: "endSession", command: "people end-session"},
 	"POST /settings/sign-out":               {operation: "signOutPerson", command: "people sign-out"},
 	"POST /settings/push/end":               {only: "the notifications of one browser"},

@@ -19,21 +19,29 @@ type resealer interface {
 	Reseal(ctx context.Context, tx pgx.Tx) (int, error)
 }
 
+// keyCheck reseals the value by which a wrong key is noticed.
+type keyCheck struct{ box *secret.Box }
+
+// Reseal implements resealer.
+func (c keyCheck) Reseal(ctx context.Context, tx pgx.Tx) (int, error) {
+	return secret.ResealCheck(ctx, tx, c.box)
+}
+
 // resealers are all of them. Whoever seals something new is named here.
-func resealers(rt *runtime.Runtime) []resealer {
-	return []resealer{rt.Agents, rt.OAuth, rt.Notify, rt.Callbacks}
+func resealers(rt *runtime.Runtime, box *secret.Box) []resealer {
+	return []resealer{rt.Agents, rt.OAuth, rt.Notify, rt.Callbacks, keyCheck{box}}
 }
 
 // reseal seals again what the primary key did not seal, each owner's rows in one
 // transaction. The runtime is joined for its services, and never started.
 func reseal(ctx context.Context, db *postgres.DB, box *secret.Box) (n int, err error) {
 	rt, err := runtime.New(runtime.Config{
-		DB: db, Box: box, Logger: slog.New(slog.DiscardHandler), Now: time.Now, PublicURL: "http://" + defaultAddr, StdioOff: true,
+		DB: db, Box: box, Logger: slog.New(slog.DiscardHandler), Now: time.Now, PublicURL: "http://" + defaultAddr,
 	})
 	if err != nil {
 		return 0, err
 	}
-	for _, owner := range resealers(rt) {
+	for _, owner := range resealers(rt, box) {
 		changed := 0
 		err := postgres.InTx(ctx, db.Pool(), func(tx pgx.Tx) (err error) {
 			changed, err = owner.Reseal(ctx, tx)

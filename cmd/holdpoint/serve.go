@@ -4,11 +4,13 @@ import (
 	"fmt"
 	"log/slog"
 	"os/signal"
+	"path/filepath"
 	"syscall"
 
 	"github.com/spf13/cobra"
 
 	"github.com/holdpoint/holdpoint/cmd/holdpoint/internal/cli"
+	"github.com/holdpoint/holdpoint/internal/identity"
 	"github.com/holdpoint/holdpoint/internal/postgres"
 	"github.com/holdpoint/holdpoint/runtime"
 	"github.com/holdpoint/holdpoint/ui"
@@ -16,7 +18,7 @@ import (
 
 func newServeCmd(e *cli.Env) *cobra.Command {
 	settings := serverSettings{}
-	stdio, level := "on", "info"
+	level := "info"
 	cmd := &cobra.Command{
 		Use:   "serve",
 		Short: "Run the server: agents' endpoints, JSON API, dashboard, workers",
@@ -30,7 +32,11 @@ directory. Any number of servers run on one database; they need the same encrypt
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
 			defer stop()
-			if err := settings.complete(e, stdio); err != nil {
+			if err := settings.complete(e); err != nil {
+				return err
+			}
+			var err error
+			if settings.BootstrapToken, err = settings.Bootstrap.Read(cmd, e); err != nil {
 				return err
 			}
 			var lowest slog.Level
@@ -39,7 +45,7 @@ directory. Any number of servers run on one database; they need the same encrypt
 			}
 			log := newLogger(e.Stderr, false, lowest)
 			if addr := e.Getenv("HOLDPOINT_PPROF"); addr != "" {
-				if err := startPprof(ctx, addr, log); err != nil {
+				if err := startPprof(ctx, addr, settings.Edge, log); err != nil {
 					return err
 				}
 			}
@@ -54,11 +60,14 @@ directory. Any number of servers run on one database; they need the same encrypt
 	}
 	settings.bindFlags(cmd)
 	flags := cmd.Flags()
+	flags.BoolVar(&settings.AfterRestore, "after-restore", false,
+		"mark approved and executing calls unknown at this start: the database was restored, or lost commits in a failover")
 	flags.BoolVar(&settings.AllowSelfApproval, "allow-self-approval", false, "let people decide calls made on their own behalf")
-	flags.StringVar(&stdio, "stdio", stdio, `"off" refuses skills that run a command on this server`)
 	flags.BoolVar(&settings.StdioFromDashboard, "stdio-from-dashboard", false, "let operators set commands in the dashboard")
 	flags.DurationVar(&settings.HighRiskMaxAge, "high-risk-max-age", ui.DefaultProofAge,
 		"how long ago somebody may have signed in who approves calls of high risk in the dashboard")
+	flags.DurationVar(&settings.PersonTokenTTL, "person-token-ttl", identity.DefaultTokenTTL, "how long a new token of a person is valid")
+	flags.DurationVar(&settings.AgentKeyTTL, "agent-key-ttl", 0, "how long a new key of an agent is valid (default until it is revoked)")
 	flags.IntVar(&settings.MaxConns, "max-conns", postgres.DefaultMaxConns, "connections to the database")
 	flags.StringVar(&settings.EncryptionKeyFile, "encryption-key-file", "", "file of the key for secrets (default secret.keyset.json in the data directory)")
 	settings.Providers.Bind(cmd)
@@ -77,18 +86,14 @@ func (s *serverSettings) bindFlags(cmd *cobra.Command) {
 	flags.StringVar(&s.Addr, "addr", defaultAddr, "address to listen on")
 	flags.StringVar(&s.DataDir, "data-dir", "", "directory for the embedded database, keys and homes of skills")
 	flags.StringVar(&s.PublicURL, "public-url", "", "where people and agents reach this server (default http:// and the address)")
-	flags.StringVar(&s.BootstrapToken, "bootstrap-token", "", `credential of the person "bootstrap", operator and reviewer`)
+	s.Bootstrap.Bind(cmd)
 	s.Outward.Bind(cmd)
+	s.Edge.Bind(cmd)
+	s.Stdio.Bind(cmd)
 }
 
 // complete fills in what comes from the environment, and the data directory.
-func (s *serverSettings) complete(e *cli.Env, stdio string) error {
-	switch stdio {
-	case "on", "off":
-		s.Stdio = stdio == "on"
-	default:
-		return fmt.Errorf("--stdio %q: want on or off", stdio)
-	}
+func (s *serverSettings) complete(e *cli.Env) error {
 	s.DatabaseURL = e.Getenv("DATABASE_URL")
 	s.Path = e.Getenv("PATH")
 	s.EncryptionKey = e.Getenv("HOLDPOINT_ENCRYPTION_KEY")
@@ -97,8 +102,28 @@ func (s *serverSettings) complete(e *cli.Env, stdio string) error {
 	if s.Models, err = modelDefaults(e.Getenv); err != nil {
 		return err
 	}
-	if s.DataDir == "" {
-		s.DataDir, err = postgres.DefaultDataDir(e.Getenv)
+	if err := s.Edge.Check(); err != nil {
+		return err
 	}
+	if s.DataDir == "" {
+		if s.DataDir, err = postgres.DefaultDataDir(e.Getenv); err != nil {
+			return err
+		}
+	}
+	s.Programs, err = s.Stdio.Policy(s.kept()...)
+	s.Programs.Hide = homeOf(e.Getenv)
 	return err
+}
+
+// homeOf is the home of the server's account, if it has one.
+func homeOf(getenv func(string) string) []string {
+	if home := getenv("HOME"); filepath.IsAbs(home) && home != "/" {
+		return []string{home}
+	}
+	return nil
+}
+
+// kept are the files and folders that no skill's program may reach.
+func (s *serverSettings) kept() []string {
+	return []string{s.DataDir, s.EncryptionKeyFile, s.Providers.File, s.TokenIssuers.File, s.Outward.WorkloadTokenFile}
 }

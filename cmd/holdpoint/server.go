@@ -11,18 +11,23 @@ import (
 	"net/http"
 	"net/url"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
+
+	"github.com/jackc/pgx/v5"
 
 	"github.com/holdpoint/holdpoint/cmd/holdpoint/internal/cli"
 	"github.com/holdpoint/holdpoint/internal/bucket"
 	"github.com/holdpoint/holdpoint/internal/identity/provider"
+	"github.com/holdpoint/holdpoint/internal/inbound"
 	"github.com/holdpoint/holdpoint/internal/postgres"
 	"github.com/holdpoint/holdpoint/internal/secret"
 	"github.com/holdpoint/holdpoint/internal/telemetry"
 	"github.com/holdpoint/holdpoint/migrations"
 	"github.com/holdpoint/holdpoint/runtime"
 	"github.com/holdpoint/holdpoint/runtime/model/scripted"
+	"github.com/holdpoint/holdpoint/runtime/tool"
 	"github.com/holdpoint/holdpoint/ui"
 )
 
@@ -33,18 +38,24 @@ type serverSettings struct {
 	PublicURL          string // empty: http:// and the address
 	DatabaseURL        string
 	Path               string // where programs of stdio skills are looked up
-	BootstrapToken     string
-	EncryptionKey      string // a Tink keyset, base64; empty: the file
-	EncryptionKeyFile  string // empty: secret.keyset.json in the data directory
-	KeysetKMSURI       string // what the keyset is encrypted with; empty: nothing
+	Bootstrap          cli.Bootstrap
+	BootstrapToken     string        // as Bootstrap reads it
+	PersonTokenTTL     time.Duration // zero: the default
+	AgentKeyTTL        time.Duration // zero: without end
+	EncryptionKey      string        // a Tink keyset, base64; empty: the file
+	EncryptionKeyFile  string        // empty: secret.keyset.json in the data directory
+	KeysetKMSURI       string        // what the keyset is encrypted with; empty: nothing
 	Outward            cli.Outward
+	Edge               cli.Edge
 	Providers          cli.Providers
 	TokenIssuers       cli.TokenIssuers
 	Models             runtime.ModelDefaults
 	Getenv             func(string) string // for secrets that the file of providers leaves there
 	MaxConns           int
 	AllowSelfApproval  bool
-	Stdio              bool
+	AfterRestore       bool
+	Stdio              cli.Stdio
+	Programs           tool.StdioPolicy // what skills may run; from Stdio
 	StdioFromDashboard bool
 	FilesURL           string // empty: the folder
 	FilesFolder        string // in the data directory; empty: files
@@ -55,8 +66,7 @@ type serverSettings struct {
 }
 
 const (
-	defaultAddr   = "127.0.0.1:8080"
-	headerTimeout = 10 * time.Second
+	defaultAddr = "127.0.0.1:8080"
 
 	// At shutdown, each has its own: what one takes is not the others' loss.
 	clientsTimeout  = 5 * time.Second  // open requests; none of them is a call's life
@@ -75,23 +85,32 @@ type server struct {
 	issuing  provider.TokenIssuers
 	traces   *telemetry.Tracer
 	runtime  *runtime.Runtime
-	listener net.Listener
+	listener *inbound.Listener
 	mux      *http.ServeMux
 	http     *http.Server
+
+	metrics     *http.Server // nil: /metrics is on the main address
+	metricsAddr net.Addr
 }
 
 // openServer opens the database, migrates it, starts the services and listens. The
 // listener comes first: a port in use should not cost a database's start.
 func openServer(ctx context.Context, settings serverSettings, version string, log *slog.Logger) (_ *server, err error) {
-	if err := settings.Outward.Check(); err != nil {
+	if err := errors.Join(settings.Outward.Check(), settings.Edge.Check()); err != nil {
 		return nil, err
+	}
+	if settings.PersonTokenTTL < 0 || settings.PersonTokenTTL > 0 && settings.PersonTokenTTL < time.Minute {
+		return nil, fmt.Errorf("--person-token-ttl %s: want at least 1m", settings.PersonTokenTTL)
+	}
+	if settings.AgentKeyTTL < 0 || settings.AgentKeyTTL > 0 && settings.AgentKeyTTL < time.Minute {
+		return nil, fmt.Errorf("--agent-key-ttl %s: want at least 1m, or 0 for keys that do not end by themselves", settings.AgentKeyTTL)
 	}
 	if settings.MaxFileSize < 0 {
 		return nil, fmt.Errorf("--max-file-size %d: want a number of bytes", settings.MaxFileSize)
 	}
-	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", settings.Addr)
+	listener, err := listen(ctx, settings.Addr, settings.Edge, log)
 	if err != nil {
-		return nil, fmt.Errorf("listen on %s: %w", settings.Addr, err)
+		return nil, err
 	}
 	s := &server{settings: settings, version: version, log: log, listener: listener, mux: http.NewServeMux()}
 	defer func() {
@@ -123,25 +142,40 @@ func openServer(ctx context.Context, settings serverSettings, version string, lo
 	if err != nil {
 		return nil, err
 	}
+	if dir := s.db.SocketDir(); dir != "" {
+		s.settings.Programs.Keep = append(slices.Clone(s.settings.Programs.Keep), dir)
+	}
 	if _, err := postgres.Migrate(ctx, s.db, migrations.FS); err != nil {
 		return nil, err
 	}
-	box, err := openBox(ctx, settings)
+	box, err := openBox(ctx, settings, s.db)
 	if err != nil {
 		return nil, err
 	}
 	return s, s.assemble(ctx, box)
 }
 
-func openBox(ctx context.Context, settings serverSettings) (*secret.Box, error) {
+// listen opens an address within the bounds of the settings.
+func listen(ctx context.Context, addr string, edge cli.Edge, log *slog.Logger) (*inbound.Listener, error) {
+	cfg := edge.Inbound()
+	cfg.Logger, cfg.Now = log, time.Now
+	return inbound.Listen(ctx, addr, cfg)
+}
+
+// openBox gets the encryption key and makes sure that it is the database's.
+func openBox(ctx context.Context, settings serverSettings, db *postgres.DB) (*secret.Box, error) {
 	file := settings.EncryptionKeyFile
 	if file == "" {
 		file = filepath.Join(settings.DataDir, "secret.keyset.json")
 	}
-	return secret.OpenContext(ctx, secret.Config{
+	box, err := secret.OpenFor(ctx, db.Pool(), secret.Config{
 		Keyset: settings.EncryptionKey, KeysetName: "HOLDPOINT_ENCRYPTION_KEY", File: file,
 		KMS: cli.KMS(cli.KeysetKMS, settings.KeysetKMSURI),
 	})
+	if err != nil {
+		return nil, err
+	}
+	return box, postgres.InTx(ctx, db.Pool(), func(tx pgx.Tx) error { return secret.CheckKey(ctx, tx, box) })
 }
 
 func (s *server) assemble(ctx context.Context, box *secret.Box) error {
@@ -153,16 +187,18 @@ func (s *server) assemble(ctx context.Context, box *secret.Box) error {
 		Scripts: s.settings.Scripts, FileStore: store, MaxFileSize: s.settings.MaxFileSize, FileTypes: s.settings.FileTypes,
 		DB: s.db, Box: box, Logger: s.log, Now: time.Now, Version: s.version,
 		PublicURL: s.settings.PublicURL, DataDir: s.settings.DataDir, Path: s.settings.Path, BootstrapToken: s.settings.BootstrapToken,
+		PersonTokenTTL: s.settings.PersonTokenTTL, AgentKeyTTL: s.settings.AgentKeyTTL,
 		Issuers: s.issuers(), Tokens: s.issuing, Traces: s.traces, ModelDefaults: s.settings.Models,
-		AllowSelfApproval: s.settings.AllowSelfApproval, StdioOff: !s.settings.Stdio,
+		AllowSelfApproval: s.settings.AllowSelfApproval, Restored: s.settings.AfterRestore, Stdio: s.settings.Programs,
 		StdioFromDashboard: s.settings.StdioFromDashboard, HighRiskMaxAge: s.settings.HighRiskMaxAge,
 		TrustedHosts: s.settings.Outward.TrustedHosts, WorkloadToken: s.settings.Outward.WorkloadToken(),
+		Collectors: s.listener.Collectors(),
 	})
 	if err != nil {
 		return err
 	}
 	dashboard, err := ui.New(ui.Config{
-		Calls: rt.Calls, Agents: rt.Agents, Identity: rt.Identity, OAuth: rt.OAuth, Notify: rt.Notify, Callbacks: rt.Callbacks, Converse: rt.Converse, Exports: rt.API, Discovery: rt.Discovery, Pool: s.db.Pool(), Providers: s.vouching,
+		Calls: rt.Calls, Agents: rt.Agents, Identity: rt.Identity, OAuth: rt.OAuth, Notify: rt.Notify, Callbacks: rt.Callbacks, Converse: rt.Converse, Exports: rt.API, Failures: rt.Failures, Discovery: rt.Discovery, Pool: s.db.Pool(), Providers: s.vouching,
 		PublicURL: s.settings.PublicURL, Logger: s.log, Now: time.Now, ProofAge: s.settings.HighRiskMaxAge,
 		Server: s.facts(),
 	})
@@ -171,11 +207,10 @@ func (s *server) assemble(ctx context.Context, box *secret.Box) error {
 	}
 	rt.Mount(s.mux)
 	dashboard.Mount(s.mux)
-	s.http = &http.Server{
-		Handler:           s.mux,
-		ReadHeaderTimeout: headerTimeout,
-		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelWarn),
+	if err := s.mountMetrics(ctx, rt.Metrics()); err != nil {
+		return err
 	}
+	s.http = s.listener.Server(requireHTTPS(s.settings.PublicURL, s.settings.Edge.Proxies().Handler(s.mux)))
 	s.http.RegisterOnShutdown(dashboard.Close)
 	if err := rt.Start(ctx); err != nil {
 		return err
@@ -205,7 +240,7 @@ func (s *server) issuers() []string {
 func (s *server) facts() ui.Server {
 	return ui.Server{
 		Version: s.version, DataDir: s.settings.DataDir, EmbeddedDatabase: s.db.Embedded(),
-		Stdio: s.settings.Stdio, StdioFromDashboard: s.settings.StdioFromDashboard,
+		Stdio: s.settings.Programs.On, StdioAllow: s.settings.Programs.Lines(), StdioFromDashboard: s.settings.StdioFromDashboard,
 		AllowSelfApproval: s.settings.AllowSelfApproval, TrustedHosts: s.settings.Outward.TrustedHosts,
 	}
 }
@@ -241,6 +276,9 @@ func (s *server) close() error {
 	}
 	if s.http != nil {
 		errs = append(errs, within(clientsTimeout, s.closeClients))
+	}
+	if s.metrics != nil {
+		errs = append(errs, s.metrics.Close())
 	}
 	if err := s.listener.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
 		errs = append(errs, fmt.Errorf("close the listener: %w", err))

@@ -82,7 +82,10 @@ func run(ctx context.Context, args []string, getenv func(string) string, stderr 
 
 // authorization is what an operator would set for the scenario.
 func (sc scenario) authorization() tool.Authorization {
-	a := tool.Authorization{ClientID: sc.ClientID, ClientSecret: sc.ClientSecret, Issuer: sc.Issuer, PrivateKey: sc.PrivateKey}
+	a := tool.Authorization{
+		ClientID: sc.ClientID, ClientSecret: sc.ClientSecret, Issuer: sc.Issuer, PrivateKey: sc.PrivateKey,
+		TrustOrigin: true, // the metadata of auth/metadata-var2 are about the whole origin
+	}
 	switch sc.name {
 	case "auth/client-credentials-jwt", "auth/client-credentials-basic":
 		a.Grant = tool.ClientCredentials

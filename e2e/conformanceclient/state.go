@@ -95,7 +95,7 @@ func (st *state) assemble(ctx context.Context, sc scenario) error {
 	if err != nil {
 		return err
 	}
-	const token = "conformance"
+	const token = "conformance-bootstrap-token-0123456789"
 	st.identity, err = identity.New(identity.Config{Pool: st.db.Pool(), BootstrapToken: token, Logger: st.log, Now: time.Now})
 	if err != nil {
 		return err

@@ -21,7 +21,7 @@ import (
 )
 
 // token is that of the person who sets the house up.
-const token = "conformance"
+const token = "conformance-bootstrap-token-0123456789"
 
 // house is everything that runs beside the suite.
 type house struct {
@@ -105,7 +105,8 @@ func (h *house) serve(ctx context.Context) error {
 		return err
 	}
 	h.holdpoint = "http://" + addr
-	if err := h.start("holdpoint", h.program, "serve", "--addr", addr, "--data-dir", filepath.Join(h.dir, "data"), "--bootstrap-token", token); err != nil {
+	h.env = append(h.env, "HOLDPOINT_BOOTSTRAP_TOKEN="+token)
+	if err := h.start("holdpoint", h.program, "serve", "--addr", addr, "--data-dir", filepath.Join(h.dir, "data")); err != nil {
 		return err
 	}
 	return h.await(ctx, "holdpoint is ready", func() error {

@@ -7,6 +7,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -43,18 +44,22 @@ type Event struct {
 	Action  string         // noun.verb, "call.parked"
 	Subject uuid.UUID      // the call, skill, agent, person it is about
 	Data    map[string]any // small, nothing secret
+	// Origin is how the actor came in. Zero: Holdpoint itself, or an event of an older version.
+	Origin Origin
 
 	// Raw is Data as it is stored, of events that were read. Nil: there is none.
 	Raw json.RawMessage
 }
 
 const (
-	insertOneSQL = `INSERT INTO audit_events (subject_id, actor_id, actor_kind, action, data)
-SELECT subject_id, actor_id, actor_kind, action, data
-FROM (SELECT $1::uuid, $2::uuid, $3::text, $4::text, $5::jsonb) AS e(subject_id, actor_id, actor_kind, action, data)`
-	insertSQL = `INSERT INTO audit_events (subject_id, actor_id, actor_kind, action, data)
-SELECT subject_id, actor_id, actor_kind, action, data
-FROM unnest($1::uuid[], $2::uuid[], $3::text[], $4::text[], $5::jsonb[]) AS e(subject_id, actor_id, actor_kind, action, data)`
+	eventColumns = `subject_id, actor_id, actor_kind, action, data, credential_kind, credential_id, address`
+	insertOneSQL = `INSERT INTO audit_events (` + eventColumns + `)
+SELECT ` + eventColumns + `
+FROM (SELECT $1::uuid, $2::uuid, $3::text, $4::text, $5::jsonb, nullif($6::text, ''), nullif($7::text, ''), nullif($8::text, ''))
+	AS e(` + eventColumns + `)`
+	insertSQL = `INSERT INTO audit_events (` + eventColumns + `)
+SELECT subject_id, actor_id, actor_kind, action, data, nullif(credential_kind, ''), nullif(credential_id, ''), nullif(address, '')
+FROM unnest($1::uuid[], $2::uuid[], $3::text[], $4::text[], $5::jsonb[], $6::text[], $7::text[], $8::text[]) AS e(` + eventColumns + `)`
 )
 
 // few events are cheaper as statements of their own than as one that unnests arrays.
@@ -82,7 +87,8 @@ func QueueIf(batch *pgx.Batch, condition string, events ...Event) error {
 		if err != nil {
 			return err
 		}
-		batch.Queue(insertOneSQL+" WHERE "+condition, e.Subject, actor, e.Actor.Kind, e.Action, data)
+		batch.Queue(insertOneSQL+" WHERE "+condition, e.Subject, actor, e.Actor.Kind, e.Action, data,
+			e.Origin.Credential.Kind, e.Origin.Credential.ID, e.Origin.Address)
 	}
 	return nil
 }
@@ -103,10 +109,14 @@ func (e *Event) optional() (actor *uuid.UUID, data *string, err error) {
 	return actor, &encoded, nil
 }
 
-// Write writes events in tx.
+// Write writes events in tx, with the origin that ctx carries.
 func Write(ctx context.Context, tx pgx.Tx, events ...Event) error {
 	if len(events) == 0 {
 		return nil
+	}
+	events = slices.Clone(events)
+	for i := range events {
+		events[i].SetOrigin(ctx)
 	}
 	args, err := columns(events)
 	if err != nil {
@@ -122,15 +132,17 @@ func columns(events []Event) ([]any, error) {
 	n := len(events)
 	subjects, actors := make([]uuid.UUID, n), make([]*uuid.UUID, n)
 	kinds, actions, data := make([]string, n), make([]string, n), make([]*string, n)
+	credentialKinds, credentialIDs, addresses := make([]string, n), make([]string, n), make([]string, n)
 	for i := range events {
 		e := &events[i]
 		subjects[i], kinds[i], actions[i] = e.Subject, e.Actor.Kind, e.Action
+		credentialKinds[i], credentialIDs[i], addresses[i] = e.Origin.Credential.Kind, e.Origin.Credential.ID, e.Origin.Address
 		var err error
 		if actors[i], data[i], err = e.optional(); err != nil {
 			return nil, err
 		}
 	}
-	return []any{subjects, actors, kinds, actions, data}, nil
+	return []any{subjects, actors, kinds, actions, data, credentialKinds, credentialIDs, addresses}, nil
 }
 
 // Querier reads: a pool or a transaction.

@@ -151,7 +151,8 @@ func (s *searcher) first(ctx context.Context, sql string, id int64) (found int64
 // collect finds the events below one id (zero: of any), and not below another.
 func (s *searcher) collect(ctx context.Context, before, lowest int64) error {
 	conditions, args := s.filter.conditions(before, lowest)
-	rows, err := s.db.Query(ctx, `SELECT id, at, subject_id, actor_id, actor_kind, action, data, data::text FROM audit_events
+	rows, err := s.db.Query(ctx, `SELECT id, at, subject_id, actor_id, actor_kind, action, data, data::text,
+			coalesce(credential_kind, ''), coalesce(credential_id, ''), coalesce(address, '') FROM audit_events
 		WHERE `+conditions+` ORDER BY id DESC LIMIT `+strconv.Itoa(s.limit+1-len(s.found.Events)), args...)
 	if err != nil {
 		return err
@@ -208,7 +209,8 @@ func scan(row pgx.CollectableRow) (Event, error) {
 	var e Event
 	var actor *uuid.UUID
 	var raw *string
-	err := row.Scan(&e.ID, &e.At, &e.Subject, &actor, &e.Actor.Kind, &e.Action, &e.Data, &raw)
+	err := row.Scan(&e.ID, &e.At, &e.Subject, &actor, &e.Actor.Kind, &e.Action, &e.Data, &raw,
+		&e.Origin.Credential.Kind, &e.Origin.Credential.ID, &e.Origin.Address)
 	if actor != nil {
 		e.Actor.ID = *actor
 	}

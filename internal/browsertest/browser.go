@@ -24,10 +24,11 @@ type Options struct {
 // Phone is a window of a small phone.
 func Phone() Options { return Options{Width: 390, Height: 844, Touch: true} }
 
+// Limits end a test that hangs. They are far above what a machine under heavy load takes, and nothing waits for them that succeeds.
 const (
-	startLimit = time.Minute
-	waitLimit  = 30 * time.Second
-	closeLimit = 20 * time.Second
+	startLimit = 5 * time.Minute
+	waitLimit  = 5 * time.Minute
+	closeLimit = time.Minute
 	pollEvery  = 20 * time.Millisecond
 )
 
@@ -39,7 +40,7 @@ type T interface {
 	Failed() bool
 	Cleanup(f func())
 	Context() context.Context
-	ArtifactDir() string
+	Name() string
 }
 
 // Page is one tab of a browser of its own.
@@ -84,7 +85,7 @@ func flags(t T, profile string, o Options) []chromedp.ExecAllocatorOption {
 		chromedp.ExecPath(find(t)), chromedp.UserDataDir(profile), chromedp.DisableGPU,
 		chromedp.WindowSize(o.Width, o.Height), chromedp.WSURLReadTimeout(startLimit),
 		chromedp.Flag("disable-component-update", true), chromedp.Flag("hide-scrollbars", true),
-		chromedp.Flag("lang", "en-US"),
+		chromedp.Flag("lang", "en-US"), chromedp.Env("FONTCONFIG_FILE="+writeFontConfig(t, profile)),
 	)
 	if os.Getuid() == 0 {
 		options = append(options, chromedp.NoSandbox)

@@ -183,7 +183,7 @@ func Eval[T any](p *Page, expression string) T {
 	return value
 }
 
-// Screenshot keeps a picture of the window among the test's artifacts.
+// Screenshot keeps a picture of the window in the folder of artifacts; see the package's comment.
 func (p *Page) Screenshot(name string) {
 	p.t.Helper()
 	p.keep(name+".png", p.Picture())
@@ -208,10 +208,27 @@ func (p *Page) keepEvidence() {
 }
 
 func (p *Page) keep(name string, content []byte) {
-	file := filepath.Join(p.t.ArtifactDir(), name)
-	if err := os.WriteFile(file, content, 0o600); err != nil {
+	folder := filepath.Join(artifacts(), strings.NewReplacer("/", "-", " ", "_").Replace(p.t.Name()))
+	file := filepath.Join(folder, name)
+	err := os.MkdirAll(folder, 0o700)
+	if err == nil {
+		err = os.WriteFile(file, content, 0o600)
+	}
+	if err != nil {
 		p.t.Logf("keep %s: %v", name, err)
 		return
 	}
 	p.t.Logf("kept %s", file)
+}
+
+// artifacts is the folder that files are kept in, beyond the test.
+func artifacts() string {
+	if folder := os.Getenv("HOLDPOINT_ARTIFACTS"); folder != "" {
+		return folder
+	}
+	folder, err := filepath.Abs("artifacts")
+	if err != nil {
+		return "artifacts"
+	}
+	return folder
 }

@@ -38,6 +38,18 @@ type Config struct {
 	Patience time.Duration
 	// Version of the program, as the server is told.
 	Version string
+	// TokenEnds is told with each answer that says so that the token ends soon. Nil: nobody wants to know.
+	TokenEnds func(at time.Time)
+}
+
+// tokenEndsHeader is the server's word that the token ends soon, and when.
+const tokenEndsHeader = "Holdpoint-Token-Expires"
+
+func (c *Client) noteTokenEnd(h http.Header) {
+	at, err := time.Parse(time.RFC3339, h.Get(tokenEndsHeader))
+	if err == nil && c.TokenEnds != nil {
+		c.TokenEnds(at)
+	}
 }
 
 // Client talks to one Holdpoint with one credential. It is safe for concurrent use.
@@ -128,6 +140,7 @@ func (c *Client) Stream(ctx context.Context, path string, query url.Values, w io
 		return c.unreachable(err)
 	}
 	defer func() { _ = response.Body.Close() }()
+	c.noteTokenEnd(response.Header)
 	if response.StatusCode >= http.StatusMultipleChoices {
 		text, err := readAll(response.Body)
 		if err != nil {
@@ -193,6 +206,7 @@ func (c *Client) doOnce(ctx context.Context, method, path string, body any, key 
 		return nil, c.unreachable(err)
 	}
 	defer func() { _ = response.Body.Close() }()
+	c.noteTokenEnd(response.Header)
 	text, err := readAll(response.Body)
 	if err != nil {
 		return nil, fmt.Errorf("read answer of %s: %w", c.base, err)

@@ -21,9 +21,12 @@ type Claims struct {
 	Issuer  string
 	Subject string
 	Name    string // empty: the subject
-	Email   string // only shown
-	Roles   []Role
-	Teams   []string
+	Email   string // shown, and compared with an invitation's
+	// EmailUnverified: the provider says that the address was not verified.
+	EmailUnverified bool
+
+	Roles []Role
+	Teams []string
 	// ProofAge is how long ago the person proved to the provider who they are, which may know them from an earlier
 	// sign-in and not have asked. Nil: it does not say.
 	ProofAge *time.Duration
@@ -97,8 +100,23 @@ func (s *Service) SignInAgain(ctx context.Context, claims Claims, id uuid.UUID) 
 	return session, err
 }
 
+// SignInInvited is SignIn for a person who brings an invitation, which is redeemed if it is theirs. Errors: ErrInvitation,
+// ErrInvitedOther and ErrSelfGrant, beside those of SignIn; then nothing changes.
+func (s *Service) SignInInvited(ctx context.Context, claims Claims, invitation string, n NewSession) (Session, error) {
+	var session Session
+	err := s.claimInvited(ctx, claims, invitation, func(tx pgx.Tx, person uuid.UUID) (err error) {
+		session, err = insertSession(ctx, tx, sessionRow{person: person, method: ByProvider, proof: claims.ProofAge, NewSession: n})
+		return err
+	})
+	return session, err
+}
+
 // claim records claims, and does what follows for somebody who may come in.
 func (s *Service) claim(ctx context.Context, claims Claims, welcome func(tx pgx.Tx, person uuid.UUID) error) error {
+	return s.claimInvited(ctx, claims, "", welcome)
+}
+
+func (s *Service) claimInvited(ctx context.Context, claims Claims, invitation string, welcome func(tx pgx.Tx, person uuid.UUID) error) error {
 	claims, err := claims.clean()
 	if err != nil {
 		return fmt.Errorf("sign in a person of %s: %w", claims.Issuer, err)
@@ -107,6 +125,12 @@ func (s *Service) claim(ctx context.Context, claims Claims, welcome func(tx pgx.
 	err = postgres.InTx(ctx, s.pool, func(tx pgx.Tx) (err error) {
 		if person, err = upsertClaimed(ctx, tx, claims); err != nil {
 			return err
+		}
+		if invitation != "" && !errors.Is(person.refused, ErrBlocked) {
+			if err := redeemClaimed(ctx, tx, invitation, claims, person.id); err != nil {
+				return err
+			}
+			person.changed, person.refused = true, nil
 		}
 		if person.changed {
 			if err := registry.Notify(ctx, tx); err != nil {

@@ -14,6 +14,10 @@ import (
 type Eligible struct {
 	Person uuid.UUID
 	Teams  []string
+	// Inviters are those on whose word alone an unverified person is known; see [Inviters]. Empty for everybody else.
+	Inviters []uuid.UUID
+
+	unverified bool
 }
 
 // Reviewers are all who may decide now, or could sign in and decide. From memory; callers do not change it.
@@ -24,7 +28,19 @@ func (s *Service) Reviewers(ctx context.Context) ([]Eligible, error) {
 				return nil, fmt.Errorf("list reviewers: %w", err)
 			}
 		}
-		return s.holders(ctx, s.pool, Reviewer)
+		found, err := s.holders(ctx, s.pool, Reviewer)
+		if err != nil {
+			return nil, err
+		}
+		for i := range found {
+			if !found[i].unverified {
+				continue
+			}
+			if found[i].Inviters, err = Inviters(ctx, s.pool, found[i].Person); err != nil {
+				return nil, err
+			}
+		}
+		return found, nil
 	})
 }
 
@@ -32,12 +48,13 @@ func (s *Service) Reviewers(ctx context.Context) ([]Eligible, error) {
 // token, a personal token, a session that a link began, or a link that nobody used yet.
 func (s *Service) holders(ctx context.Context, db querier, role Role) ([]Eligible, error) {
 	rows, err := db.Query(ctx, `
-		SELECT p.id, ARRAY(SELECT DISTINCT unnest(p.claimed_teams || p.granted_teams) ORDER BY 1)
+		SELECT p.id, ARRAY(SELECT DISTINCT unnest(p.claimed_teams || p.granted_teams) ORDER BY 1),
+			p.issuer = $4 AND p.invited_by IS NOT NULL
 		FROM people p
 		WHERE p.blocked_at IS NULL AND (
 			p.issuer = ANY($2) AND $1 = ANY(p.claimed_roles || p.granted_roles)
 			OR $3 AND p.issuer = $4 AND p.subject = $5
-			OR EXISTS (SELECT FROM person_tokens t WHERE t.person_id = p.id AND t.revoked_at IS NULL AND $1 = ANY(t.roles))
+			OR EXISTS (SELECT FROM person_tokens t WHERE t.person_id = p.id AND `+tokenValid+` AND $1 = ANY(t.roles))
 			OR EXISTS (SELECT FROM person_sessions s WHERE s.person_id = p.id AND s.method = 'link' AND s.revoked_at IS NULL
 				AND s.expires_at > holdpoint_now() AND $1 = ANY(s.roles || p.claimed_roles || p.granted_roles))
 			OR EXISTS (SELECT FROM sign_in_links l WHERE l.person_id = p.id AND l.used_at IS NULL
@@ -48,7 +65,7 @@ func (s *Service) holders(ctx context.Context, db querier, role Role) ([]Eligibl
 	}
 	found, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (Eligible, error) {
 		var e Eligible
-		err := row.Scan(&e.Person, &e.Teams)
+		err := row.Scan(&e.Person, &e.Teams, &e.unverified)
 		return e, err
 	})
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/google/uuid"
 	"go.uber.org/goleak"
@@ -26,6 +27,8 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(leaktest.Patient(m)) }
 
 // issuer is the identity provider that is configured.
 const issuer = "https://login.example.com"
+
+const bootToken = "bootstrap-token-of-at-least-32-letters"
 
 func service(t *testing.T, db *postgres.DB, bootstrap string) *identity.Service {
 	t.Helper()
@@ -168,30 +171,36 @@ func TestBootstrap(t *testing.T) {
 	db := postgrestest.New(t)
 	var log bytes.Buffer
 	s, err := identity.New(identity.Config{
-		Pool: db.Pool(), BootstrapToken: "x", Logger: slog.New(slog.NewTextHandler(&log, nil)), Now: time.Now,
+		Pool: db.Pool(), BootstrapToken: bootToken, Logger: slog.New(slog.NewTextHandler(&log, nil)), Now: time.Now,
 	})
 	check(t, err)
 	t.Cleanup(s.Close)
-	if !strings.Contains(log.String(), "WARN") || strings.Contains(log.String(), "=x") {
+	if !strings.Contains(log.String(), "WARN") || strings.Contains(log.String(), bootToken) {
 		t.Errorf("log: %s", log.String())
 	}
-	access, err := s.Authenticate(t.Context(), "x")
+	access, err := s.Authenticate(t.Context(), bootToken)
 	check(t, err)
 	if access.Person.Subject != identity.Bootstrap || !access.Has(identity.Operator) || !access.Has(identity.Reviewer) ||
 		!access.MayActAs("whatever") {
 		t.Errorf("access %+v", access)
 	}
-	again, err := s.Authenticate(t.Context(), "x")
+	again, err := s.Authenticate(t.Context(), bootToken)
 	if err != nil || again.Person.ID != access.Person.ID {
 		t.Errorf("again: %+v, %v", again, err)
 	}
-	for _, wrong := range []string{"", "y", "xx", "hpp_x"} {
+	for _, wrong := range []string{"", "y", bootToken + "x", "hpp_x"} {
 		if _, err := s.Authenticate(t.Context(), wrong); !errors.Is(err, identity.ErrUnauthenticated) {
 			t.Errorf("%q: %v", wrong, err)
 		}
 	}
+	for _, short := range []string{"x", strings.Repeat("x", 31), strings.Repeat("ü", 31)} {
+		_, err := identity.New(identity.Config{Pool: db.Pool(), BootstrapToken: short, Logger: slog.New(slog.DiscardHandler), Now: time.Now})
+		if err == nil || !strings.Contains(err.Error(), "want at least 32") || strings.Contains(err.Error(), short) && len(short) > 1 {
+			t.Errorf("a token of %d letters: %v", utf8.RuneCountInString(short), err)
+		}
+	}
 	without := service(t, db, "")
-	if _, err := without.Authenticate(t.Context(), "x"); !errors.Is(err, identity.ErrUnauthenticated) {
+	if _, err := without.Authenticate(t.Context(), bootToken); !errors.Is(err, identity.ErrUnauthenticated) {
 		t.Errorf("no longer configured: %v", err)
 	}
 	if _, err := without.Authenticate(t.Context(), ""); !errors.Is(err, identity.ErrUnauthenticated) {

@@ -109,7 +109,7 @@ func (s *Service) Links(ctx context.Context, people []uuid.UUID) (map[uuid.UUID]
 }
 
 // Link declares, as an operator's act, that a person is the same as another, whose connections
-// they use from then on. Errors: ErrNotFound, *InvalidError.
+// they use from then on. Errors: ErrNotFound, ErrSelfLink, *InvalidError.
 func (s *Service) Link(ctx context.Context, by audit.Actor, person, same uuid.UUID) error {
 	if person == same {
 		return &InvalidError{"same_as", "must be another person"}
@@ -130,6 +130,9 @@ func (s *Service) Link(ctx context.Context, by audit.Actor, person, same uuid.UU
 		if chained {
 			return &InvalidError{"same_as", "must be a person who is linked to nobody, as must the person nobody is linked to"}
 		}
+		if err := notOwnLink(ctx, tx, by, person); err != nil {
+			return err
+		}
 		_, err = tx.Exec(ctx, `INSERT INTO person_links (person_id, same_as, linked_by) VALUES ($1, $2, $3)
 			ON CONFLICT (person_id) DO UPDATE SET same_as = excluded.same_as, linked_by = excluded.linked_by, linked_at = holdpoint_now()`,
 			person, same, postgres.OrNull(by.ID))
@@ -140,9 +143,12 @@ func (s *Service) Link(ctx context.Context, by audit.Actor, person, same uuid.UU
 	})
 }
 
-// Unlink takes a link back. ErrNotFound when there is none.
+// Unlink takes a link back. ErrNotFound when there is none; ErrSelfLink.
 func (s *Service) Unlink(ctx context.Context, by audit.Actor, person uuid.UUID) error {
 	return s.relink(ctx, func(tx pgx.Tx) error {
+		if err := notOwnLink(ctx, tx, by, person); err != nil {
+			return err
+		}
 		var same uuid.UUID
 		err := tx.QueryRow(ctx, `DELETE FROM person_links WHERE person_id = $1 RETURNING same_as`, person).Scan(&same)
 		if errors.Is(err, pgx.ErrNoRows) {
@@ -153,6 +159,22 @@ func (s *Service) Unlink(ctx context.Context, by audit.Actor, person uuid.UUID) 
 		}
 		return audit.Write(ctx, tx, audit.Event{Actor: by, Action: "person.unlinked", Subject: person, Data: map[string]any{"same_as": same}})
 	})
+}
+
+// notOwnLink refuses to end a link that holds for the person who asks: without it they could decide their own calls.
+func notOwnLink(ctx context.Context, tx pgx.Tx, by audit.Actor, person uuid.UUID) error {
+	if by.Kind != audit.KindPerson {
+		return nil
+	}
+	var linked bool
+	if err := tx.QueryRow(ctx, `SELECT EXISTS (SELECT FROM person_links WHERE person_id = $1)`, person).Scan(&linked); err != nil || !linked {
+		return err
+	}
+	tied, err := isTied(ctx, tx, by.ID, person)
+	if err == nil && tied {
+		err = ErrSelfLink
+	}
+	return err
 }
 
 func (s *Service) relink(ctx context.Context, f func(tx pgx.Tx) error) error {

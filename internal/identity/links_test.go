@@ -54,9 +54,18 @@ func TestLinks(t *testing.T) {
 	if links, err = s.Links(ctx, []uuid.UUID{work}); err != nil || links[work].By != uuid.Nil {
 		t.Errorf("linked by the system: %+v, %v", links, err)
 	}
-	check(t, s.Unlink(ctx, audit.Person(olga), work))
+	for _, self := range []uuid.UUID{olga, work} { // who could decide their own calls afterwards
+		if err := s.Unlink(ctx, audit.Person(self), work); !errors.Is(err, identity.ErrSelfLink) {
+			t.Errorf("unlink oneself: %v", err)
+		}
+		if err := s.Link(ctx, audit.Person(self), work, vera); !errors.Is(err, identity.ErrSelfLink) {
+			t.Errorf("link oneself to another person: %v", err)
+		}
+	}
+	same(work, olga)
+	check(t, s.Unlink(ctx, audit.Person(vera), work))
 	same(work, work)
-	if err := s.Unlink(ctx, audit.Person(olga), work); !errors.Is(err, identity.ErrNotFound) {
+	if err := s.Unlink(ctx, audit.Person(vera), work); !errors.Is(err, identity.ErrNotFound) {
 		t.Errorf("unlink twice: %v", err)
 	}
 }

@@ -25,6 +25,7 @@ type Member struct {
 	CredentialRoles []Role
 	ClaimedTeams    []string
 	GrantedTeams    []string
+	GrantedAgents   []string // that they may act as, besides those of their roles; by an operator
 	SignedInAt      *time.Time
 	BlockedAt       *time.Time // none of their credentials is valid
 	Sessions        int        // that are not over
@@ -32,17 +33,17 @@ type Member struct {
 }
 
 // memberColumns read a member; tokens and sessions only as far as they are valid.
-const memberColumns = personColumns + `, p.claimed_roles, p.granted_roles, p.claimed_teams, p.granted_teams, p.signed_in_at, p.blocked_at,
-	ARRAY(SELECT DISTINCT unnest(t.roles) FROM person_tokens t WHERE t.person_id = p.id AND t.revoked_at IS NULL
+const memberColumns = personColumns + `, p.claimed_roles, p.granted_roles, p.claimed_teams, p.granted_teams, p.granted_agents, p.signed_in_at, p.blocked_at,
+	ARRAY(SELECT DISTINCT unnest(t.roles) FROM person_tokens t WHERE t.person_id = p.id AND ` + tokenValid + `
 		UNION SELECT unnest(s.roles) FROM person_sessions s WHERE s.person_id = p.id AND s.revoked_at IS NULL AND s.expires_at > holdpoint_now()
 		ORDER BY 1),
 	(SELECT count(*) FROM person_sessions s LEFT JOIN person_tokens t ON t.id = s.token_id
-		WHERE s.person_id = p.id AND s.revoked_at IS NULL AND s.expires_at > holdpoint_now() AND t.revoked_at IS NULL),
-	(SELECT count(*) FROM person_tokens t WHERE t.person_id = p.id AND t.revoked_at IS NULL)`
+		WHERE s.person_id = p.id AND s.revoked_at IS NULL AND s.expires_at > holdpoint_now() AND (t.id IS NULL OR ` + tokenValid + `)),
+	(SELECT count(*) FROM person_tokens t WHERE t.person_id = p.id AND ` + tokenValid + `)`
 
 func scanMember(row pgx.CollectableRow) (Member, error) {
 	var m Member
-	err := row.Scan(append(m.targets(), &m.ClaimedRoles, &m.GrantedRoles, &m.ClaimedTeams, &m.GrantedTeams, &m.SignedInAt, &m.BlockedAt,
+	err := row.Scan(append(m.targets(), &m.ClaimedRoles, &m.GrantedRoles, &m.ClaimedTeams, &m.GrantedTeams, &m.GrantedAgents, &m.SignedInAt, &m.BlockedAt,
 		&m.CredentialRoles, &m.Sessions, &m.Tokens)...)
 	return m, err
 }
@@ -106,6 +107,7 @@ func (s *Service) members(ctx context.Context, db querier, where string, args ..
 type MemberChange struct {
 	Roles   *[]Role   // granted
 	Teams   *[]string // granted
+	Agents  *[]string // granted
 	Blocked *bool
 	// Was is what they had been granted when the change was decided on: ErrChanged where it is other by now. Nil: whatever.
 	Was *Grants
@@ -132,6 +134,13 @@ func (c *MemberChange) check() error {
 			}
 		}
 	}
+	if c.Agents != nil {
+		for _, agent := range *c.Agents {
+			if err := validName(agent); err != nil {
+				return &InvalidError{"agents", fmt.Sprintf("%q is no agent's name", agent)}
+			}
+		}
+	}
 	if c.Teams != nil {
 		if len(*c.Teams) > maxTeams {
 			return &InvalidError{"teams", fmt.Sprintf("must be at most %d", maxTeams)}
@@ -148,11 +157,17 @@ func (c *MemberChange) check() error {
 // ErrSelf is returned when operators would take their own way in.
 var ErrSelf = errors.New("nobody blocks themself: another operator can")
 
+// ErrSelfGrant is returned when operators would add to what they may do themselves.
+var ErrSelfGrant = errors.New("nobody adds a role or an agent to themselves: another operator can")
+
+// ErrSelfLink is returned when operators would change whom they are the same as.
+var ErrSelfLink = errors.New("nobody unlinks or relinks themselves: another operator can")
+
 // ErrLastOperator is returned for what would leave nobody who is an operator.
 var ErrLastOperator = errors.New("nobody would be left who is an operator")
 
 // ChangeMember changes, as an operator's act, what a person may do. It holds at once, in every process. Errors:
-// ErrNotFound, ErrSelf, ErrLastOperator, ErrChanged, *InvalidError.
+// ErrNotFound, ErrSelf, ErrSelfGrant, ErrLastOperator, ErrChanged, *InvalidError.
 func (s *Service) ChangeMember(ctx context.Context, by audit.Actor, id uuid.UUID, change MemberChange) (Member, error) {
 	if err := change.check(); err != nil {
 		return Member{}, fmt.Errorf("change person %s: %w", id, err)
@@ -172,9 +187,12 @@ func (s *Service) ChangeMember(ctx context.Context, by audit.Actor, id uuid.UUID
 	return changed, nil
 }
 
+// peopleLock lets one change of what people may do happen at a time.
+const peopleLock = `SELECT pg_advisory_xact_lock(hashtextextended('holdpoint_people', 0))`
+
 // changeMember changes one member after the other: two operators could take each other's role at once.
 func (s *Service) changeMember(ctx context.Context, tx pgx.Tx, by audit.Actor, id uuid.UUID, change MemberChange) (Member, error) {
-	if _, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock(hashtextextended('holdpoint_people', 0))`); err != nil {
+	if _, err := tx.Exec(ctx, peopleLock); err != nil {
 		return Member{}, err
 	}
 	was, err := s.member(ctx, tx, id)
@@ -183,6 +201,9 @@ func (s *Service) changeMember(ctx context.Context, tx pgx.Tx, by audit.Actor, i
 	}
 	if change.Was != nil && !change.Was.of(&was) {
 		return Member{}, ErrChanged
+	}
+	if err := s.checkGrant(ctx, tx, by, was, change); err != nil {
+		return Member{}, err
 	}
 	before, err := s.operators(ctx, tx)
 	if err != nil {
@@ -205,21 +226,53 @@ func (s *Service) changeMember(ctx context.Context, tx pgx.Tx, by audit.Actor, i
 	return s.member(ctx, tx, id)
 }
 
+// checkGrant refuses what people would give themselves: to their own person, or to one of those on whose word alone they
+// are known. The first person may, by the bootstrap token, until there is a second operator.
+func (s *Service) checkGrant(ctx context.Context, tx pgx.Tx, by audit.Actor, was Member, change MemberChange) error {
+	added := change.Roles != nil && adds(*change.Roles, was.GrantedRoles) || change.Agents != nil && adds(*change.Agents, was.GrantedAgents)
+	if by.Kind != audit.KindPerson || !added {
+		return nil
+	}
+	tied, err := isTied(ctx, tx, by.ID, was.ID)
+	if err != nil || !tied {
+		return err
+	}
+	if was.First {
+		people, err := collectPeople(ctx, tx, `SELECT `+personColumns+` FROM people p WHERE p.id = $1`, by.ID)
+		if err != nil {
+			return err
+		}
+		alone, err := s.isAlone(ctx, tx)
+		if err != nil || alone && len(people) == 1 && (Access{Person: people[0]}).isBootstrap() {
+			return err
+		}
+	}
+	return ErrSelfGrant
+}
+
+// adds reports whether a list has something that another lacks.
+func adds[T comparable](list, before []T) bool {
+	return slices.ContainsFunc(list, func(one T) bool { return !slices.Contains(before, one) })
+}
+
 // applyChange writes what differs, and returns the events that tell of it.
 func applyChange(ctx context.Context, tx pgx.Tx, by audit.Actor, was Member, change MemberChange) ([]audit.Event, error) {
 	var events []audit.Event
 	tell := func(action string, data map[string]any) {
 		events = append(events, audit.Event{Actor: by, Action: action, Subject: was.ID, Data: data})
 	}
-	roles, teams := was.GrantedRoles, was.GrantedTeams
+	roles, teams, agents := was.GrantedRoles, was.GrantedTeams, was.GrantedAgents
+	if change.Agents != nil {
+		agents = union(*change.Agents)
+	}
 	if change.Roles != nil {
 		roles = union(*change.Roles)
 	}
 	if change.Teams != nil {
 		teams = union(*change.Teams)
 	}
-	if !slices.Equal(roles, was.GrantedRoles) || !slices.Equal(teams, was.GrantedTeams) {
-		tell("person.granted", map[string]any{"roles": roles, "teams": teams})
+	if !slices.Equal(roles, was.GrantedRoles) || !slices.Equal(teams, was.GrantedTeams) || !slices.Equal(agents, was.GrantedAgents) {
+		tell("person.granted", map[string]any{"roles": roles, "teams": teams, "agents": agents})
 	}
 	blocked := was.BlockedAt != nil
 	if change.Blocked != nil && *change.Blocked != blocked {
@@ -230,7 +283,7 @@ func applyChange(ctx context.Context, tx pgx.Tx, by audit.Actor, was Member, cha
 		return nil, nil
 	}
 	_, err := tx.Exec(ctx, `UPDATE people SET granted_roles = $2, granted_teams = $3,
-		blocked_at = CASE WHEN $4 THEN coalesce(blocked_at, holdpoint_now()) END WHERE id = $1`, was.ID, roles, teams, blocked)
+		blocked_at = CASE WHEN $4 THEN coalesce(blocked_at, holdpoint_now()) END, granted_agents = $5 WHERE id = $1`, was.ID, roles, teams, blocked, agents)
 	return events, err
 }
 

@@ -154,8 +154,8 @@ func TestProofsAreAsOldAsTheProviderSays(t *testing.T) {
 func TestTheBootstrapTokenIsACredential(t *testing.T) {
 	t.Parallel()
 	db := postgrestest.New(t)
-	with := service(t, db, "boot")
-	access, err := with.Authenticate(t.Context(), "boot")
+	with := service(t, db, bootToken)
+	access, err := with.Authenticate(t.Context(), bootToken)
 	check(t, err)
 	for what, tt := range map[string]struct {
 		service *identity.Service
@@ -220,7 +220,7 @@ func TestGrantsHoldAtOnce(t *testing.T) {
 func TestBlockedPeopleGetInByNothing(t *testing.T) {
 	t.Parallel()
 	db := postgrestest.New(t)
-	here, there := service(t, db, "boot"), service(t, db, "boot")
+	here, there := service(t, db, bootToken), service(t, db, bootToken)
 	dropped := listen(t, db, there.Invalidate)
 	_, token, err := here.CreateToken(t.Context(), uuid.Nil, "vera", roles(identity.Reviewer), nil)
 	check(t, err)
@@ -253,7 +253,7 @@ func TestBlockedPeopleGetInByNothing(t *testing.T) {
 			t.Errorf("%s: reviewers %v, %v", name, found, err)
 		}
 	}
-	boot, err := here.Authenticate(t.Context(), "boot")
+	boot, err := here.Authenticate(t.Context(), bootToken)
 	check(t, err)
 	if _, err := here.ChangeMember(t.Context(), audit.Person(boot.Person.ID), boot.Person.ID, identity.MemberChange{Blocked: &yes}); !errors.Is(err, identity.ErrSelf) {
 		t.Errorf("blocking oneself: %v", err)
@@ -275,14 +275,14 @@ func TestBlockedPeopleGetInByNothing(t *testing.T) {
 
 func TestBlockedBootstrap(t *testing.T) {
 	t.Parallel()
-	s := service(t, postgrestest.New(t), "boot")
+	s := service(t, postgrestest.New(t), bootToken)
 	byToken(t, s, "olga", identity.Operator)
-	boot, err := s.Authenticate(t.Context(), "boot")
+	boot, err := s.Authenticate(t.Context(), bootToken)
 	check(t, err)
 	yes := true
 	_, err = s.ChangeMember(t.Context(), audit.System(), boot.Person.ID, identity.MemberChange{Blocked: &yes})
 	check(t, err)
-	if _, err := s.Authenticate(t.Context(), "boot"); !errors.Is(err, identity.ErrUnauthenticated) {
+	if _, err := s.Authenticate(t.Context(), bootToken); !errors.Is(err, identity.ErrUnauthenticated) {
 		t.Errorf("the bootstrap token works: %v", err)
 	}
 }

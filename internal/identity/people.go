@@ -5,13 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"unicode"
 	"unicode/utf8"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/holdpoint/holdpoint/internal/audit"
+	"github.com/holdpoint/holdpoint/internal/plain"
 	"github.com/holdpoint/holdpoint/internal/postgres"
 )
 
@@ -21,10 +22,20 @@ type querier interface {
 }
 
 const personColumns = `p.id, p.issuer, p.subject, p.name, coalesce(p.email, ''), p.created_at,
-	ARRAY(SELECT DISTINCT unnest(p.claimed_teams || p.granted_teams) ORDER BY 1)`
+	ARRAY(SELECT DISTINCT unnest(p.claimed_teams || p.granted_teams) ORDER BY 1),
+	coalesce(p.invited_by, '00000000-0000-0000-0000-000000000000'), p.first`
 
 func (p *Person) targets() []any {
-	return []any{&p.ID, &p.Issuer, &p.Subject, &p.Name, &p.Email, &p.CreatedAt, &p.Teams}
+	return []any{&p.ID, &p.Issuer, &p.Subject, (*shownText)(&p.Name), (*shownText)(&p.Email), &p.CreatedAt, &p.Teams, &p.InvitedBy, &p.First}
+}
+
+// shownText is text from outside as people are shown it: what cannot be seen is an escape. It is stored as it came.
+type shownText string
+
+// ScanText implements [pgtype.TextScanner].
+func (t *shownText) ScanText(text pgtype.Text) error {
+	*t = shownText(plain.Line(text.String, len(text.String)))
+	return nil
 }
 
 func scanPerson(row pgx.CollectableRow) (Person, error) {
@@ -86,11 +97,41 @@ func (s *Service) localPerson(ctx context.Context, by audit.Actor, name string) 
 
 // Blocked reports whether an operator blocked a person.
 func (s *Service) Blocked(ctx context.Context, id uuid.UUID) (bool, error) {
-	rows, err := s.pool.Query(ctx, `SELECT EXISTS (SELECT FROM people WHERE id = $1 AND blocked_at IS NOT NULL)`, id)
+	return isBlocked(ctx, s.pool, id)
+}
+
+func isBlocked(ctx context.Context, db querier, id uuid.UUID) (bool, error) {
+	rows, err := db.Query(ctx, `SELECT EXISTS (SELECT FROM people WHERE id = $1 AND blocked_at IS NOT NULL)`, id)
 	if err != nil {
 		return false, fmt.Errorf("check person %s: %w", id, err)
 	}
 	return pgx.CollectExactlyOneRow(rows, pgx.RowTo[bool])
+}
+
+// Standing is whether people, and credentials that they used, are still good.
+type Standing struct {
+	Blocked []uuid.UUID // of the people
+	Revoked bool        // one of the personal tokens was revoked
+}
+
+// ReadStanding reads the standing of people and of the personal tokens among credentials.
+func ReadStanding(ctx context.Context, db querier, people []uuid.UUID, credentials ...audit.Credential) (Standing, error) {
+	var tokens []uuid.UUID
+	for _, c := range credentials {
+		if id, err := uuid.Parse(c.ID); err == nil && c.Kind == audit.PersonalToken {
+			tokens = append(tokens, id)
+		}
+	}
+	rows, err := db.Query(ctx, `SELECT ARRAY(SELECT id FROM people WHERE id = ANY($1) AND blocked_at IS NOT NULL),
+		EXISTS (SELECT FROM person_tokens WHERE id = ANY($2) AND revoked_at IS NOT NULL)`, people, tokens)
+	if err != nil {
+		return Standing{}, fmt.Errorf("read standing of people: %w", err)
+	}
+	standing, err := pgx.CollectExactlyOneRow(rows, pgx.RowToStructByPos[Standing])
+	if err != nil {
+		return Standing{}, fmt.Errorf("read standing of people: %w", err)
+	}
+	return standing, nil
 }
 
 func findPerson(ctx context.Context, db querier, name string) (Person, error) {
@@ -106,18 +147,18 @@ func findPerson(ctx context.Context, db querier, name string) (Person, error) {
 }
 
 func ensurePerson(ctx context.Context, tx pgx.Tx, by audit.Actor, name string) (Person, error) {
-	person, _, err := addPerson(ctx, tx, by, name)
+	person, _, err := addPerson(ctx, tx, by, name, uuid.Nil)
 	return person, err
 }
 
 // addPerson makes a local person, unless there is one of that name already.
-func addPerson(ctx context.Context, tx pgx.Tx, by audit.Actor, name string) (person Person, added bool, err error) {
+func addPerson(ctx context.Context, tx pgx.Tx, by audit.Actor, name string, invitedBy uuid.UUID) (person Person, added bool, err error) {
 	id, err := uuid.NewV7()
 	if err != nil {
 		return Person{}, false, fmt.Errorf("create person %s: %w", name, err)
 	}
-	tag, err := tx.Exec(ctx, `INSERT INTO people (id, issuer, subject, name) VALUES ($1, $2, $3, $3)
-		ON CONFLICT (issuer, subject) DO NOTHING`, id, LocalIssuer, name)
+	tag, err := tx.Exec(ctx, `INSERT INTO people (id, issuer, subject, name, invited_by) VALUES ($1, $2, $3, $3, $4)
+		ON CONFLICT (issuer, subject) DO NOTHING`, id, LocalIssuer, name, postgres.OrNull(invitedBy))
 	if err != nil {
 		return Person{}, false, fmt.Errorf("create person %s: %w", name, err)
 	}
@@ -138,7 +179,7 @@ const maxName = 128
 
 // validName refuses names that could be taken for another when they are shown.
 func validName(name string) error {
-	bad := func(r rune) bool { return !unicode.IsPrint(r) }
+	bad := func(r rune) bool { return !plain.IsVisible(r) }
 	if name == "" || len(name) > maxName || !utf8.ValidString(name) ||
 		strings.TrimSpace(name) != name || strings.ContainsFunc(name, bad) {
 		return &InvalidError{"name", fmt.Sprintf(

@@ -1,10 +1,11 @@
-// Package identity owns people: who they are, their roles and teams, their personal
+// Package identity owns people: who they are, their roles and teams, the invitations by which they come, their personal
 // tokens, their one-time ways into the dashboard, and which browsers they are signed in with (the tables people,
-// person_tokens, sign_in_links, person_links, person_sessions). It does not own agents and their keys, nor
+// invitations, person_tokens, sign_in_links, person_links, person_sessions). It does not own agents and their keys, nor
 // what a browser's cookie stands for.
 package identity
 
 import (
+	"cmp"
 	"context"
 	"crypto/subtle"
 	"encoding/hex"
@@ -13,6 +14,7 @@ import (
 	"log/slog"
 	"sync"
 	"time"
+	"unicode/utf8"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -26,11 +28,13 @@ import (
 // Config is what a Service needs.
 type Config struct {
 	Pool *pgxpool.Pool
-	// BootstrapToken, of any length, authenticates the local person
+	// BootstrapToken, of at least [MinBootstrapToken] characters, authenticates the local person
 	// bootstrap as operator and reviewer. Empty: there is none.
 	BootstrapToken string
 	// Issuers of the identity providers that are configured: their people can sign in.
 	Issuers []string
+	// TokenTTL is how long a new personal token is valid. Zero: 90 days.
+	TokenTTL time.Duration
 	// SessionsEnded is told of sessions, in the transaction that ends them. Nil: nobody wants to know.
 	SessionsEnded func(ctx context.Context, tx pgx.Tx, sessions []uuid.UUID) error
 	Logger        *slog.Logger
@@ -43,12 +47,16 @@ type Service struct {
 	log       *slog.Logger
 	bootstrap *secret.Hash // nil: no bootstrap token
 	issuers   []string
+	tokenTTL  time.Duration
+	now       func() time.Time
 	ended     func(ctx context.Context, tx pgx.Tx, sessions []uuid.UUID) error
 	access    *registry.Memory[secret.Hash, Access]
 	sessions  *registry.Memory[uuid.UUID, Access]
 	eligible  *registry.Memory[Role, []Eligible]
 	links     *registry.Memory[struct{}, map[uuid.UUID]uuid.UUID]
 	vouched   *registry.Memory[vouchedKey, uuid.UUID]
+	alike     *registry.Memory[struct{}, lookalikes]
+	announced *registry.Memory[struct{}, Announcements]
 
 	mu      sync.Mutex
 	changed chan struct{} // closed at the next change
@@ -56,6 +64,9 @@ type Service struct {
 
 // New makes a Service.
 func New(cfg Config) (*Service, error) {
+	if cfg.TokenTTL < 0 {
+		return nil, errors.New("identity: TokenTTL must not be negative")
+	}
 	if cfg.Pool == nil || cfg.Logger == nil || cfg.Now == nil {
 		return nil, errors.New("identity: Pool, Logger and Now are required")
 	}
@@ -64,13 +75,32 @@ func New(cfg Config) (*Service, error) {
 	s.sessions = registry.NewMemory[uuid.UUID](registry.Config[Access]{TTL: registry.SafetyNet, Now: cfg.Now})
 	s.eligible = registry.NewMemory[Role](registry.Config[[]Eligible]{TTL: registry.SafetyNet, Now: cfg.Now})
 	s.links = registry.NewMemory[struct{}](registry.Config[map[uuid.UUID]uuid.UUID]{TTL: registry.SafetyNet, Now: cfg.Now})
+	s.announced = registry.NewMemory[struct{}](registry.Config[Announcements]{TTL: registry.SafetyNet, Now: cfg.Now})
+	s.alike = registry.NewMemory[struct{}](registry.Config[lookalikes]{TTL: registry.SafetyNet, Now: cfg.Now})
+	s.now = cfg.Now
+	s.tokenTTL = cmp.Or(cfg.TokenTTL, DefaultTokenTTL)
 	s.vouched = registry.NewMemory[vouchedKey](registry.Config[uuid.UUID]{TTL: registry.SafetyNet, Now: cfg.Now})
 	if cfg.BootstrapToken != "" {
+		if err := CheckBootstrapToken(cfg.BootstrapToken); err != nil {
+			return nil, err
+		}
 		hash := secret.HashOf(cfg.BootstrapToken)
 		s.bootstrap = &hash
 		s.log.Warn("bootstrap token is configured: whoever has it is operator and reviewer", "person", Bootstrap)
 	}
 	return s, nil
+}
+
+// MinBootstrapToken is how many characters a bootstrap token has at least: people make it up, so nothing else bounds
+// how easily it is guessed.
+const MinBootstrapToken = 32
+
+// CheckBootstrapToken refuses tokens that are too short.
+func CheckBootstrapToken(token string) error {
+	if n := utf8.RuneCountInString(token); n < MinBootstrapToken {
+		return fmt.Errorf("bootstrap token: it has %d characters: want at least %d, like the output of: openssl rand -hex 32", n, MinBootstrapToken)
+	}
+	return nil
 }
 
 // Invalidate drops what is remembered of credentials. It is called on every
@@ -81,6 +111,8 @@ func (s *Service) Invalidate() {
 	s.eligible.Drop()
 	s.links.Drop()
 	s.vouched.Drop()
+	s.alike.Drop()
+	s.announced.Drop()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	close(s.changed)
@@ -101,6 +133,8 @@ func (s *Service) Close() {
 	s.eligible.Close()
 	s.links.Close()
 	s.vouched.Close()
+	s.alike.Close()
+	s.announced.Close()
 }
 
 // Authenticate validates a person's bearer token: a personal token, or the configured
@@ -136,7 +170,7 @@ func (s *Service) Recheck(ctx context.Context, credential string) (Access, error
 func (s *Service) loadToken(ctx context.Context, hash secret.Hash) (Access, error) {
 	rows, err := s.pool.Query(ctx, `SELECT `+tokenColumns+`
 		FROM person_tokens t JOIN people p ON p.id = t.person_id
-		WHERE t.secret_hash = $1 AND t.revoked_at IS NULL AND p.blocked_at IS NULL`, hash[:])
+		WHERE t.secret_hash = $1 AND `+tokenValid+` AND p.blocked_at IS NULL`, hash[:])
 	if err != nil {
 		return Access{}, fmt.Errorf("authenticate person: %w", err)
 	}
@@ -147,7 +181,7 @@ func (s *Service) loadToken(ctx context.Context, hash secret.Hash) (Access, erro
 	if err != nil {
 		return Access{}, fmt.Errorf("authenticate person: %w", err)
 	}
-	return Access{Person: token.Person, Roles: token.Roles, Agents: token.Agents, Credential: hex.EncodeToString(hash[:]), token: token.ID}, nil
+	return Access{Person: token.Person, Roles: token.Roles, Agents: token.Agents, Credential: hex.EncodeToString(hash[:]), token: token.ID, Ends: token.ExpiresAt}, nil
 }
 
 func (s *Service) loadBootstrap(ctx context.Context, _ secret.Hash) (Access, error) {

@@ -167,21 +167,22 @@ type sessionState struct {
 	claimed []Role
 	granted []Role
 	token   *uuid.UUID
+	ends    *time.Time
 	boot    []byte // hash of the bootstrap token that began it
 	person  Person
 }
 
 func (s *Service) loadSession(ctx context.Context, id uuid.UUID) (Access, error) {
-	rows, err := s.pool.Query(ctx, `SELECT s.method, coalesce(t.roles, s.roles), coalesce(t.agents, '{}'), p.claimed_roles, p.granted_roles,
-			s.token_id, s.bootstrap_hash, `+personColumns+`
+	rows, err := s.pool.Query(ctx, `SELECT s.method, coalesce(t.roles, s.roles), coalesce(t.agents, p.granted_agents), p.claimed_roles, p.granted_roles,
+			s.token_id, t.expires_at, s.bootstrap_hash, `+personColumns+`
 		FROM person_sessions s JOIN people p ON p.id = s.person_id LEFT JOIN person_tokens t ON t.id = s.token_id
-		WHERE s.id = $1 AND s.revoked_at IS NULL AND s.expires_at > holdpoint_now() AND p.blocked_at IS NULL AND t.revoked_at IS NULL`, id)
+		WHERE s.id = $1 AND s.revoked_at IS NULL AND s.expires_at > holdpoint_now() AND p.blocked_at IS NULL AND (t.id IS NULL OR `+tokenValid+`)`, id)
 	if err != nil {
 		return Access{}, fmt.Errorf("read session %s: %w", id, err)
 	}
 	state, err := pgx.CollectExactlyOneRow(rows, func(row pgx.CollectableRow) (sessionState, error) {
 		var st sessionState
-		targets := []any{&st.method, &st.own, &st.agents, &st.claimed, &st.granted, &st.token, &st.boot}
+		targets := []any{&st.method, &st.own, &st.agents, &st.claimed, &st.granted, &st.token, &st.ends, &st.boot}
 		err := row.Scan(append(targets, st.person.targets()...)...)
 		return st, err
 	})
@@ -200,7 +201,7 @@ func (s *Service) accessOf(id uuid.UUID, st sessionState) (Access, error) {
 	access := Access{Person: st.person, Agents: st.agents, Session: id, Method: st.method}
 	switch {
 	case st.method == ByToken && st.token != nil:
-		access.Roles, access.token = st.own, *st.token
+		access.Roles, access.token, access.Ends = st.own, *st.token, *st.ends
 	case st.method == ByToken:
 		if s.bootstrap == nil || !bytes.Equal(st.boot, s.bootstrap[:]) {
 			return Access{}, ErrUnauthenticated // that token is no longer configured
@@ -210,7 +211,7 @@ func (s *Service) accessOf(id uuid.UUID, st sessionState) (Access, error) {
 		return Access{}, ErrUnauthenticated // its provider is no longer configured
 	default:
 		access.Roles = union(st.own, st.claimed, st.granted)
-		access.Agents = defaultAgents(access.Roles)
+		access.Agents = union(defaultAgents(access.Roles), st.agents)
 	}
 	if len(access.Roles) == 0 {
 		return Access{}, ErrUnauthenticated
@@ -277,7 +278,7 @@ func reauthenticate(ctx context.Context, tx pgx.Tx, id, person uuid.UUID, by Met
 // Sessions returns the sessions of a person that are not over, newest first.
 func (s *Service) Sessions(ctx context.Context, person uuid.UUID) ([]Session, error) {
 	rows, err := s.pool.Query(ctx, `SELECT `+sessionColumns+` FROM person_sessions s LEFT JOIN person_tokens t ON t.id = s.token_id
-		WHERE s.person_id = $1 AND s.revoked_at IS NULL AND s.expires_at > holdpoint_now() AND t.revoked_at IS NULL
+		WHERE s.person_id = $1 AND s.revoked_at IS NULL AND s.expires_at > holdpoint_now() AND (t.id IS NULL OR `+tokenValid+`)
 		ORDER BY s.id DESC`, person)
 	if err != nil {
 		return nil, fmt.Errorf("list sessions of %s: %w", person, err)

@@ -62,7 +62,7 @@ func forward(t *testing.T, db *postgres.DB, by string) {
 func TestSessionsAreTheirMethods(t *testing.T) {
 	t.Parallel()
 	db := postgrestest.New(t)
-	s := service(t, db, "boot")
+	s := service(t, db, bootToken)
 	link := byLink(t, s, "vera", identity.Reviewer)
 	access, err := s.SessionAccess(t.Context(), link.ID)
 	check(t, err)
@@ -85,7 +85,7 @@ func TestSessionsAreTheirMethods(t *testing.T) {
 	if !over(t, s, token.ID) {
 		t.Error("the session outlived its token")
 	}
-	boot, err := s.Authenticate(t.Context(), "boot")
+	boot, err := s.Authenticate(t.Context(), bootToken)
 	check(t, err)
 	session, err := s.BeginSession(t.Context(), boot, identity.NewSession{Lifetime: day})
 	check(t, err)
@@ -95,10 +95,10 @@ func TestSessionsAreTheirMethods(t *testing.T) {
 	if !over(t, service(t, db, ""), session.ID) {
 		t.Error("the bootstrap session outlived its token")
 	}
-	if !over(t, service(t, db, "another"), session.ID) {
+	if !over(t, service(t, db, bootToken+"-another"), session.ID) {
 		t.Error("the bootstrap session goes on with another token")
 	}
-	if over(t, service(t, db, "boot"), session.ID) {
+	if over(t, service(t, db, bootToken), session.ID) {
 		t.Error("the bootstrap session ended with a restart")
 	}
 }
@@ -288,9 +288,24 @@ func TestReviewersAreAllWhoCouldDecide(t *testing.T) {
 	check(t, s.EndSession(t.Context(), audit.System(), session.Person, session.ID))
 	want("a session that is over", []uuid.UUID{}...)
 
-	boot := service(t, db, "boot")
+	boot := service(t, db, bootToken)
 	found, err := boot.Reviewers(t.Context())
 	if err != nil || len(found) != 1 || found[0].Person == olga.Person {
 		t.Errorf("bootstrap: %+v, %v", found, err)
+	}
+}
+
+// TestNamesFromOutsideAreVisible: an identity provider, or its user, chooses the name.
+func TestNamesFromOutsideAreVisible(t *testing.T) {
+	t.Parallel()
+	s := service(t, postgrestest.New(t), "")
+	session, err := s.SignIn(t.Context(), identity.Claims{
+		Issuer: issuer, Subject: "s", Name: "al\u115fice\u2800", Email: "a\u3164@example.com", Roles: []identity.Role{identity.Reviewer},
+	}, identity.NewSession{Lifetime: time.Hour})
+	check(t, err)
+	people, err := s.People(t.Context(), []uuid.UUID{session.Person})
+	check(t, err)
+	if p := people[session.Person]; p.Name != `al\u115fice\u2800` || p.Email != `a\u3164@example.com` {
+		t.Errorf("shown as %q, %q", p.Name, p.Email)
 	}
 }

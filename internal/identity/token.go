@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -15,43 +16,43 @@ import (
 	"github.com/holdpoint/holdpoint/internal/secret"
 )
 
-const tokenColumns = `t.id, t.hint, t.roles, t.agents, t.created_at, t.revoked_at, ` + personColumns
+const tokenColumns = `t.id, t.hint, t.roles, t.agents, t.created_at, t.expires_at, t.revoked_at, ` + personColumns
 
 func scanToken(row pgx.CollectableRow) (Token, error) {
 	var t Token
-	targets := []any{&t.ID, &t.Hint, &t.Roles, &t.Agents, &t.CreatedAt, &t.RevokedAt}
+	targets := []any{&t.ID, &t.Hint, &t.Roles, &t.Agents, &t.CreatedAt, &t.ExpiresAt, &t.RevokedAt}
 	err := row.Scan(append(targets, t.Person.targets()...)...)
 	return t, err
 }
 
-// CreateToken makes a personal token for the local person of that name (created if new) and returns
-// its secret, which is shown once. Without agents, an operator may act as every agent and a reviewer
-// as none.
+// DefaultTokenTTL is how long a new personal token is valid where nothing else is set.
+const DefaultTokenTTL = 90 * 24 * time.Hour
+
+// tokenValid is SQL for a token t that can be used.
+const tokenValid = `t.revoked_at IS NULL AND t.expires_at > holdpoint_now()` //nolint:gosec // G101: a condition
+
+// NewToken is a token that was just made.
+type NewToken struct {
+	ID        uuid.UUID
+	Secret    string // shown once
+	Person    Person
+	ExpiresAt time.Time
+}
+
+// Errors about who may make a token, and for whom.
+var (
+	// ErrOtherPerson: people make tokens for themselves only.
+	ErrOtherPerson = errors.New("nobody makes a token for another person: invite them, and they make their own")
+	// ErrNotFirst: the bootstrap token makes a token for one person only.
+	ErrNotFirst = errors.New("the bootstrap token makes a token only for the first person, until there is a second operator: invite others")
+	// ErrBootstrap: the bootstrap token's person has no personal tokens.
+	ErrBootstrap = errors.New("the bootstrap token has no personal tokens: name yourself as the first person")
+)
+
+// CreateToken makes, on the word of the server itself, a personal token for the local person of that name (created if
+// new) and returns its secret, which is shown once. Without agents, an operator may act as every agent and a reviewer
+// as none. What people make for themselves is [Service.CreateOwnToken].
 func (s *Service) CreateToken(ctx context.Context, by uuid.UUID, name string, roles []Role, agents []string) (id uuid.UUID, credential string, err error) {
-	return s.createLocalToken(ctx, by, name, roles, agents, func(tx pgx.Tx) (Person, error) {
-		return ensurePerson(ctx, tx, actor(by), name)
-	})
-}
-
-// KnownError says that there is a person already who was to be made.
-type KnownError struct{ Person uuid.UUID }
-
-func (*KnownError) Error() string { return "there is a person of this name already" }
-
-// CreateTokenForNew is CreateToken for a name that nobody has yet: *KnownError when somebody does.
-func (s *Service) CreateTokenForNew(ctx context.Context, by uuid.UUID, name string, roles []Role, agents []string) (id uuid.UUID, credential string, err error) {
-	return s.createLocalToken(ctx, by, name, roles, agents, func(tx pgx.Tx) (Person, error) {
-		person, added, err := addPerson(ctx, tx, actor(by), name)
-		if err == nil && !added {
-			err = &KnownError{person.ID}
-		}
-		return person, err
-	})
-}
-
-func (s *Service) createLocalToken(ctx context.Context, by uuid.UUID, name string, roles []Role, agents []string,
-	find func(tx pgx.Tx) (Person, error),
-) (id uuid.UUID, credential string, err error) {
 	if roles, agents, err = validGrant(name, roles, agents); err != nil {
 		return uuid.Nil, "", fmt.Errorf("create token for %q: %w", name, err)
 	}
@@ -59,60 +60,197 @@ func (s *Service) createLocalToken(ctx context.Context, by uuid.UUID, name strin
 		return uuid.Nil, "", fmt.Errorf("create token for %q: %w", name,
 			&InvalidError{"name", "is reserved for the bootstrap token"})
 	}
-	return s.createToken(ctx, by, name, roles, agents, find)
+	made, err := s.createToken(ctx, name, func(tx pgx.Tx) (NewToken, error) {
+		person, err := ensurePerson(ctx, tx, actor(by), name)
+		if err != nil {
+			return NewToken{}, err
+		}
+		return s.insertToken(ctx, tx, actor(by), person, roles, agents)
+	})
+	return made.ID, made.Secret, err
 }
 
-// CreateTokenFor makes a personal token for somebody who is known, likewise. ErrNotFound when nobody has the id.
-func (s *Service) CreateTokenFor(ctx context.Context, by, person uuid.UUID, roles []Role, agents []string) (id uuid.UUID, credential string, err error) {
-	if roles, agents, err = validCredential(roles, agents); err != nil {
-		return uuid.Nil, "", fmt.Errorf("create token for %s: %w", person, err)
+// CreateOwnToken makes a personal token for the person of an access, with no more than that allows. Without roles it
+// has all of the access's; without agents, an operator may act as every agent and a reviewer as none, as far as the
+// access goes. Errors: ErrBootstrap, *InvalidError.
+func (s *Service) CreateOwnToken(ctx context.Context, access Access, roles []Role, agents []string) (NewToken, error) {
+	name := access.Person.ID.String()
+	if access.isBootstrap() {
+		return NewToken{}, fmt.Errorf("create token for %s: %w", name, ErrBootstrap)
 	}
-	return s.createToken(ctx, by, person.String(), roles, agents, func(tx pgx.Tx) (Person, error) {
-		people, err := collectPeople(ctx, tx, `SELECT `+personColumns+` FROM people p WHERE p.id = $1`, person)
-		switch {
-		case err != nil:
-			return Person{}, err
-		case len(people) == 0:
-			return Person{}, ErrNotFound
-		case people[0].Issuer == LocalIssuer && people[0].Subject == Bootstrap:
-			return Person{}, &InvalidError{"person", "is reserved for the bootstrap token"}
+	if len(roles) == 0 {
+		roles = access.Roles
+	}
+	chosen := len(agents) > 0
+	roles, agents, err := validCredential(roles, agents)
+	if err != nil {
+		return NewToken{}, fmt.Errorf("create token for %s: %w", name, err)
+	}
+	for _, role := range roles {
+		if !access.Has(role) {
+			return NewToken{}, fmt.Errorf("create token for %s: %w", name,
+				&InvalidError{"roles", fmt.Sprintf("must be among your own; you are no %s: another operator can make you one", role)})
 		}
-		return people[0], nil
+	}
+	if !chosen && slices.Contains(agents, AnyAgent) && !access.MayActAs(AnyAgent) {
+		agents = access.Agents
+	}
+	for _, agent := range agents {
+		if !access.MayActAs(agent) {
+			return NewToken{}, fmt.Errorf("create token for %s: %w", name,
+				&InvalidError{"agents", fmt.Sprintf("must be among those that you may act as; %q is not", agent)})
+		}
+	}
+	return s.createToken(ctx, name, func(tx pgx.Tx) (NewToken, error) {
+		return s.insertToken(ctx, tx, audit.Person(access.Person.ID), access.Person, roles, agents)
 	})
 }
 
-func (s *Service) createToken(ctx context.Context, by uuid.UUID, name string, roles []Role, agents []string,
-	find func(tx pgx.Tx) (Person, error),
-) (uuid.UUID, string, error) {
-	id, err := uuid.NewV7()
-	if err != nil {
-		return uuid.Nil, "", fmt.Errorf("create token for %s: %w", name, err)
+// CreateFirstToken makes a personal token for the first person: the one who holds the bootstrap token, by a name of
+// their own. The two are the same person from then on. Errors: ErrNotFirst, ErrOtherPerson for an access of anybody
+// else, *InvalidError.
+func (s *Service) CreateFirstToken(ctx context.Context, access Access, name string, roles []Role, agents []string) (NewToken, error) {
+	if !access.isBootstrap() {
+		return NewToken{}, fmt.Errorf("create token for %q: %w", name, ErrOtherPerson)
 	}
-	c := secret.NewCredential(secret.PersonalToken)
-	err = postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {
-		person, err := find(tx)
+	if len(roles) == 0 {
+		roles = bootstrapRoles()
+	}
+	roles, agents, err := validGrant(name, roles, agents)
+	if err != nil {
+		return NewToken{}, fmt.Errorf("create token for %q: %w", name, err)
+	}
+	if name == Bootstrap {
+		return NewToken{}, fmt.Errorf("create token for %q: %w", name, &InvalidError{"name", "is reserved for the bootstrap token"})
+	}
+	return s.createToken(ctx, name, func(tx pgx.Tx) (NewToken, error) {
+		person, err := s.firstPerson(ctx, tx, access.Person.ID, name)
 		if err != nil {
-			return err
+			return NewToken{}, err
 		}
-		_, err = tx.Exec(ctx, `INSERT INTO person_tokens (id, person_id, secret_hash, hint, roles, agents)
-			VALUES ($1, $2, $3, $4, $5, $6)`, id, person.ID, c.Hash[:], c.Hint, roles, agents)
-		if err != nil {
-			return err
-		}
-		err = audit.Write(ctx, tx, audit.Event{
-			Actor: actor(by), Action: "token.created", Subject: person.ID,
-			Data: map[string]any{"token": id, "hint": c.Hint, "roles": roles, "agents": agents},
-		})
-		if err != nil {
+		return s.insertToken(ctx, tx, audit.Person(access.Person.ID), person, roles, agents)
+	})
+}
+
+// firstPerson returns the first person, whom it creates if there is nobody yet.
+func (s *Service) firstPerson(ctx context.Context, tx pgx.Tx, bootstrap uuid.UUID, name string) (Person, error) {
+	if _, err := tx.Exec(ctx, peopleLock); err != nil {
+		return Person{}, err
+	}
+	alone, err := s.isAlone(ctx, tx)
+	if err != nil {
+		return Person{}, err
+	}
+	first, err := collectPeople(ctx, tx, `SELECT `+personColumns+` FROM people p WHERE p.first`)
+	if err != nil {
+		return Person{}, err
+	}
+	switch {
+	case !alone:
+		return Person{}, ErrNotFirst
+	case len(first) == 1 && first[0].Issuer == LocalIssuer && first[0].Subject == name:
+		return first[0], nil
+	case len(first) == 1:
+		return Person{}, ErrNotFirst
+	}
+	reviewers, err := s.holders(ctx, tx, Reviewer)
+	if err != nil {
+		return Person{}, err
+	}
+	if slices.ContainsFunc(reviewers, func(e Eligible) bool { return e.Person != bootstrap }) {
+		return Person{}, ErrNotFirst
+	}
+	by := audit.Person(bootstrap)
+	person, added, err := addPerson(ctx, tx, by, name, uuid.Nil)
+	if err != nil {
+		return Person{}, err
+	}
+	if !added {
+		return Person{}, &InvalidError{"name", "must be one that nobody has yet"}
+	}
+	if _, err := tx.Exec(ctx, `UPDATE people SET first = true WHERE id = $1`, person.ID); err != nil {
+		return Person{}, err
+	}
+	if _, err := tx.Exec(ctx, `INSERT INTO person_links (person_id, same_as) VALUES ($1, $2)`, person.ID, bootstrap); err != nil {
+		return Person{}, err
+	}
+	person.First = true
+	return person, audit.Write(ctx, tx, audit.Event{
+		Actor: by, Action: "person.first", Subject: person.ID, Data: map[string]any{"same_as": bootstrap},
+	})
+}
+
+// isAlone reports whether nobody but the person of the bootstrap token is an operator.
+func (s *Service) isAlone(ctx context.Context, db querier) (bool, error) {
+	operators, err := s.holders(ctx, db, Operator)
+	if err != nil {
+		return false, err
+	}
+	ids := make([]uuid.UUID, len(operators))
+	for i := range operators {
+		ids[i] = operators[i].Person
+	}
+	rows, err := db.Query(ctx, `SELECT count(*) FROM people
+		WHERE id = ANY($1) AND NOT first AND NOT (issuer = $2 AND subject = $3)`, ids, LocalIssuer, Bootstrap)
+	if err != nil {
+		return false, fmt.Errorf("count operators: %w", err)
+	}
+	others, err := pgx.CollectExactlyOneRow(rows, pgx.RowTo[int])
+	if err != nil {
+		return false, fmt.Errorf("count operators: %w", err)
+	}
+	return others == 0, nil
+}
+
+// FirstPerson returns the person who took their roles by the bootstrap token, as long as there is no second operator.
+// ErrNotFound: there is none, or another operator by now.
+func (s *Service) FirstPerson(ctx context.Context) (Person, error) {
+	first, err := collectPeople(ctx, s.pool, `SELECT `+personColumns+` FROM people p WHERE p.first AND p.blocked_at IS NULL`)
+	if err != nil {
+		return Person{}, err
+	}
+	if len(first) == 0 {
+		return Person{}, ErrNotFound
+	}
+	alone, err := s.isAlone(ctx, s.pool)
+	if err == nil && !alone {
+		err = ErrNotFound
+	}
+	return first[0], err
+}
+
+func (s *Service) createToken(ctx context.Context, name string, insert func(tx pgx.Tx) (NewToken, error)) (NewToken, error) {
+	var made NewToken
+	err := postgres.InTx(ctx, s.pool, func(tx pgx.Tx) (err error) {
+		if made, err = insert(tx); err != nil {
 			return err
 		}
 		return registry.Notify(ctx, tx)
 	})
 	if err != nil {
-		return uuid.Nil, "", fmt.Errorf("create token for %s: %w", name, err)
+		return NewToken{}, fmt.Errorf("create token for %s: %w", name, err)
 	}
 	s.Invalidate()
-	return id, c.Secret, nil
+	return made, nil
+}
+
+func (s *Service) insertToken(ctx context.Context, tx pgx.Tx, by audit.Actor, person Person, roles []Role, agents []string) (NewToken, error) {
+	id, err := uuid.NewV7()
+	if err != nil {
+		return NewToken{}, err
+	}
+	c := secret.NewCredential(secret.PersonalToken)
+	made := NewToken{ID: id, Secret: c.Secret, Person: person}
+	err = tx.QueryRow(ctx, `INSERT INTO person_tokens (id, person_id, secret_hash, hint, roles, agents, expires_at)
+		VALUES ($1, $2, $3, $4, $5, $6, holdpoint_now() + $7 * interval '1 microsecond') RETURNING expires_at`,
+		id, person.ID, c.Hash[:], c.Hint, roles, agents, s.tokenTTL.Microseconds()).Scan(&made.ExpiresAt)
+	if err != nil {
+		return NewToken{}, err
+	}
+	return made, audit.Write(ctx, tx, audit.Event{
+		Actor: by, Action: "token.created", Subject: person.ID,
+		Data: map[string]any{"token": id, "hint": c.Hint, "roles": roles, "agents": agents, "expires_at": made.ExpiresAt.UTC()},
+	})
 }
 
 // RevokeToken ends a token and the sessions that it began, in every process at once. ErrNotFound when there is none with
@@ -181,7 +319,7 @@ func (s *Service) Token(ctx context.Context, id uuid.UUID) (Token, error) {
 // TokensOf returns the valid personal tokens of a person, newest first.
 func (s *Service) TokensOf(ctx context.Context, person uuid.UUID) ([]Token, error) {
 	rows, err := s.pool.Query(ctx, `SELECT `+tokenColumns+` FROM person_tokens t JOIN people p ON p.id = t.person_id
-		WHERE t.person_id = $1 AND t.revoked_at IS NULL ORDER BY t.id DESC`, person)
+		WHERE t.person_id = $1 AND `+tokenValid+` ORDER BY t.id DESC`, person)
 	if err != nil {
 		return nil, fmt.Errorf("list tokens of %s: %w", person, err)
 	}
@@ -211,6 +349,29 @@ func (s *Service) Tokens(ctx context.Context, before uuid.UUID, limit int) ([]To
 		return tokens, uuid.Nil, nil
 	}
 	return tokens[:limit], tokens[limit-1].ID, nil
+}
+
+// EndingSoon is how long before its end a token is announced.
+const EndingSoon = 14 * 24 * time.Hour
+
+// EndsSoon reports whether the end of a token is to be announced, by this process's clock.
+func (s *Service) EndsSoon(end time.Time) bool { return end.Sub(s.now()) <= EndingSoon }
+
+// EndingTokens returns the valid tokens that end within [EndingSoon], the first to end first: those of a person, or of
+// everybody (uuid.Nil).
+func (s *Service) EndingTokens(ctx context.Context, person uuid.UUID) ([]Token, error) {
+	rows, err := s.pool.Query(ctx, `SELECT `+tokenColumns+` FROM person_tokens t JOIN people p ON p.id = t.person_id
+		WHERE `+tokenValid+` AND t.expires_at <= holdpoint_now() + $1 * interval '1 microsecond' AND p.blocked_at IS NULL
+			AND ($2::uuid IS NULL OR p.id = $2)
+		ORDER BY t.expires_at, t.id LIMIT $3`, EndingSoon.Microseconds(), postgres.OrNull(person), maxPage)
+	if err != nil {
+		return nil, fmt.Errorf("list tokens that end soon: %w", err)
+	}
+	tokens, err := pgx.CollectRows(rows, scanToken)
+	if err != nil {
+		return nil, fmt.Errorf("list tokens that end soon: %w", err)
+	}
+	return tokens, nil
 }
 
 // validGrant checks what a credential is to allow, and fills in the agents.

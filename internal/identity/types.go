@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+
+	"github.com/holdpoint/holdpoint/internal/audit"
 )
 
 // Role is what a person may do.
@@ -42,7 +44,14 @@ type Person struct {
 	CreatedAt time.Time
 	// Teams whose calls they look at first: those that their last sign-in named and those that an operator gave them.
 	Teams []string
+	// InvitedBy is the person whose invitation made a local person known, and whom nobody else verified. uuid.Nil: none.
+	InvitedBy uuid.UUID
+	// First: the bootstrap token made them, which stands for the same person.
+	First bool
 }
+
+// Verified reports whether more than one operator's word says who the person is.
+func (p *Person) Verified() bool { return p.Issuer != LocalIssuer || p.InvitedBy == uuid.Nil }
 
 // LocalIssuer is the issuer of people that Holdpoint itself knows: those of
 // personal tokens, of one-time sign-in links, and bootstrap.
@@ -65,8 +74,31 @@ type Access struct {
 	// Session is the browser's session that it comes from, and Method how that began; uuid.Nil: from none.
 	Session uuid.UUID
 	Method  Method
+	// Ends is when the personal token ends that it comes from; zero: it comes from none.
+	Ends time.Time
 
 	token uuid.UUID // the personal token that it comes from
+}
+
+// TokenID is the personal token that the access comes from, directly or by a session; uuid.Nil: none.
+func (a Access) TokenID() uuid.UUID { return a.token }
+
+// isBootstrap reports whether the access comes from the bootstrap token, directly or by a session.
+func (a Access) isBootstrap() bool {
+	return a.Person.Issuer == LocalIssuer && a.Person.Subject == Bootstrap
+}
+
+// AuditCredential names the credential that the access comes from.
+func (a Access) AuditCredential() audit.Credential {
+	switch {
+	case a.Session != uuid.Nil:
+		return audit.Credential{Kind: audit.BrowserSession, ID: a.Session.String()}
+	case a.token != uuid.Nil:
+		return audit.Credential{Kind: audit.PersonalToken, ID: a.token.String()}
+	case a.Credential == Bootstrap:
+		return audit.Credential{Kind: audit.BootstrapToken}
+	}
+	return audit.Credential{Kind: audit.SignInLink}
 }
 
 // AnyAgent stands for every agent, those to come included.
@@ -88,6 +120,7 @@ type Token struct {
 	Roles     []Role
 	Agents    []string
 	CreatedAt time.Time
+	ExpiresAt time.Time
 	RevokedAt *time.Time
 }
 

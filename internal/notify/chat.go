@@ -74,6 +74,8 @@ func said(kind Kind, team string) string {
 		return "Still undecided:"
 	case NoReviewer:
 		return "Call waits that no reviewer may decide:"
+	case Asked:
+		return "Question during a call waits:"
 	case Parked, Decided:
 	}
 	return "Call waits:"

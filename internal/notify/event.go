@@ -23,6 +23,7 @@ const (
 	Parked     Kind = "parked"      // a call waits for a decision
 	Escalated  Kind = "escalated"   // half of its time is over: another team is asked
 	NoReviewer Kind = "no_reviewer" // a call waits that nobody may decide
+	Asked      Kind = "asked"       // a call is on its way, and a question of its server waits for a decision
 	Decided    Kind = "decided"     // it waits no longer: decided, expired, cancelled
 )
 
@@ -50,7 +51,7 @@ const (
 )
 
 // rank orders kinds: of several of one call, the highest is told.
-func (k Kind) rank() int { return slices.Index([]Kind{Parked, Escalated, NoReviewer}, k) }
+func (k Kind) rank() int { return slices.Index([]Kind{Parked, Escalated, NoReviewer, Asked}, k) }
 
 // newest returns one event of each of the calls that wait, the most urgent first.
 func newest(events []Event, waiting []uuid.UUID) []Event {

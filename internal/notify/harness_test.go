@@ -153,6 +153,7 @@ func (w *world) service(configure ...func(*notify.Config)) *notify.Service {
 	cfg := notify.Config{
 		Pool: w.db.Pool(), Box: w.box, Identity: w.people, Now: time.Now, PublicURL: "https://gate.example/", Waiting: w.queue.Waiting,
 		Logger: slog.New(slog.NewTextHandler(w.logs, nil)), Gap: gap, Timeout: patience,
+		TrustedHosts: []string{"127.0.0.1"},
 	}
 	for _, f := range configure {
 		f(&cfg)

@@ -496,7 +496,7 @@ func TestPushServicesOnPrivateAddresses(t *testing.T) {
 	check(t, w.subscribe(ana, newBrowser(t).at(service.URL)))
 	w.tell(w.park(1)...)
 	w.idle()
-	if list, err := w.notify.Browsers(t.Context(), ana); err != nil || len(list) != 1 || !strings.Contains(list[0].Error, "private addresses are not allowed") {
+	if list, err := w.notify.Browsers(t.Context(), ana); err != nil || len(list) != 1 || list[0].Error != "is not at a public address" {
 		t.Errorf("%+v %v", list, err)
 	}
 	if n := len(service.all()); n != 0 {

@@ -136,10 +136,14 @@ func (s *Service) push(ctx context.Context, row *browserRow, message pushMessage
 		return outcome{state: refused, err: err}
 	}
 	if err != nil {
-		return s.outcomeOf(receiver.Unsent(err))
+		answer := receiver.Unsent(err)
+		if errors.Is(answer.Err, receiver.ErrNotPublic) {
+			answer.Err = errors.New("is not at a public address") // --trusted-hosts is not for hosts that browsers name
+		}
+		return s.outcomeOf(row.id, answer)
 	}
 	defer response.Body.Close()
-	out := s.outcomeOf(receiver.Judge(response, n.Endpoint, s.Now()))
+	out := s.outcomeOf(row.id, receiver.Judge(response, n.Endpoint, s.Now()))
 	if out.state == refused && (response.StatusCode == http.StatusNotFound || response.StatusCode == http.StatusGone) {
 		out.state = gone
 	}

@@ -15,7 +15,6 @@ import (
 	"github.com/riverqueue/river"
 
 	"github.com/holdpoint/holdpoint/internal/identity"
-	"github.com/holdpoint/holdpoint/internal/outbound"
 	"github.com/holdpoint/holdpoint/internal/receiver"
 	"github.com/holdpoint/holdpoint/internal/registry"
 	"github.com/holdpoint/holdpoint/internal/secret"
@@ -43,6 +42,8 @@ type Config struct {
 
 	// PublicURL is where people reach the dashboard: messages link there.
 	PublicURL string
+	// TrustedHosts may receive webhooks without https and on private addresses: "host" or "host:port".
+	TrustedHosts []string
 	// PushHosts may be push services although they are on private addresses: "host" or "host:port". A browser says where
 	// its messages go, so these are not the hosts that skills' servers may name. Tests have some.
 	PushHosts []string
@@ -65,7 +66,7 @@ type Service struct {
 	Config
 	wants    *registry.Memory[struct{}, wants]
 	vapid    *registry.Memory[struct{}, vapid]
-	webhooks *http.Client // to what operators wrote down
+	webhooks *http.Client // to operators' URLs
 	pushes   *http.Client // to what browsers say
 	river    *river.Client[pgx.Tx]
 }
@@ -86,8 +87,8 @@ func New(cfg Config) (*Service, error) {
 	s := &Service{Config: cfg}
 	s.wants = registry.NewMemory[struct{}](registry.Config[wants]{Now: cfg.Now, TTL: registry.SafetyNet})
 	s.vapid = registry.NewMemory[struct{}](registry.Config[vapid]{Now: cfg.Now, TTL: vapidTTL})
-	s.webhooks = receiver.NewClient(outbound.Policy{AllowPrivate: true}, cfg.Timeout, cfg.TLS)
-	s.pushes = receiver.NewClient(outbound.Policy{TrustedHosts: cfg.PushHosts}, cfg.Timeout, cfg.TLS)
+	s.webhooks = receiver.NewClient(cfg.TrustedHosts, cfg.Timeout, cfg.TLS)
+	s.pushes = receiver.NewClient(cfg.PushHosts, cfg.Timeout, cfg.TLS)
 	return s, nil
 }
 

@@ -57,7 +57,7 @@ const (
 )
 
 // validate returns the URL's host.
-func (n NewWebhook) validate() (string, error) {
+func (n NewWebhook) validate(trustedHosts []string) (string, error) {
 	if !receiver.ValidName(n.Name) {
 		return "", &InvalidError{"name", receiver.ErrName.Error()}
 	}
@@ -68,12 +68,15 @@ func (n NewWebhook) validate() (string, error) {
 	if err != nil {
 		return "", &InvalidError{"url", err.Error()}
 	}
+	if err := receiver.CheckURL(trustedHosts, u); err != nil {
+		return "", &InvalidError{"url", u.Host + " " + err.Error()}
+	}
 	return u.Host, nil
 }
 
 // CreateWebhook adds a webhook. Errors: *InvalidError.
 func (s *Service) CreateWebhook(ctx context.Context, by audit.Actor, n NewWebhook) (Webhook, error) {
-	host, err := n.validate()
+	host, err := n.validate(s.TrustedHosts)
 	if err != nil {
 		return Webhook{}, fmt.Errorf("create webhook: %w", err)
 	}
@@ -103,7 +106,7 @@ func (s *Service) CreateWebhook(ctx context.Context, by audit.Actor, n NewWebhoo
 		if tag.RowsAffected() == 0 {
 			return &InvalidError{"name", "another webhook has this name"}
 		}
-		if created, err = webhook(ctx, tx, n.Name); err != nil {
+		if created, err = s.webhook(ctx, tx, n.Name); err != nil {
 			return err
 		}
 		return audit.Write(ctx, tx, audit.Event{
@@ -120,7 +123,7 @@ func (s *Service) CreateWebhook(ctx context.Context, by audit.Actor, n NewWebhoo
 // DeleteWebhook forgets a webhook and what it was still to be told. ErrNotFound.
 func (s *Service) DeleteWebhook(ctx context.Context, by audit.Actor, name string) error {
 	err := s.change(ctx, func(tx pgx.Tx) error {
-		w, err := webhook(ctx, tx, name)
+		w, err := s.webhook(ctx, tx, name)
 		if err != nil {
 			return err
 		}
@@ -159,37 +162,46 @@ func (s *Service) change(ctx context.Context, f func(tx pgx.Tx) error) error {
 	return nil
 }
 
-const webhookColumns = `id, name, coalesce(team, ''), hint, created_at, created_by, sent_at, failed_at, coalesce(error, '')`
+const webhookColumns = `id, name, coalesce(team, ''), hint, created_at, created_by, sent_at, failed_at, coalesce(error, ''), sealed`
 
-func scanWebhook(row pgx.CollectableRow) (Webhook, error) {
+// scanWebhook reads a row. A URL that the server would refuse now, for instance since an upgrade, is the webhook's error before
+// anything is sent to it.
+func (s *Service) scanWebhook(row pgx.CollectableRow) (Webhook, error) {
 	var w Webhook
 	var by *uuid.UUID
-	err := row.Scan(&w.ID, &w.Name, &w.Team, &w.Host, &w.CreatedAt, &by, &w.SentAt, &w.FailedAt, &w.Error)
+	var sealed []byte
+	err := row.Scan(&w.ID, &w.Name, &w.Team, &w.Host, &w.CreatedAt, &by, &w.SentAt, &w.FailedAt, &w.Error, &sealed)
+	if err != nil {
+		return w, err
+	}
 	if by != nil {
 		w.CreatedBy = *by
 	}
-	return w, err
+	address, err := s.Box.Open(sealed, secret.For(webhookPurpose, w.ID))
+	if err != nil {
+		return w, nil //nolint:nilerr // sending says so
+	}
+	if err := receiver.CheckStored(s.TrustedHosts, string(address)); err != nil {
+		w.Error = err.Error()
+	}
+	return w, nil
 }
 
 // Webhooks returns all webhooks, by name.
 func (s *Service) Webhooks(ctx context.Context) ([]Webhook, error) {
-	found, err := webhooks(ctx, s.Pool, `TRUE`)
-	if err != nil {
-		return nil, err
-	}
-	return found, nil
+	return s.readWebhooks(ctx, s.Pool, `TRUE`)
 }
 
 // Webhook returns one of them, or ErrNotFound.
 func (s *Service) Webhook(ctx context.Context, name string) (Webhook, error) {
-	return webhook(ctx, s.Pool, name)
+	return s.webhook(ctx, s.Pool, name)
 }
 
-func webhook(ctx context.Context, db querier, name string) (Webhook, error) {
+func (s *Service) webhook(ctx context.Context, db querier, name string) (Webhook, error) {
 	if !receiver.ValidName(name) {
 		return Webhook{}, ErrNotFound
 	}
-	found, err := webhooks(ctx, db, `name = $1`, name)
+	found, err := s.readWebhooks(ctx, db, `name = $1`, name)
 	if err == nil && len(found) == 0 {
 		err = ErrNotFound
 	}
@@ -199,12 +211,12 @@ func webhook(ctx context.Context, db querier, name string) (Webhook, error) {
 	return found[0], nil
 }
 
-func webhooks(ctx context.Context, db querier, where string, args ...any) ([]Webhook, error) {
+func (s *Service) readWebhooks(ctx context.Context, db querier, where string, args ...any) ([]Webhook, error) {
 	rows, err := db.Query(ctx, `SELECT `+webhookColumns+` FROM webhooks WHERE `+where+` ORDER BY name`, args...)
 	if err != nil {
 		return nil, fmt.Errorf("read webhooks: %w", err)
 	}
-	found, err := pgx.CollectRows(rows, scanWebhook)
+	found, err := pgx.CollectRows(rows, s.scanWebhook)
 	if err != nil {
 		return nil, fmt.Errorf("read webhooks: %w", err)
 	}

@@ -36,13 +36,13 @@ func (s *Service) postWebhook(ctx context.Context, row *webhookRow, message chat
 	if err != nil {
 		return outcome{state: refused, err: fmt.Errorf("encode message: %w", err), wait: rest}
 	}
-	return s.outcomeOf(receiver.Post(ctx, s.webhooks, string(address), nil, body, s.Now()))
+	return s.outcomeOf(row.id, receiver.Post(ctx, s.webhooks, string(address), nil, body, s.Now()))
 }
 
 // TestWebhook sends a message that says it is a test, now and once, and returns the webhook as that left it: its Error says
 // what went wrong. ErrNotFound.
 func (s *Service) TestWebhook(ctx context.Context, name string) (Webhook, error) {
-	w, err := webhook(ctx, s.Pool, name)
+	w, err := s.webhook(ctx, s.Pool, name)
 	if err != nil {
 		return Webhook{}, fmt.Errorf("test webhook %q: %w", plain.Line(name, maxName), err)
 	}
@@ -61,5 +61,5 @@ func (s *Service) TestWebhook(ctx context.Context, name string) (Webhook, error)
 	if err != nil {
 		return Webhook{}, fmt.Errorf("test webhook %s: %w", w.Name, err)
 	}
-	return webhook(ctx, s.Pool, name)
+	return s.webhook(ctx, s.Pool, name)
 }

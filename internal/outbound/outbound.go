@@ -15,6 +15,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"net/url"
 	"slices"
 	"strings"
 	"syscall"
@@ -50,6 +51,9 @@ type Policy struct {
 	// TrustedHosts are names that may resolve to private addresses although
 	// AllowPrivate is false. "host" stands for every port, "host:port" for one.
 	TrustedHosts []string
+	// PublicHosts are names that may not resolve to private addresses although
+	// AllowPrivate is true: an operator wrote them down when they were public.
+	PublicHosts []string
 }
 
 // Config is a transport's policy and its limits. Zero fields have the
@@ -143,6 +147,45 @@ func (p Policy) trusts(host, address string) bool {
 	})
 }
 
+// IsLocalName reports whether a host's name stands for this machine by itself (RFC 6761, section 6.3).
+func IsLocalName(host string) bool {
+	host = strings.ToLower(strings.TrimSuffix(host, "."))
+	return host == "localhost" || strings.HasSuffix(host, ".localhost")
+}
+
+// TrustsURL reports whether the host of an http or https URL is one of TrustedHosts.
+func (p Policy) TrustsURL(u *url.URL) bool {
+	port := u.Port()
+	if port == "" {
+		port = map[string]string{"http": "80", "https": "443"}[u.Scheme]
+	}
+	return p.trusts(u.Hostname(), net.JoinHostPort(u.Hostname(), port))
+}
+
+// Resolve judges the addresses that a URL's host has now: nil, if one of them may be dialed or none is found. Where it
+// leads later is judged when it is dialed.
+func (p Policy) Resolve(ctx context.Context, u *url.URL) error {
+	addresses, err := net.DefaultResolver.LookupNetIP(ctx, "ip", u.Hostname())
+	if err != nil {
+		return nil //nolint:nilerr // a name without an address leads nowhere
+	}
+	policy := p
+	policy.AllowPrivate = p.AllowPrivate || p.TrustsURL(u)
+	var refused error
+	for _, address := range addresses {
+		if refused = policy.Check(net.JoinHostPort(u.Hostname(), "0"), address); refused == nil {
+			return nil
+		}
+	}
+	return refused
+}
+
+// IsPublicHost reports whether a name resolves now, and to public addresses only.
+func IsPublicHost(ctx context.Context, host string) bool {
+	addresses, err := net.DefaultResolver.LookupNetIP(ctx, "ip", host)
+	return err == nil && len(addresses) > 0 && !slices.ContainsFunc(addresses, func(a netip.Addr) bool { return classify(a) != public })
+}
+
 // Check judges one address that the host of address ("host:port", as it was
 // named) was resolved to. A refusal is an *AddressError.
 func (p Policy) Check(address string, resolved netip.Addr) error {
@@ -155,7 +198,16 @@ func (p Policy) Check(address string, resolved netip.Addr) error {
 		return &AddressError{Host: host, Address: resolved, Reason: "link-local and cloud-metadata addresses are never dialled"}
 	case public:
 	case privateOnly:
-		if !p.AllowPrivate && !p.trusts(host, address) {
+		if p.trusts(host, address) {
+			return nil
+		}
+		if p.AllowPrivate && slices.Contains(p.PublicHosts, strings.ToLower(host)) {
+			return &AddressError{
+				Host: host, Address: resolved,
+				Reason: "it was public when the skill was registered, and is private now: the server's --trusted-hosts can allow it",
+			}
+		}
+		if !p.AllowPrivate {
 			return &AddressError{Host: host, Address: resolved, Reason: "private addresses are not allowed here"}
 		}
 	}

@@ -13,6 +13,7 @@ import (
 type countedConn struct {
 	net.Conn
 	written atomic.Int64
+	request atomic.Pointer[Wire] // whose first byte is still to be written
 }
 
 // Count wraps a connection so that a [Wire] knows what was written to it: for Wrap in [Config].
@@ -21,6 +22,12 @@ func Count(c net.Conn) net.Conn { return &countedConn{Conn: c} }
 // Write counts what it may write before it writes it: a reader of the count
 // never sees less than what is on its way.
 func (c *countedConn) Write(p []byte) (int, error) {
+	if w := c.request.Swap(nil); w != nil {
+		if err := w.Confirm(); err != nil {
+			w.refused.Store(&err)
+			return 0, err
+		}
+	}
 	c.written.Add(int64(len(p)))
 	n, err := c.Conn.Write(p)
 	if n < len(p) {
@@ -32,6 +39,11 @@ func (c *countedConn) Write(p []byte) (int, error) {
 // Wire observes one HTTP request on its way out over a transport whose connections are counted (see [Count]). Its answers
 // are right once RoundTrip has returned an error. Its zero value is ready.
 type Wire struct {
+	// Confirm is asked over HTTP/1 right before the request's first byte is written; its error ends the request. Nil: nothing is
+	// asked.
+	Confirm func() error
+
+	refused   atomic.Pointer[error]
 	connected atomic.Bool  // a connection was there
 	headers   atomic.Bool  // the request's headers were written, at least to a buffer
 	before    atomic.Int64 // the connection's count when the request got it
@@ -44,6 +56,9 @@ func (w *Wire) Observe(ctx context.Context) context.Context {
 		GotConn: func(info httptrace.GotConnInfo) {
 			if conn := countedUnder(info.Conn); conn != nil {
 				w.before.Store(conn.written.Load())
+				if w.Confirm != nil {
+					conn.request.Store(w)
+				}
 				w.conn.Store(conn)
 			}
 			w.connected.Store(true)
@@ -67,6 +82,14 @@ func countedUnder(conn net.Conn) *countedConn {
 
 // Connected reports whether the request got a connection.
 func (w *Wire) Connected() bool { return w.connected.Load() }
+
+// Refused returns the error of Confirm.
+func (w *Wire) Refused() error {
+	if err := w.refused.Load(); err != nil {
+		return *err
+	}
+	return nil
+}
 
 // Untouched reports whether certainly no byte of the request was written. Over
 // HTTP/1 the connection was closed before RoundTrip returned its error, so what

@@ -16,11 +16,16 @@ func Line(s string, limit int) string {
 	s = strings.ToValidUTF8(s, "\uFFFD")
 	var b strings.Builder
 	for _, r := range s {
-		if strconv.IsPrint(r) {
-			b.WriteRune(r)
-			continue
-		}
-		b.WriteString(strings.Trim(strconv.QuoteRune(r), "'"))
+		writeRune(&b, r)
 	}
 	return b.String() + cut
+}
+
+// writeRune writes a character, or its escape if it cannot be seen.
+func writeRune(b *strings.Builder, r rune) {
+	if IsVisible(r) {
+		b.WriteRune(r)
+		return
+	}
+	b.WriteString(strings.Trim(strconv.QuoteRuneToASCII(r), "'"))
 }

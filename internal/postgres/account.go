@@ -20,8 +20,7 @@ type account struct {
 }
 
 // clusterAccount chooses the account for the cluster in dataDir: the process's
-// own, or for root the owner of the cluster that is there, else the
-// first of "postgres" and "nobody" that exists.
+// own, or for root the owner of the cluster that is there, else the account postgres.
 func clusterAccount(pgData string) (account, error) {
 	uid := os.Geteuid()
 	if uid != 0 {
@@ -38,14 +37,13 @@ func clusterAccount(pgData string) (account, error) {
 	case !errors.Is(err, fs.ErrNotExist):
 		return account{}, fmt.Errorf("open embedded cluster: %w", err)
 	}
-	for _, name := range []string{"postgres", "nobody"} {
-		acct, err := lookUpAccount(user.Lookup, name)
-		if err == nil && acct.uid != 0 {
-			return acct, nil
-		}
+	// Not nobody: that account is shared with whatever else has no account of its own.
+	acct, err := lookUpAccount(user.Lookup, "postgres")
+	if err != nil || acct.uid == 0 {
+		return account{}, errors.New("open embedded cluster: PostgreSQL refuses to run as root, " +
+			"and this machine has no account postgres to run it as; add one (useradd --system postgres)")
 	}
-	return account{}, errors.New("open embedded cluster: PostgreSQL refuses to run as root, " +
-		"and this machine has neither an account postgres nor nobody; add one (useradd --system postgres)")
+	return acct, nil
 }
 
 func lookUpAccount(look func(string) (*user.User, error), key string) (account, error) {

@@ -30,6 +30,7 @@ type cluster struct {
 	pgData    string
 	socketDir string
 	account   account
+	password  string // of the superuser
 	server    server
 	settings  map[string]string
 	log       *slog.Logger
@@ -133,6 +134,9 @@ func (c *cluster) join(ctx context.Context) error {
 	if err := waitLock(ctx, c.members, syscall.LOCK_SH); err != nil {
 		return fmt.Errorf("open embedded cluster in %s: %w", c.dir, err)
 	}
+	if err := c.readPassword(); err != nil {
+		return err
+	}
 	if err := c.ensureMade(ctx); err != nil {
 		return err
 	}
@@ -169,11 +173,11 @@ func (c *cluster) leave(ctx context.Context) error {
 }
 
 // url is how to connect to one of the cluster's databases.
-func (c *cluster) url(database string) string { return socketURL(c.socketDir, database) }
+func (c *cluster) url(database string) string { return c.socketURL(c.socketDir, database) }
 
-func socketURL(dir, database string) string {
+func (c *cluster) socketURL(dir, database string) string {
 	u := url.URL{
-		Scheme: "postgres", User: url.User(superuser), Path: "/" + database,
+		Scheme: "postgres", User: url.UserPassword(superuser, c.password), Path: "/" + database,
 		RawQuery: url.Values{"host": {dir}, "port": {strconv.Itoa(socketPort)}}.Encode(),
 	}
 	return u.String()

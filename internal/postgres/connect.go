@@ -24,54 +24,75 @@ const connectTimeout = 10 * time.Second
 var errBadURL = errors.New("the database URL is not a PostgreSQL connection string " +
 	"(postgres://user:password@host:5432/database, with special characters percent-encoded)")
 
-// connectPool opens a pool and makes sure that its server will do.
-func connectPool(ctx context.Context, databaseURL string, maxConns int) (*pgxpool.Pool, error) {
-	cfg, err := poolConfig(databaseURL, maxConns)
-	if err != nil {
-		return nil, err
-	}
-	pool, err := pgxpool.NewWithConfig(ctx, cfg)
-	if err != nil {
-		return nil, fmt.Errorf("open database pool: %w", redact(err, databaseURL, cfg.ConnConfig.Password))
-	}
-	if err := checkServer(ctx, pool); err != nil {
-		pool.Close()
-		return nil, redact(err, databaseURL, cfg.ConnConfig.Password)
-	}
-	return pool, nil
-}
+const (
+	// DefaultStatementLimit is how long a statement may run when [Config] does not say.
+	DefaultStatementLimit = time.Minute
 
-func poolConfig(databaseURL string, maxConns int) (*pgxpool.Config, error) {
+	pingTimeout = 5 * time.Second // of a pooled connection that was idle
+)
+
+// parseURL reads the database's URL. Connections are made with copies of what it returns.
+func parseURL(databaseURL string) (*pgxpool.Config, error) {
 	cfg, err := pgxpool.ParseConfig(databaseURL)
 	if err != nil {
 		return nil, errBadURL
 	}
-	cfg.MaxConns = int32(min(maxConns, 1<<16)) //nolint:gosec // G115: bounded here
 	if cfg.ConnConfig.ConnectTimeout == 0 {
 		cfg.ConnConfig.ConnectTimeout = connectTimeout
 	}
 	if cfg.ConnConfig.RuntimeParams["application_name"] == "" {
 		cfg.ConnConfig.RuntimeParams["application_name"] = "holdpoint"
 	}
-	cfg.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error {
-		readTimesAsUTC(conn)
-		pgxuuid.Register(conn.TypeMap()) // else each goes through text
-		return plainPlans(ctx, conn)
-	}
 	return cfg, nil
 }
 
-// plainPlans keeps the plans of prepared statements from depending on how full a
-// table was when they were made. On a new database a scan of a whole table is cheapest, and a
-// connection that remembers it would go on scanning when there are millions of rows. Every statement
-// here that is run often has its index. (Discouraged scans look so expensive that
-// they would be compiled; hence jit.)
-func plainPlans(ctx context.Context, conn *pgx.Conn) error {
-	if _, err := conn.Exec(ctx, `SET enable_seqscan = off; SET jit = off`); err != nil {
-		return fmt.Errorf("set up connection: %w", err)
+// connectPool opens the pool and makes sure that its server will do.
+func (db *DB) connectPool(ctx context.Context, maxConns int, statementLimit time.Duration) error {
+	cfg, err := parseURL(db.url)
+	if err != nil {
+		return err
+	}
+	db.conn = cfg.ConnConfig.Copy()
+	cfg.MaxConns = int32(min(maxConns, 1<<16)) //nolint:gosec // G115: bounded here
+	cfg.PingTimeout = pingTimeout
+	// The server ends a statement that takes too long. A connection is given up if it does not do that either.
+	setUp(cfg.ConnConfig, statementLimit+statementLimit/4, poolSettings(statementLimit))
+	cfg.AfterConnect = func(_ context.Context, conn *pgx.Conn) error {
+		readTimesAsUTC(conn)
+		pgxuuid.Register(conn.TypeMap()) // else each goes through text
+		return nil
+	}
+	if db.pool, err = pgxpool.NewWithConfig(ctx, cfg); err != nil {
+		return fmt.Errorf("open database pool: %w", db.redact(err))
+	}
+	if err = db.checkSessions(ctx); err == nil {
+		err = checkServer(ctx, db.pool)
+	}
+	if err != nil {
+		db.pool.Close()
+		return db.redact(err)
 	}
 	return nil
 }
+
+// patientConfig is for connections that are not the pool's. Their statements may take as long as they like.
+func (db *DB) patientConfig(settings ...setting) *pgx.ConnConfig {
+	cfg := db.conn.Copy()
+	setUp(cfg, 0, append([]setting{{"statement_timeout", "0"}}, settings...))
+	return cfg
+}
+
+// connectWith makes a connection that is not one of the pool's. Its caller closes it.
+func (db *DB) connectWith(ctx context.Context, cfg *pgx.ConnConfig) (*pgx.Conn, error) {
+	conn, err := pgx.ConnectConfig(ctx, cfg)
+	if err != nil {
+		return nil, fmt.Errorf("connect to database: %w", db.redact(err))
+	}
+	readTimesAsUTC(conn)
+	return conn, nil
+}
+
+func (db *DB) redact(err error) error { return redact(err, db.url, db.conn.Password) }
 
 // readTimesAsUTC makes timestamps come back in UTC instead of the time zone
 // of the machine that happens to read them.

@@ -1,12 +1,17 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
+	"path/filepath"
 	"sync"
+	"sync/atomic"
+	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
@@ -26,6 +31,11 @@ type Config struct {
 	// MaxConns bounds the pool. Zero: [DefaultMaxConns].
 	MaxConns int
 
+	// StatementLimit is how long a statement on the pool's connections may run. The server ends it then, unless the
+	// transaction sets another statement_timeout. A connection whose server does not answer for a quarter longer is
+	// closed. Zero: [DefaultStatementLimit].
+	StatementLimit time.Duration
+
 	// Logger is told of the cluster's comings and goings, and of lost
 	// connections. Nil: nothing is logged.
 	Logger *slog.Logger
@@ -43,10 +53,12 @@ type Config struct {
 // DB is an open database. It is safe for concurrent use.
 type DB struct {
 	url     string
+	conn    *pgx.ConnConfig // what the URL says
 	pool    *pgxpool.Pool
 	cluster *cluster // nil: the database is not ours
 	log     *slog.Logger
 
+	heard    atomic.Pointer[time.Time] // see [DB.ListenerSilence]
 	closing  sync.Once
 	closeErr error
 }
@@ -74,11 +86,9 @@ func Open(ctx context.Context, cfg Config) (*DB, error) {
 		}
 		db.cluster, db.url = c, c.url(databaseName)
 	}
-	pool, err := connectPool(ctx, db.url, cfg.MaxConns)
-	if err != nil {
+	if err := db.connectPool(ctx, cfg.MaxConns, cmp.Or(cfg.StatementLimit, DefaultStatementLimit)); err != nil {
 		return nil, errors.Join(err, db.leaveCluster(ctx))
 	}
-	db.pool = pool
 	if db.cluster != nil {
 		db.cluster.supervise(ctx)
 	}
@@ -125,4 +135,12 @@ func (db *DB) leaveCluster(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
 	defer cancel()
 	return db.cluster.leave(ctx)
+}
+
+// SocketDir is the directory of the Unix socket that the database is reached by. Empty: it is reached over the network.
+func (db *DB) SocketDir() string {
+	if host := db.pool.Config().ConnConfig.Host; filepath.IsAbs(host) {
+		return host
+	}
+	return ""
 }

@@ -12,7 +12,7 @@ import (
 const (
 	listenBackoffFirst = 50 * time.Millisecond
 	listenBackoffLast  = 2 * time.Second
-	listenCheckEvery   = 15 * time.Second // how long a dead connection may go unnoticed
+	listenCheckEvery   = 3 * time.Second // how long a dead connection may go unnoticed
 	listenCheckLimit   = 5 * time.Second
 )
 
@@ -25,6 +25,7 @@ const (
 // one at a time, on Listen's goroutine; while one runs, notifications wait.
 func (db *DB) Listen(ctx context.Context, channels []string, handle func(channel, payload string), onConnect func()) {
 	backoff := listenBackoffFirst
+	db.noteHeard()
 	for ctx.Err() == nil {
 		err := db.listenOnce(ctx, channels, handle, func() {
 			backoff = listenBackoffFirst
@@ -45,18 +46,19 @@ func (db *DB) Listen(ctx context.Context, channels []string, handle func(channel
 
 // listenOnce listens until the connection is lost or the context ends.
 func (db *DB) listenOnce(ctx context.Context, channels []string, handle func(channel, payload string), onConnect func()) error {
-	conn, err := db.connect(ctx)
+	conn, err := db.connectWith(ctx, db.patientConfig())
 	if err != nil {
 		return err
 	}
 	defer closeConn(ctx, conn)
 	for _, channel := range channels {
-		if _, err := conn.Exec(ctx, "LISTEN "+pgx.Identifier{channel}.Sanitize()); err != nil {
-			return fmt.Errorf("listen to %s: %w", channel, err)
+		if err := listenTo(ctx, conn, channel); err != nil {
+			return err
 		}
 	}
 	onConnect()
 	for {
+		db.noteHeard()
 		wait, cancel := context.WithTimeout(ctx, listenCheckEvery)
 		notification, err := conn.WaitForNotification(wait)
 		cancel()
@@ -73,15 +75,27 @@ func (db *DB) listenOnce(ctx context.Context, channels []string, handle func(cha
 	}
 }
 
-// connect makes a connection that is not one of the pool's. Its caller closes it.
-func (db *DB) connect(ctx context.Context) (*pgx.Conn, error) {
-	cfg := db.pool.Config().ConnConfig
-	conn, err := pgx.ConnectConfig(ctx, cfg)
-	if err != nil {
-		return nil, fmt.Errorf("connect to database: %w", redact(err, db.url, cfg.Password))
+func (db *DB) noteHeard() {
+	now := time.Now()
+	db.heard.Store(&now)
+}
+
+// ListenerSilence returns how long ago [DB.Listen] last knew that its connection was alive. It knows every few seconds. Zero
+// before Listen was called.
+func (db *DB) ListenerSilence() time.Duration {
+	if heard := db.heard.Load(); heard != nil {
+		return time.Since(*heard)
 	}
-	readTimesAsUTC(conn)
-	return conn, nil
+	return 0
+}
+
+func listenTo(ctx context.Context, conn *pgx.Conn, channel string) error {
+	ctx, cancel := context.WithTimeout(ctx, listenCheckLimit)
+	defer cancel()
+	if _, err := conn.Exec(ctx, "LISTEN "+pgx.Identifier{channel}.Sanitize()); err != nil {
+		return fmt.Errorf("listen to %s: %w", channel, err)
+	}
+	return nil
 }
 
 func ping(ctx context.Context, conn *pgx.Conn) error {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/riverqueue/river/riverdriver/riverpgxv5"
 	"github.com/riverqueue/river/rivermigrate"
 )
@@ -18,6 +19,13 @@ const (
 	// migrationLock is the advisory lock that migrating processes hold: "holdpnt\0".
 	migrationLock     = 0x686f6c64706e7400
 	migrationLockPoll = 50 * time.Millisecond
+
+	// While a migration waits for a table's lock, all who come later wait behind it. So it
+	// waits for a short time only, lets them pass, and tries again.
+	migrationLockTimeout = 3 * time.Second
+	migrationPause       = time.Second
+
+	migrationApplication = "holdpoint migrate" // application_name of the connections that migrate
 )
 
 // ErrSchemaNewer means that a newer Holdpoint has migrated the database.
@@ -34,6 +42,10 @@ type Applied struct {
 // NNNN_name.sql in order, each in one transaction with its record. Any number
 // of processes may call it at once; the first does the work and the others wait.
 //
+// No reader waits for a migration longer than three seconds, plus the time that the file itself takes: a file whose lock
+// is not free by then is rolled back and tried again, until the context ends. So files should be small steps.
+// What Migrate waits for is logged.
+//
 // It returns what it applied, also beside an error: those stay applied. A file that
 // was applied with other content before, and a database that knows more
 // files than these ([ErrSchemaNewer]), are errors, and nothing is done.
@@ -42,12 +54,12 @@ func Migrate(ctx context.Context, db *DB, files fs.FS) ([]Applied, error) {
 	if err != nil {
 		return nil, err
 	}
-	conn, err := db.connect(ctx)
+	conn, err := db.connectMigration(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("migrate database: %w", err)
 	}
 	defer closeConn(ctx, conn) // which gives the lock back
-	if err := lockMigrations(ctx, conn); err != nil {
+	if err := db.lockMigrations(ctx, conn); err != nil {
 		return nil, fmt.Errorf("migrate database: %w", err)
 	}
 	pending, err := pendingMigrations(ctx, conn, known)
@@ -59,7 +71,7 @@ func Migrate(ctx context.Context, db *DB, files fs.FS) ([]Applied, error) {
 		return applied, fmt.Errorf("migrate the job queue's tables: %w", err)
 	}
 	for _, m := range pending {
-		if err := m.apply(ctx, conn); err != nil {
+		if err := db.passing(ctx, m.file, func() error { return m.apply(ctx, conn) }); err != nil {
 			return applied, err
 		}
 		applied = append(applied, Applied{Set: "holdpoint", Version: m.version, Name: m.name})
@@ -68,10 +80,22 @@ func Migrate(ctx context.Context, db *DB, files fs.FS) ([]Applied, error) {
 	return applied, nil
 }
 
+// migrationConfig is for connections that migrate.
+func (db *DB) migrationConfig() *pgx.ConnConfig {
+	cfg := db.patientConfig(setting{"lock_timeout", milliseconds(migrationLockTimeout)})
+	cfg.RuntimeParams["application_name"] = migrationApplication
+	return cfg
+}
+
+func (db *DB) connectMigration(ctx context.Context) (*pgx.Conn, error) {
+	return db.connectWith(ctx, db.migrationConfig())
+}
+
 // lockMigrations waits for the lock by asking for it again and again. A session that waited
 // inside the database would hold a snapshot, for which in turn a CREATE INDEX
 // CONCURRENTLY under the lock would wait.
-func lockMigrations(ctx context.Context, conn *pgx.Conn) error {
+func (db *DB) lockMigrations(ctx context.Context, conn *pgx.Conn) error {
+	report := time.Now().Add(firstReport)
 	for {
 		var locked bool
 		if err := conn.QueryRow(ctx, "SELECT pg_try_advisory_lock($1)", int64(migrationLock)).Scan(&locked); err != nil {
@@ -80,14 +104,45 @@ func lockMigrations(ctx context.Context, conn *pgx.Conn) error {
 		if locked {
 			return nil
 		}
+		if time.Now().After(report) {
+			db.reportLockHolder(ctx, conn)
+			report = time.Now().Add(nextReport)
+		}
 		if err := pause(ctx, migrationLockPoll); err != nil {
 			return fmt.Errorf("wait for the migration lock: %w", err)
 		}
 	}
 }
 
+// passing runs f until it got its locks in time.
+func (db *DB) passing(ctx context.Context, name string, f func() error) error {
+	for {
+		stop := db.reportBlockers(ctx, name)
+		err := f()
+		stop()
+		if refused, ok := errors.AsType[*pgconn.PgError](err); !ok || refused.Code != lockNotAvailable {
+			return err
+		}
+		db.log.Warn("migration: a lock was not free in time, trying again", "migration", name, "waited", migrationLockTimeout)
+		if err := pause(ctx, migrationPause); err != nil {
+			return fmt.Errorf("apply migration %s: wait for a lock: %w", name, err)
+		}
+	}
+}
+
+const lockNotAvailable = "55P03" // SQLSTATE
+
+// migrateRiver does so on connections of its own: the pool's have other limits.
 func migrateRiver(ctx context.Context, db *DB) ([]Applied, error) {
-	migrator, err := rivermigrate.New(riverpgxv5.New(db.pool), &rivermigrate.Config{Logger: db.log})
+	cfg := db.pool.Config()
+	cfg.ConnConfig = db.migrationConfig()
+	cfg.MaxConns = 2
+	pool, err := pgxpool.NewWithConfig(ctx, cfg)
+	if err != nil {
+		return nil, fmt.Errorf("connect: %w", db.redact(err))
+	}
+	defer pool.Close()
+	migrator, err := rivermigrate.New(riverpgxv5.New(pool), &rivermigrate.Config{Logger: db.log})
 	if err != nil {
 		return nil, fmt.Errorf("prepare: %w", err)
 	}
@@ -98,12 +153,15 @@ func migrateRiver(ctx context.Context, db *DB) ([]Applied, error) {
 	if len(existing) == len(migrator.AllVersions()) {
 		return nil, nil
 	}
-	result, err := migrator.Migrate(ctx, rivermigrate.DirectionUp, nil)
+	err = db.passing(ctx, "of the job queue", func() error { // each version is a transaction: those that were applied stay
+		_, err := migrator.Migrate(ctx, rivermigrate.DirectionUp, nil)
+		return err
+	})
 	if err != nil {
 		return nil, fmt.Errorf("apply: %w", err)
 	}
-	applied := make([]Applied, 0, len(result.Versions))
-	for _, v := range result.Versions {
+	var applied []Applied
+	for _, v := range migrator.AllVersions()[len(existing):] {
 		applied = append(applied, Applied{Set: "river", Version: v.Version, Name: v.Name})
 	}
 	return applied, nil

@@ -62,7 +62,29 @@ func pendingMigrations(ctx context.Context, conn *pgx.Conn, known []migration) (
 	if err != nil {
 		return nil, fmt.Errorf("make the record of migrations: %w", err)
 	}
-	rows, err := conn.Query(ctx, "SELECT version, checksum FROM schema_migrations")
+	return comparePending(ctx, conn, known)
+}
+
+// Pending returns how many of the files are not applied yet. Its errors are those of [Migrate].
+func Pending(ctx context.Context, db *DB, files fs.FS) (int, error) {
+	known, err := readMigrations(files)
+	if err != nil {
+		return 0, err
+	}
+	var recorded bool
+	err = db.pool.QueryRow(ctx, "SELECT to_regclass('schema_migrations') IS NOT NULL").Scan(&recorded)
+	if err != nil {
+		return 0, fmt.Errorf("read the record of migrations: %w", err)
+	}
+	if !recorded {
+		return len(known), nil
+	}
+	pending, err := comparePending(ctx, db.pool, known)
+	return len(pending), err
+}
+
+func comparePending(ctx context.Context, db querier, known []migration) ([]migration, error) {
+	rows, err := db.Query(ctx, "SELECT version, checksum FROM schema_migrations")
 	if err != nil {
 		return nil, fmt.Errorf("read the record of migrations: %w", err)
 	}

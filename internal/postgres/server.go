@@ -43,7 +43,7 @@ func (c *cluster) ensureMade(ctx context.Context) error {
 	}
 	args := []string{
 		"--pgdata=" + unfinished, "--username=" + superuser, "--encoding=UTF8", "--locale=C",
-		"--auth-local=trust", "--auth-host=reject", "--no-instructions",
+		"--auth-local=reject", "--auth-host=reject", "--no-instructions",
 	}
 	if c.settings["fsync"] == "off" {
 		args = append(args, "--no-sync")
@@ -52,6 +52,9 @@ func (c *cluster) ensureMade(ctx context.Context) error {
 	cmd := c.account.prepare(exec.CommandContext(ctx, c.server.program("initdb"), args...))
 	if said, err := cmd.CombinedOutput(); err != nil {
 		return commandError("make embedded cluster in "+c.dir+": initdb", err, string(said))
+	}
+	if err := c.demandPassword(ctx, unfinished); err != nil {
+		return fmt.Errorf("make embedded cluster: %w", err)
 	}
 	if err := os.Rename(unfinished, c.pgData); err != nil {
 		return fmt.Errorf("make embedded cluster: %w", err)
@@ -122,7 +125,7 @@ func (c *cluster) probe(ctx context.Context, pm postmaster) (answers, busy bool)
 	}
 	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()
-	conn, err := pgx.Connect(ctx, socketURL(pm.socketDir, "postgres"))
+	conn, err := pgx.Connect(ctx, c.socketURL(pm.socketDir, "postgres"))
 	if err != nil {
 		var refused *pgconn.PgError
 		return false, errors.As(err, &refused)
@@ -146,6 +149,9 @@ func sameDir(a, b string) bool {
 // that is no error, as long as children of one that was killed are about to end.
 func (c *cluster) start(ctx context.Context) (started bool, err error) {
 	if err := c.makeSocketDir(); err != nil {
+		return false, fmt.Errorf("start embedded cluster: %w", err)
+	}
+	if err := c.upgradeToPassword(ctx); err != nil {
 		return false, fmt.Errorf("start embedded cluster: %w", err)
 	}
 	said, err := c.runStart(ctx)
@@ -251,6 +257,8 @@ func (c *cluster) openLog() (*os.File, error) {
 
 // ensureDatabase makes the database, unless it is there.
 func (c *cluster) ensureDatabase(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
 	conn, err := pgx.Connect(ctx, c.url("postgres"))
 	if err != nil {
 		return fmt.Errorf("connect to embedded cluster: %w", err)

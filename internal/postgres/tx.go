@@ -39,3 +39,13 @@ func InTx(ctx context.Context, pool *pgxpool.Pool, f func(tx pgx.Tx) error) erro
 	}
 	return nil
 }
+
+// AllowIdle lets a transaction wait that long for something else than the database, such as another server's answer.
+// Otherwise the server ends a transaction that is idle for 15 s, as that of a process that stopped.
+func AllowIdle(ctx context.Context, tx pgx.Tx, limit time.Duration) error {
+	_, err := tx.Exec(ctx, "SELECT set_config('idle_in_transaction_session_timeout', $1, true)", milliseconds(limit))
+	if err != nil {
+		return fmt.Errorf("allow an idle transaction: %w", err)
+	}
+	return nil
+}

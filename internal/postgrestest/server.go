@@ -54,7 +54,7 @@ func (p place) file(name string) string { return filepath.Join(string(p), name) 
 
 // findPlace makes the directory, or takes it if it is the user's own.
 func findPlace() (place, error) {
-	dir := filepath.Join(os.TempDir(), "holdpoint-test-"+strconv.Itoa(os.Geteuid()))
+	dir := filepath.Join(os.TempDir(), "holdpoint-tests-"+strconv.Itoa(os.Geteuid()))
 	mode := os.FileMode(0o700)
 	if os.Geteuid() == 0 {
 		mode = 0o711 // PostgreSQL's account has to pass through

@@ -12,7 +12,9 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"net"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"regexp"
 	"strconv"
@@ -46,11 +48,86 @@ var name = regexp.MustCompile(`^[a-z0-9]([a-z0-9._-]{0,62}[a-z0-9])?$`)
 // ValidName reports whether a receiver may be called so.
 func ValidName(text string) bool { return name.MatchString(text) }
 
-// NewClient returns a client that keeps to a policy and follows no redirect. timeout bounds each request.
-func NewClient(policy outbound.Policy, timeout time.Duration, config *tls.Config) *http.Client {
+// What a receiver's host or URL is reported to be when no answer came. The texts read on from the host's name. They do not
+// say how far a connection came, so they tell nothing about ports; [Answer.Cause] does.
+var (
+	ErrInsecure    = errors.New("is named with http: use https, or have the host listed in the server's --trusted-hosts")
+	ErrNotPublic   = errors.New("is not at a public address: use a public host, or have this one listed in the server's --trusted-hosts")
+	ErrUndelivered = errors.New("could not be reached: the server's log says why")
+)
+
+// CheckURL judges a receiver's URL by itself: it must be https and must not name a private address, unless its host is
+// trusted. The error is [ErrInsecure] or [ErrNotPublic]. The client judges again where a name leads.
+func CheckURL(trustedHosts []string, u *url.URL) error {
+	policy := outbound.Policy{TrustedHosts: trustedHosts}
+	if policy.TrustsURL(u) {
+		return nil
+	}
+	if u.Scheme != "https" {
+		return ErrInsecure
+	}
+	address, err := netip.ParseAddr(u.Hostname())
+	if outbound.IsLocalName(u.Hostname()) || err == nil && policy.Check(net.JoinHostPort(u.Hostname(), "0"), address) != nil {
+		return ErrNotPublic
+	}
+	return nil
+}
+
+// CheckStored judges the URL of a receiver that exists, which may be older than the rules.
+func CheckStored(trustedHosts []string, address string) error {
+	u, err := ParseURL(address)
+	if err != nil {
+		return err
+	}
+	return CheckURL(trustedHosts, u)
+}
+
+// Examine is [CheckStored], and also looks up where the host leads now.
+func Examine(ctx context.Context, trustedHosts []string, address string) error {
+	u, err := ParseURL(address)
+	if err != nil {
+		return err
+	}
+	if err := CheckURL(trustedHosts, u); err != nil {
+		return err
+	}
+	if (outbound.Policy{TrustedHosts: trustedHosts}).Resolve(ctx, u) != nil {
+		return ErrNotPublic
+	}
+	return nil
+}
+
+// NewClient returns a client that posts to https and public addresses only, and besides to the trusted hosts. It follows no
+// redirect. timeout bounds each request.
+func NewClient(trustedHosts []string, timeout time.Duration, config *tls.Config) *http.Client {
+	policy := outbound.Policy{TrustedHosts: trustedHosts}
 	client := outbound.NewClient(outbound.Config{Policy: policy, DialTimeout: timeout, MaxHeaderBytes: 64 << 10, TLS: config})
+	client.Transport = &checkedTransport{RoundTripper: client.Transport, trustedHosts: trustedHosts}
 	client.Timeout = timeout
 	return client
+}
+
+// checkedTransport judges the URL of each request before a connection is looked for.
+type checkedTransport struct {
+	http.RoundTripper
+	trustedHosts []string
+}
+
+func (c *checkedTransport) RoundTrip(r *http.Request) (*http.Response, error) {
+	if err := CheckURL(c.trustedHosts, r.URL); err != nil {
+		if r.Body != nil {
+			_ = r.Body.Close() // as http.RoundTripper wants
+		}
+		return nil, err
+	}
+	return c.RoundTripper.RoundTrip(r)
+}
+
+// CloseIdleConnections is called by [http.Client.CloseIdleConnections].
+func (c *checkedTransport) CloseIdleConnections() {
+	if closer, ok := c.RoundTripper.(interface{ CloseIdleConnections() }); ok {
+		closer.CloseIdleConnections()
+	}
 }
 
 // Encode is a message as JSON, without the escapes that only HTML needs.
@@ -72,11 +149,12 @@ const (
 	Refused                // it was not taken, and will not be
 )
 
-// Answer is what a receiver said. Its error is fit to be shown: it holds no URL.
+// Answer is what a receiver said. Err is fit to be shown: it holds no URL, and no detail of the connection.
 type Answer struct {
 	Verdict    Verdict
 	Status     int           // zero: there was no answer
 	Err        error         // nil: the message was taken
+	Cause      error         // for the server's log: why there was no answer. nil: there was one
 	RetryAfter time.Duration // the receiver asked for it, with 429 or 503; else zero. At most [MaxRetryAfter]
 }
 
@@ -104,15 +182,19 @@ func Post(ctx context.Context, client *http.Client, address string, header http.
 	return Judge(response, address, now)
 }
 
-// Unsent is what it means that no answer came.
+// Unsent is what it means that no answer came. Which way a connection failed is the cause's alone.
 func Unsent(err error) Answer {
-	if refusal, ok := errors.AsType[*outbound.AddressError](err); ok {
-		return Answer{Verdict: Refused, Err: refusal}
-	}
 	if inner, ok := errors.AsType[*url.Error](err); ok {
 		err = inner.Err
 	}
-	return Answer{Verdict: Later, Err: errors.New(plain.Line(err.Error(), maxError))}
+	cause := errors.New(plain.Line(err.Error(), maxError))
+	switch {
+	case errors.Is(err, ErrInsecure), errors.Is(err, ErrNotPublic):
+		return Answer{Verdict: Refused, Err: err, Cause: cause}
+	case errors.Is(err, outbound.ErrForbidden):
+		return Answer{Verdict: Refused, Err: ErrNotPublic, Cause: cause}
+	}
+	return Answer{Verdict: Later, Err: ErrUndelivered, Cause: cause}
 }
 
 // word is what a receiver may say of itself besides its status: Slack's answers are of this form.
@@ -153,4 +235,11 @@ func retryAfter(value string, now time.Time) time.Duration {
 		return 0
 	}
 	return min(max(wait, time.Nanosecond), MaxRetryAfter) // it asked, be it for a time that is over
+}
+
+// Stored is a receiver that exists.
+type Stored struct {
+	Name    string // as a person would name it
+	Host    string
+	Address string // its URL, which may be a credential
 }

@@ -15,6 +15,7 @@ const (
 	AgentKey      Prefix = "hpa_"
 	PersonalToken Prefix = "hpp_"
 	SignIn        Prefix = "hps_"
+	Invitation    Prefix = "hpi_"
 )
 
 // Hash is what is stored of a credential. A credential has 256 random bits, so

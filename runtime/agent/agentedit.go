@@ -154,8 +154,8 @@ func (e *edit) insertAgent(ctx context.Context, name string, a *agentState) (uui
 	}
 	_, err = e.tx.Exec(ctx, `INSERT INTO agents (id, instructions, model, secrets, wait_budget_ms, team, escalate_to,
 			error_style, reply_timeout_ms, calls_per_minute, concurrency,
-			conversation_turns, conversation_tokens, conversation_cost, conversation_time_ms, name)
-		VALUES ($1, $2, $3, $4, $5, nullif($6, ''), nullif($7, ''), $8, $9, $10, $11, $12, $13, $14, $15, $16)`,
+			conversation_turns, conversation_tokens, conversation_cost, conversation_time_ms, pending, name)
+		VALUES ($1, $2, $3, $4, $5, nullif($6, ''), nullif($7, ''), $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)`,
 		append(a.columns(id, model, sealed), name)...)
 	if err != nil {
 		return id, err
@@ -172,7 +172,7 @@ func (e *edit) updateAgent(ctx context.Context, row *Agent, a *agentState, chang
 	_, err = e.tx.Exec(ctx, `UPDATE agents SET instructions = $2, model = $3, secrets = $4, wait_budget_ms = $5,
 		team = nullif($6, ''), escalate_to = nullif($7, ''), error_style = $8, reply_timeout_ms = $9,
 		calls_per_minute = $10, concurrency = $11, conversation_turns = $12, conversation_tokens = $13, conversation_cost = $14,
-		conversation_time_ms = $15, updated_at = holdpoint_now() WHERE id = $1`, a.columns(row.ID, model, sealed)...)
+		conversation_time_ms = $15, pending = $16, updated_at = holdpoint_now() WHERE id = $1`, a.columns(row.ID, model, sealed)...)
 	if err != nil {
 		return err
 	}
@@ -187,6 +187,6 @@ func (a *agentState) columns(id uuid.UUID, model json.RawMessage, sealed []byte)
 	return []any{
 		id, a.Instructions, model, sealed, a.WaitBudget.Milliseconds(), a.Attention.Team, a.Attention.EscalateTo,
 		a.Endpoint.ErrorStyle, a.Endpoint.ReplyTimeout.Milliseconds(), l.CallsPerMinute, l.Concurrency,
-		l.ConversationTurns, l.ConversationTokens, l.ConversationCost, time.Duration(l.ConversationTime).Milliseconds(),
+		l.ConversationTurns, l.ConversationTokens, l.ConversationCost, time.Duration(l.ConversationTime).Milliseconds(), l.Pending,
 	}
 }

@@ -32,7 +32,7 @@ type agentSecrets struct {
 const agentPurpose = "agent"
 
 const agentColumns = `a.id, a.name, a.instructions, a.model, a.wait_budget_ms,
-	a.error_style, a.reply_timeout_ms, a.calls_per_minute, a.concurrency,
+	a.error_style, a.reply_timeout_ms, a.calls_per_minute, a.concurrency, a.pending,
 	a.conversation_turns, a.conversation_tokens, a.conversation_cost, a.conversation_time_ms,
 	coalesce(a.team, ''), coalesce(a.escalate_to, ''), a.revision, a.created_at, a.updated_at`
 
@@ -40,7 +40,7 @@ func scanAgent(row pgx.CollectableRow) (*Agent, error) {
 	a := &Agent{}
 	var waitMS, replyMS, conversationMS int64
 	err := row.Scan(&a.ID, &a.Name, &a.Instructions, &a.Model, &waitMS,
-		&a.ErrorStyle, &replyMS, &a.Limits.CallsPerMinute, &a.Limits.Concurrency,
+		&a.ErrorStyle, &replyMS, &a.Limits.CallsPerMinute, &a.Limits.Concurrency, &a.Limits.Pending,
 		&a.Limits.ConversationTurns, &a.Limits.ConversationTokens, &a.Limits.ConversationCost, &conversationMS,
 		&a.Team, &a.EscalateTo, &a.Revision, &a.CreatedAt, &a.UpdatedAt)
 	a.WaitBudget = time.Duration(waitMS) * time.Millisecond
@@ -78,12 +78,26 @@ func (s *Service) Authenticate(ctx context.Context, key string) (*Agent, error) 
 	}
 	hash := secret.HashOf(key)
 	return s.byKey.Get(ctx, hash, func(ctx context.Context) (*Agent, error) {
-		a, err := oneAgent(ctx, s.pool, `a.id = (SELECT agent_id FROM agent_keys
-			WHERE secret_hash = $1 AND revoked_at IS NULL)`, hash[:])
+		rows, err := s.pool.Query(ctx, `SELECT `+keyColumns+` FROM agent_keys WHERE secret_hash = $1 AND `+keyValid, hash[:])
+		if err != nil {
+			return nil, fmt.Errorf("read agent key: %w", err)
+		}
+		found, err := pgx.CollectExactlyOneRow(rows, scanKey)
+		if errors.Is(err, pgx.ErrNoRows) {
+			return nil, ErrUnauthenticated
+		}
+		if err != nil {
+			return nil, fmt.Errorf("read agent key: %w", err)
+		}
+		a, err := oneAgent(ctx, s.pool, `a.id = $1`, found.AgentID)
 		if errors.Is(err, ErrNotFound) {
 			return nil, ErrUnauthenticated
 		}
-		return a, err
+		if err != nil {
+			return nil, err
+		}
+		a.KeyID = found.ID
+		return a, nil
 	})
 }
 

@@ -19,9 +19,14 @@ func (s *Service) Apply(ctx context.Context, by audit.Actor, spec Spec, dryRun b
 	if err := r.err(); err != nil {
 		return nil, fmt.Errorf("apply: %w", err)
 	}
+	var hosts []string
+	for _, skill := range skills {
+		hosts = append(hosts, skill.httpHosts()...)
+	}
+	public := s.lookUpHosts(ctx, hosts...)
 	var changes []Change
 	err := s.edit(ctx, by, dryRun, func(e *edit) error {
-		changes = nil
+		changes, e.public = nil, public
 		for i := range spec.Skills {
 			change, err := e.applySkill(ctx, spec.Skills[i].Name, skills[i])
 			if err != nil {

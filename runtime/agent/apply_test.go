@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/holdpoint/holdpoint/runtime/agent"
+	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
 const declared = `{
@@ -56,7 +57,7 @@ func TestApplyIsIdempotent(t *testing.T) {
 	}
 	wantFields := []string{
 		"transport:  -> stdio", `command:  -> ["npx","-y","server","a && b"]`, "env.LOG_LEVEL:  -> (secret) set",
-		"auto_approve:  -> false", "trust_new_tools:  -> false", "approval_timeout:  -> 1m30s", "call_timeout:  -> 1m", "resources:  -> gated",
+		"auto_approve:  -> false", "trust_new_tools:  -> false", "approval_timeout:  -> 1m30s", "call_timeout:  -> 1m", "resources:  -> gated", "questions:  -> reviewer",
 		"tools.move_file:  -> {risk: high}", "tools.read_file:  -> {idempotent: true}",
 	}
 	if got := fields(changes[0]); !slices.Equal(got, wantFields) {
@@ -233,6 +234,7 @@ func TestSpecIsValidated(t *testing.T) {
 		"the same twice":    {`{"skills":[` + skill + `,"identity_headers":{"enabled":true,"call":"x-holdpoint-agent"}}]}`, "skills[0].identity_headers.call"},
 		"the skill's own":   {`{"skills":[` + skill + `,"headers":{"x-who":"x"},"identity_headers":{"enabled":true,"principal":"X-Who"}}]}`, "skills[0].identity_headers.principal"},
 		"resources":         {`{"skills":[` + skill + `,"resources":"all"}]}`, "skills[0].resources"},
+		"questions":         {`{"skills":[` + skill + `,"questions":"nobody"}]}`, "skills[0].questions"},
 		"model":             {`{"agents":[{"name":"a","model":{"provider":"openai","name":""}}]}`, "agents[0].model.name"},
 		"model url":         {`{"agents":[{"name":"a","model":{"provider":"openai","name":"m","base_url":"x"}}]}`, "agents[0].model.base_url"},
 		"no tools":          {`{"agents":[{"name":"a","skills":[{"skill":"s","tools":[]}]}]}`, "agents[0].skills[0].tools"},
@@ -261,14 +263,81 @@ func TestAllProblemsAreTold(t *testing.T) {
 	}
 }
 
-func TestStdioOff(t *testing.T) {
+// TestOnlyAllowedCommands: the person who starts the server says which commands skills may run; the refusal names the flag.
+func TestOnlyAllowedCommands(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	off := w.start(agent.Config{StdioOff: true})
-	_, err := off.CreateSkill(t.Context(), operator, agent.SkillSpec{Name: "s", Transport: "stdio", Command: []string{"x"}})
+	on := func(words ...string) tool.StdioPolicy { return tool.StdioPolicy{On: true, Allow: [][]string{words}} }
+	rooted := on("x")
+	rooted.Paths, rooted.Keep = []string{"/"}, []string{"/usr/lib"}
+	for name, test := range map[string]struct {
+		policy     tool.StdioPolicy
+		spec       agent.SkillSpec
+		path, flag string
+	}{
+		"off":                {tool.StdioPolicy{Allow: [][]string{{}}}, agent.SkillSpec{Command: []string{"x"}}, "transport", "--stdio-allow x"},
+		"nothing allowed":    {tool.StdioPolicy{On: true, Allow: [][]string{}}, agent.SkillSpec{Command: []string{"x"}}, "command", "--stdio-allow x"},
+		"other program":      {on("y"), agent.SkillSpec{Command: []string{"x"}}, "command", "--stdio-allow x"},
+		"other argument":     {on("x", "a"), agent.SkillSpec{Command: []string{"x", "ab"}}, "command", "--stdio-allow 'x ab'"},
+		"no argument":        {on("x", "a"), agent.SkillSpec{Command: []string{"x"}}, "command", "--stdio-allow x"},
+		"other account":      {on("x"), agent.SkillSpec{Command: []string{"x"}, RunAs: "daemon"}, "run_as", "--stdio-run-as daemon"},
+		"path not listed":    {on("x"), agent.SkillSpec{Command: []string{"x"}, Paths: &tool.Paths{Read: []string{"/usr"}}}, "paths.read[0]", "--stdio-paths /usr"},
+		"path of the server": {rooted, agent.SkillSpec{Command: []string{"x"}, Paths: &tool.Paths{Write: []string{"/usr"}}}, "paths.write[0]", "data directory"},
+	} {
+		s := w.start(agent.Config{Stdio: test.policy})
+		test.spec.Name, test.spec.Transport = "s", tool.Stdio
+		refused := func(err error, path string) {
+			var invalid *agent.InvalidError
+			if !errors.As(err, &invalid) || invalid.Problems[0].Path != path || !strings.Contains(invalid.Problems[0].Message, test.flag) {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+		_, err := s.CreateSkill(t.Context(), operator, test.spec)
+		refused(err, test.path)
+		_, err = s.Apply(t.Context(), operator, agent.Spec{Skills: []agent.SkillSpec{test.spec}}, false)
+		refused(err, "skills[0]."+test.path)
+	}
+	allowed := w.start(agent.Config{Stdio: on("npx", "-y", "a")})
+	skill, err := allowed.CreateSkill(t.Context(), operator, agent.SkillSpec{Name: "s", Transport: tool.Stdio, Command: []string{"npx", "-y", "a", "/srv"}})
+	check(t, err)
 	var invalid *agent.InvalidError
-	if !errors.As(err, &invalid) || invalid.Problems[0].Path != "transport" {
-		t.Errorf("%v", err)
+	if _, err := allowed.UpdateSkill(t.Context(), operator, skill.ID, agent.SkillPatch{Command: &[]string{"npx", "-y", "b"}}); !errors.As(err, &invalid) {
+		t.Errorf("edited: %v", err)
+	}
+	refused, err := agent.RefusedSkills(t.Context(), w.db.Pool(), tool.StdioPolicy{})
+	if err != nil || len(refused) != 1 || refused[0].Name != "s" || refused[0].Flags[0] != "--stdio-allow 'npx -y a /srv'" {
+		t.Errorf("after an upgrade: %v, %v", refused, err)
+	}
+	if refused, err := agent.RefusedSkills(t.Context(), w.db.Pool(), on("npx", "-y", "a")); err != nil || len(refused) != 0 {
+		t.Errorf("with the flag: %v, %v", refused, err)
+	}
+}
+
+// TestAnotherCommandGetsNoVariables: a changed command does not get the variables that were given to another one.
+func TestAnotherCommandGetsNoVariables(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	skill, err := w.CreateSkill(t.Context(), operator, agent.SkillSpec{
+		Name: "s", Transport: tool.Stdio, Command: []string{"x", "a"}, Env: map[string]string{"KEY": "treasure", "OTHER": "b"},
+	})
+	check(t, err)
+	other := &[]string{"sh", "-c", "env"}
+	_, err = w.UpdateSkill(t.Context(), operator, skill.ID, agent.SkillPatch{Command: other, Env: map[string]*string{"OTHER": new("c")}})
+	var invalid *agent.InvalidError
+	if !errors.As(err, &invalid) || len(invalid.Problems) != 1 || invalid.Problems[0].Path != "env.KEY" || !strings.Contains(invalid.Problems[0].Message, "another command") {
+		t.Fatalf("%v", err)
+	}
+	_, err = w.UpdateSkill(t.Context(), operator, skill.ID, agent.SkillPatch{Command: other, Env: map[string]*string{"OTHER": new("c"), "KEY": nil}})
+	check(t, err)
+	_, server, err := w.FreshSkill(t.Context(), skill.ID)
+	if err != nil || len(server.Env) != 1 || server.Env["OTHER"] != "c" {
+		t.Errorf("it gets %v, %v", server.Env, err)
+	}
+	// A declaration holds all of its variables: what it leaves out is gone.
+	_, err = w.Apply(t.Context(), operator, agent.Spec{Skills: []agent.SkillSpec{{Name: "s", Transport: tool.Stdio, Command: []string{"x"}}}}, false)
+	check(t, err)
+	if _, server, err = w.FreshSkill(t.Context(), skill.ID); err != nil || len(server.Env) != 0 {
+		t.Errorf("applied, it gets %v, %v", server.Env, err)
 	}
 }
 

@@ -80,6 +80,17 @@ func (s *skillState) fields() []field {
 	if len(s.Command) > 0 {
 		list = append(list, field{name: "command", value: jsonText(s.Command)})
 	}
+	if s.RunAs != "" {
+		list = append(list, field{name: "run_as", value: s.RunAs})
+	}
+	for _, p := range []struct {
+		name  string
+		paths []string
+	}{{"paths.read", s.Paths.Read}, {"paths.write", s.Paths.Write}} {
+		if len(p.paths) > 0 {
+			list = append(list, field{name: p.name, value: jsonText(p.paths)})
+		}
+	}
 	list = append(list, secretFields("headers.", s.Headers)...)
 	list = append(list, secretFields("env.", s.Env)...)
 	list = append(list, s.OAuth.fields()...)
@@ -92,7 +103,11 @@ func (s *skillState) fields() []field {
 		field{name: "approval_timeout", value: Duration(s.ApprovalTimeout).String()},
 		field{name: "call_timeout", value: Duration(s.CallTimeout).String()},
 		field{name: "resources", value: s.Resources},
+		field{name: "questions", value: s.Questions},
 	)
+	if s.Edits != EditsByRisk {
+		list = append(list, field{name: "edits", value: s.Edits})
+	}
 	list = append(list, s.IdentityHeaders.fields()...)
 	for _, name := range slices.Sorted(maps.Keys(s.Tools)) {
 		list = append(list, field{name: "tools." + name, value: s.Tools[name].String()})

@@ -21,6 +21,7 @@ type edit struct {
 	by      audit.Actor
 	events  []audit.Event
 	agents  map[uuid.UUID]bool // whose revision grows
+	public  map[string]bool    // hosts that were looked up before, and have public addresses only
 	changed bool
 }
 

@@ -17,6 +17,12 @@ const (
 	ResourcesPass  = "pass"  // all of them
 )
 
+// Who decides about the questions that a server asks while it works on a gated call.
+const (
+	QuestionsReviewer = "reviewer" // a reviewer, about the question and the client's answer
+	QuestionsClient   = "client"   // the client alone; both are recorded
+)
+
 // DefaultCodesReplyTimeout is the reply timeout of agents with [ErrorStyleCodes]. Those with [ErrorStyleMCP] have none.
 const DefaultCodesReplyTimeout = 60 * time.Second
 

@@ -65,10 +65,10 @@ func TestEndpointSettings(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	const first = `{"skills":[{"name":"docs","transport":"http","url":"http://h/","resources":"pass"}],
-		"agents":[{"name":"clerk","error_style":"codes","reply_timeout":"30s","limits":{"calls_per_minute":60,"concurrency":4}}]}`
+		"agents":[{"name":"clerk","error_style":"codes","reply_timeout":"30s","limits":{"calls_per_minute":60,"concurrency":4,"pending":9}}]}`
 	w.apply(first)
 	a := w.agent("clerk")
-	if a.ErrorStyle != agent.ErrorStyleCodes || a.ReplyTimeout != 30*time.Second || a.Limits != (agent.Limits{CallsPerMinute: 60, Concurrency: 4}) {
+	if a.ErrorStyle != agent.ErrorStyleCodes || a.ReplyTimeout != 30*time.Second || a.Limits != (agent.Limits{CallsPerMinute: 60, Concurrency: 4, Pending: 9}) {
 		t.Errorf("made %+v", a)
 	}
 	skill, err := w.SkillByName(t.Context(), "docs")
@@ -78,7 +78,7 @@ func TestEndpointSettings(t *testing.T) {
 	changes := w.apply(`{"skills":[{"name":"docs","transport":"http","url":"http://h/"}],"agents":[{"name":"clerk","limits":{"concurrency":2}}]}`)
 	for i, want := range [][]string{
 		{"resources: pass -> gated"},
-		{"error_style: codes -> mcp", "limits.concurrency: 4 -> 2", "reply_timeout: 30s -> ", "limits.calls_per_minute: 60 -> "},
+		{"error_style: codes -> mcp", "limits.concurrency: 4 -> 2", "reply_timeout: 30s -> ", "limits.calls_per_minute: 60 -> ", "limits.pending: 9 -> "},
 	} {
 		if got := fields(changes[i]); !slices.Equal(got, want) {
 			t.Errorf("%s: %q", changes[i].Name, got)

@@ -141,6 +141,9 @@ func (w *world) start(cfg agent.Config) process {
 		cfg.Box, err = secret.Open(secret.Config{File: w.keyFile})
 		check(w.t, err)
 	}
+	if cfg.Stdio.Allow == nil {
+		cfg.Stdio = tool.StdioPolicy{On: true, Allow: [][]string{{}}}
+	}
 	cfg.Pool, cfg.Discovery, cfg.Logger, cfg.Now = w.db.Pool(), p.discovery, log, p.clock.now
 	p.Service, err = agent.New(cfg)
 	check(w.t, err)

@@ -3,19 +3,28 @@ package agent
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
 	"github.com/holdpoint/holdpoint/internal/audit"
+	"github.com/holdpoint/holdpoint/internal/postgres"
 	"github.com/holdpoint/holdpoint/internal/secret"
 )
 
-const keyColumns = `id, agent_id, hint, created_at, revoked_at`
+const (
+	keyColumns = `id, agent_id, hint, created_at, created_by, expires_at, revoked_at`
+	keyValid   = `revoked_at IS NULL AND (expires_at IS NULL OR expires_at > holdpoint_now())`
+)
 
 func scanKey(row pgx.CollectableRow) (Key, error) {
 	var k Key
-	err := row.Scan(&k.ID, &k.AgentID, &k.Hint, &k.CreatedAt, &k.RevokedAt)
+	var by *uuid.UUID
+	err := row.Scan(&k.ID, &k.AgentID, &k.Hint, &k.CreatedAt, &by, &k.ExpiresAt, &k.RevokedAt)
+	if by != nil {
+		k.CreatedBy = *by
+	}
 	return k, err
 }
 
@@ -24,6 +33,10 @@ func scanKey(row pgx.CollectableRow) (Key, error) {
 func (s *Service) CreateKey(ctx context.Context, by audit.Actor, agentID uuid.UUID) (Key, string, error) {
 	c := secret.NewCredential(secret.AgentKey)
 	var key Key
+	maker := uuid.Nil
+	if by.Kind == audit.KindPerson {
+		maker = by.ID
+	}
 	err := s.edit(ctx, by, false, func(e *edit) error {
 		if _, err := oneAgent(ctx, e.tx, `a.id = $1`, agentID); err != nil {
 			return err
@@ -32,8 +45,9 @@ func (s *Service) CreateKey(ctx context.Context, by audit.Actor, agentID uuid.UU
 		if err != nil {
 			return err
 		}
-		rows, err := e.tx.Query(ctx, `INSERT INTO agent_keys (id, agent_id, secret_hash, hint)
-			VALUES ($1, $2, $3, $4) RETURNING `+keyColumns, id, agentID, c.Hash[:], c.Hint)
+		rows, err := e.tx.Query(ctx, `INSERT INTO agent_keys (id, agent_id, secret_hash, hint, created_by, expires_at)
+			VALUES ($1, $2, $3, $4, $5, holdpoint_now() + nullif($6::bigint, 0) * interval '1 microsecond') RETURNING `+keyColumns,
+			id, agentID, c.Hash[:], c.Hint, postgres.OrNull(maker), s.keyTTL.Microseconds())
 		if err != nil {
 			return err
 		}
@@ -84,4 +98,28 @@ func (s *Service) Keys(ctx context.Context, agentID uuid.UUID) ([]Key, error) {
 		return nil, fmt.Errorf("list keys of agent %s: %w", agentID, err)
 	}
 	return keys, nil
+}
+
+// KeyMakers returns the people who made the keys of an agent that were valid at a time or are valid now. It reads db,
+// not memory.
+func KeyMakers(ctx context.Context, db querier, agentID uuid.UUID, at time.Time) ([]uuid.UUID, error) {
+	rows, err := db.Query(ctx, `SELECT DISTINCT created_by FROM agent_keys
+		WHERE agent_id = $1 AND created_by IS NOT NULL AND (revoked_at IS NULL OR revoked_at > $2)`, agentID, at)
+	if err != nil {
+		return nil, fmt.Errorf("list makers of keys of agent %s: %w", agentID, err)
+	}
+	makers, err := pgx.CollectRows(rows, pgx.RowTo[uuid.UUID])
+	if err != nil {
+		return nil, fmt.Errorf("list makers of keys of agent %s: %w", agentID, err)
+	}
+	return makers, nil
+}
+
+// KeyRevoked reports whether a key of an agent was revoked.
+func (s *Service) KeyRevoked(ctx context.Context, id uuid.UUID) (revoked bool, err error) {
+	err = s.pool.QueryRow(ctx, `SELECT EXISTS (SELECT FROM agent_keys WHERE id = $1 AND revoked_at IS NOT NULL)`, id).Scan(&revoked)
+	if err != nil {
+		return false, fmt.Errorf("check key %s: %w", id, err)
+	}
+	return revoked, nil
 }

@@ -21,6 +21,7 @@ type OAuthSpec struct {
 	AuthMethod   string     `json:"auth_method,omitempty"`
 	PrivateKey   string     `json:"private_key,omitempty"` // secret
 	Scopes       []string   `json:"scopes,omitempty"`
+	TrustOrigin  bool       `json:"trust_origin,omitempty"`
 	IDP          *IDPSpec   `json:"idp,omitempty"` // only with grant enterprise_managed
 }
 
@@ -157,7 +158,7 @@ func (o *OAuthSpec) open() *OAuth {
 		return nil
 	}
 	return &OAuth{
-		Grant: o.Grant, Issuer: o.Issuer, ClientID: o.ClientID, AuthMethod: o.AuthMethod, Scopes: o.Scopes,
+		Grant: o.Grant, Issuer: o.Issuer, ClientID: o.ClientID, AuthMethod: o.AuthMethod, Scopes: o.Scopes, TrustOrigin: o.TrustOrigin,
 		IDPIssuer: o.idp().Issuer, IDPClientID: o.idp().ClientID, Secrets: slices.Sorted(maps.Keys(o.secrets())),
 	}
 }
@@ -169,7 +170,7 @@ func (o *OAuth) with(secrets map[string]string) *OAuthSpec {
 	}
 	spec := &OAuthSpec{
 		Grant: o.Grant, Issuer: o.Issuer, ClientID: o.ClientID, ClientSecret: secrets[secretClient],
-		AuthMethod: o.AuthMethod, PrivateKey: secrets[secretKey], Scopes: o.Scopes,
+		AuthMethod: o.AuthMethod, PrivateKey: secrets[secretKey], Scopes: o.Scopes, TrustOrigin: o.TrustOrigin,
 	}
 	if o.IDPIssuer != "" {
 		spec.IDP = &IDPSpec{Issuer: o.IDPIssuer, ClientID: o.IDPClientID, ClientSecret: secrets[secretIDPClient]}
@@ -185,7 +186,7 @@ func (o *OAuthSpec) authorization() tool.Authorization {
 	idp := o.idp()
 	return tool.Authorization{
 		Grant: o.Grant, Issuer: o.Issuer, ClientID: o.ClientID, ClientSecret: o.ClientSecret,
-		AuthMethod: o.AuthMethod, PrivateKey: o.PrivateKey, Scopes: o.Scopes,
+		AuthMethod: o.AuthMethod, PrivateKey: o.PrivateKey, Scopes: o.Scopes, TrustOrigin: o.TrustOrigin,
 		IDPIssuer: idp.Issuer, IDPClientID: idp.ClientID, IDPClientSecret: idp.ClientSecret,
 	}
 }
@@ -195,7 +196,10 @@ func (o *OAuthSpec) fields() []field {
 	if o == nil {
 		return nil
 	}
-	idp, scopes := o.idp(), ""
+	idp, scopes, trust := o.idp(), "", ""
+	if o.TrustOrigin {
+		trust = "true"
+	}
 	if len(o.Scopes) > 0 {
 		scopes = jsonText(o.Scopes)
 	}
@@ -207,6 +211,7 @@ func (o *OAuthSpec) fields() []field {
 		{name: "auth_method", value: o.AuthMethod},
 		{name: secretKey, value: o.PrivateKey, secret: true},
 		{name: "scopes", value: scopes},
+		{name: "trust_origin", value: trust},
 		{name: "idp.issuer", value: idp.Issuer},
 		{name: "idp.client_id", value: idp.ClientID},
 		{name: secretIDPClient, value: idp.ClientSecret, secret: true},

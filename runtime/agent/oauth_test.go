@@ -77,7 +77,7 @@ func TestOAuthIsToldToTheServer(t *testing.T) {
 		"oauth.private_key:  -> (secret) set", `oauth.scopes:  -> ["ledger.write","ledger.read"]`,
 		"oauth.idp.issuer:  -> https://idp.example", "oauth.idp.client_id:  -> at-idp",
 		"oauth.idp.client_secret:  -> (secret) set", "connection:  -> per_user", "auto_approve:  -> false",
-		"trust_new_tools:  -> false", "approval_timeout:  -> 5m", "call_timeout:  -> 1m", "resources:  -> gated",
+		"trust_new_tools:  -> false", "approval_timeout:  -> 5m", "call_timeout:  -> 1m", "resources:  -> gated", "questions:  -> reviewer",
 	}
 	if got := fields(changes[0]); !slices.Equal(got, want) {
 		t.Errorf("fields %q", got)

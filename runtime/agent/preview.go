@@ -60,7 +60,7 @@ func (s *Service) known(ctx context.Context, skill assignedSkill) (offer, error)
 
 // KeyCounts tells how many valid keys agents have; those that have none are left out.
 func (s *Service) KeyCounts(ctx context.Context) (map[uuid.UUID]int, error) {
-	rows, err := s.pool.Query(ctx, `SELECT agent_id, count(*) FROM agent_keys WHERE revoked_at IS NULL GROUP BY agent_id`)
+	rows, err := s.pool.Query(ctx, `SELECT agent_id, count(*) FROM agent_keys WHERE `+keyValid+` GROUP BY agent_id`)
 	if err != nil {
 		return nil, fmt.Errorf("count keys: %w", err)
 	}

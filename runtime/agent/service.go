@@ -17,6 +17,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/holdpoint/holdpoint/internal/outbound"
 	"github.com/holdpoint/holdpoint/internal/registry"
 	"github.com/holdpoint/holdpoint/internal/secret"
 	"github.com/holdpoint/holdpoint/runtime/tool"
@@ -38,8 +39,12 @@ type Config struct {
 	CheckDocument func(document []byte) (origins []string, err error)
 	// Examiner reads OpenAPI documents for operators who choose. Nil: none can be read here.
 	Examiner Examiner
-	// StdioOff refuses skills that run a command on this server.
-	StdioOff bool
+	// KeyTTL is how long a new key is valid. Zero: until it is revoked.
+	KeyTTL time.Duration
+	// Stdio says which commands skills may run on this server.
+	Stdio tool.StdioPolicy
+	// IsPublicHost reports whether a name resolves, and to public addresses only. Nil: [outbound.IsPublicHost].
+	IsPublicHost func(ctx context.Context, host string) bool
 	// ListTimeout is how long the start of a conversation waits for a skill's tools.
 	// Zero: 15 s.
 	ListTimeout time.Duration
@@ -53,6 +58,7 @@ const (
 // Service is the registry. It is safe for concurrent use. What it returns is shared
 // between callers, which do not change it.
 type Service struct {
+	keyTTL       time.Duration
 	pool         *pgxpool.Pool
 	discovery    *tool.Discovery
 	box          *secret.Box
@@ -61,6 +67,7 @@ type Service struct {
 	skillDeleted func(ctx context.Context, tx pgx.Tx, skillID uuid.UUID) error
 	agentDeleted func(ctx context.Context, tx pgx.Tx, agentID uuid.UUID) error
 	listTimeout  time.Duration
+	isPublicHost func(ctx context.Context, host string) bool
 	examiner     Examiner
 	drafts       lentDocuments
 
@@ -82,7 +89,7 @@ type Examiner interface {
 
 // limits are what this server does not allow.
 type limits struct {
-	stdioOff      bool
+	stdio         tool.StdioPolicy
 	checkDocument func(document []byte) ([]string, error)
 }
 
@@ -100,10 +107,14 @@ func New(cfg Config) (*Service, error) {
 	if cfg.ListTimeout == 0 {
 		cfg.ListTimeout = defaultListTimeout
 	}
+	if cfg.IsPublicHost == nil {
+		cfg.IsPublicHost = outbound.IsPublicHost
+	}
 	return &Service{
-		pool: cfg.Pool, discovery: cfg.Discovery, box: cfg.Box, log: cfg.Logger,
+		isPublicHost: cfg.IsPublicHost,
+		pool:         cfg.Pool, discovery: cfg.Discovery, box: cfg.Box, log: cfg.Logger, keyTTL: cfg.KeyTTL,
 		skillDeleted: cfg.SkillDeleted, agentDeleted: cfg.AgentDeleted,
-		limits: limits{stdioOff: cfg.StdioOff, checkDocument: cfg.CheckDocument}, listTimeout: cfg.ListTimeout, examiner: cfg.Examiner,
+		limits: limits{stdio: cfg.Stdio, checkDocument: cfg.CheckDocument}, listTimeout: cfg.ListTimeout, examiner: cfg.Examiner,
 		byKey:         memory[secret.Hash, *Agent](cfg),
 		byName:        memory[string, *Agent](cfg),
 		byID:          memory[uuid.UUID, *Agent](cfg),

@@ -80,8 +80,10 @@ func (s *Service) CreateSkill(ctx context.Context, by audit.Actor, spec SkillSpe
 	if err := r.err(); err != nil {
 		return nil, fmt.Errorf("create skill %q: %w", spec.Name, err)
 	}
+	public := s.lookUpHosts(ctx, state.httpHosts()...)
 	var skill *Skill
 	err := s.edit(ctx, by, false, func(e *edit) error {
+		e.public = public
 		if err := absent(oneSkill(ctx, e.tx, `s.name = $1`, spec.Name)); err != nil {
 			return err
 		}
@@ -101,7 +103,7 @@ func (s *Service) CreateSkill(ctx context.Context, by audit.Actor, spec SkillSpe
 // UpdateSkill changes a skill. A patch that changes nothing makes no new
 // revision. What is known to be wrong with it joins what is found wrong here. Errors: ErrChanged, *InvalidError, ErrNotFound.
 func (s *Service) UpdateSkill(ctx context.Context, by audit.Actor, id uuid.UUID, patch SkillPatch, known ...FieldProblem) (*Skill, error) {
-	return s.changeSkill(ctx, by, id, patch.Revision, patch.apply, known...)
+	return s.changeSkill(ctx, by, id, patch.Revision, s.lookUpHosts(ctx, patch.httpHosts()...), patch.apply, known...)
 }
 
 // UpdateTool changes what an operator says of one tool of a skill: one that its server offers or offered, or that something is
@@ -110,7 +112,7 @@ func (s *Service) UpdateTool(ctx context.Context, by audit.Actor, id uuid.UUID, 
 	if err := s.knowsTool(ctx, id, toolName); err != nil {
 		return nil, fmt.Errorf("update tool %q of skill %s: %w", toolName, id, err)
 	}
-	return s.changeSkill(ctx, by, id, patch.Revision, func(_ report, before *skillState) *skillState {
+	return s.changeSkill(ctx, by, id, patch.Revision, nil, func(_ report, before *skillState) *skillState {
 		changed := *before
 		changed.Tools = maps.Clone(before.Tools)
 		if changed.Tools == nil {
@@ -139,11 +141,12 @@ func (s *Service) knowsTool(ctx context.Context, id uuid.UUID, toolName string) 
 	return err
 }
 
-func (s *Service) changeSkill(ctx context.Context, by audit.Actor, id uuid.UUID, revision *int64,
+func (s *Service) changeSkill(ctx context.Context, by audit.Actor, id uuid.UUID, revision *int64, public map[string]bool,
 	apply func(report, *skillState) *skillState, known ...FieldProblem,
 ) (*Skill, error) {
 	var skill *Skill
 	err := s.edit(ctx, by, false, func(e *edit) error {
+		e.public = public
 		row, err := oneSkill(ctx, e.tx, `s.id = $1`, id)
 		if err != nil {
 			return err

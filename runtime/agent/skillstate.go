@@ -23,6 +23,8 @@ type skillState struct {
 	Command         []string
 	Headers         map[string]string // names in canonical form
 	Env             map[string]string
+	RunAs           string
+	Paths           tool.Paths
 	OAuth           *OAuthSpec
 	PerUser         bool
 	API             apiState
@@ -31,6 +33,8 @@ type skillState struct {
 	ApprovalTimeout time.Duration
 	CallTimeout     time.Duration
 	Resources       string
+	Edits           string
+	Questions       string
 	IdentityHeaders IdentityHeaders
 	Tools           map[string]ToolSettings // without those that say nothing
 	Attention       attention
@@ -42,12 +46,19 @@ type skillSettings struct {
 	Command     []string  `json:"command,omitempty"`
 	HeaderNames []string  `json:"header_names,omitempty"`
 	EnvNames    []string  `json:"env_names,omitempty"`
+	RunAs       string    `json:"run_as,omitempty"`
 	OAuth       *OAuth    `json:"oauth,omitempty"`
 	PerUser     bool      `json:"per_user,omitempty"`
 	Resources   string    `json:"resources,omitempty"` // empty: gated
+	Edits       string    `json:"edits,omitempty"`     // empty: by_risk
+	Questions   string    `json:"questions,omitempty"` // empty: reviewer
 	API         *tool.API `json:"api,omitempty"`
 
+	Paths           tool.Paths      `json:"paths,omitzero"`
 	IdentityHeaders IdentityHeaders `json:"identity_headers,omitzero"`
+
+	// PublicHosts are the names in http URLs that had public addresses when the skill first named them; see [tool.Server].
+	PublicHosts []string `json:"public_hosts,omitempty"`
 }
 
 // skillSecrets is what is stored encrypted.
@@ -68,7 +79,8 @@ func (s *skillState) settings() skillSettings {
 	return skillSettings{
 		URL: s.URL, Command: s.Command,
 		HeaderNames: slices.Sorted(maps.Keys(s.Headers)), EnvNames: slices.Sorted(maps.Keys(s.Env)),
-		OAuth: s.OAuth.open(), PerUser: s.PerUser, Resources: s.Resources, IdentityHeaders: s.IdentityHeaders, API: s.API.stored(),
+		RunAs: s.RunAs, Paths: s.Paths,
+		OAuth: s.OAuth.open(), PerUser: s.PerUser, Resources: s.Resources, Edits: s.Edits, Questions: s.Questions, IdentityHeaders: s.IdentityHeaders, API: s.API.stored(),
 	}
 }
 
@@ -107,7 +119,10 @@ func (spec SkillSpec) state(r report) *skillState {
 	r.name("name", spec.Name)
 	r.check(spec.URL == "" || !spec.Transport.IsAPI(), "url", "belongs to transport http; that of an API is base_url")
 	r.check(spec.BaseURL == "" || spec.Transport.IsAPI(), "base_url", "belongs to transports openapi and http-api")
+	var paths tool.Paths
+	set(&paths, spec.Paths)
 	return &skillState{
+		RunAs: spec.RunAs, Paths: paths,
 		Transport: spec.Transport, URL: cmp.Or(spec.BaseURL, spec.URL), Command: spec.Command, API: spec.APISpec.state(),
 		Headers: canonicalHeaders(r, spec.Headers), Env: maps.Clone(spec.Env),
 		OAuth: spec.OAuth.normal(), PerUser: perUser(r, spec.Connection),
@@ -115,6 +130,8 @@ func (spec SkillSpec) state(r report) *skillState {
 		ApprovalTimeout: orDefault(spec.ApprovalTimeout, DefaultApprovalTimeout),
 		CallTimeout:     orDefault(spec.CallTimeout, DefaultCallTimeout),
 		Resources:       resources(spec.Resources),
+		Edits:           cmp.Or(spec.Edits, EditsByRisk),
+		Questions:       cmp.Or(spec.Questions, QuestionsReviewer),
 		IdentityHeaders: spec.IdentityHeaders.normal(),
 		Tools:           normalTools(spec.Tools),
 		Attention:       attention{spec.Team, spec.EscalateTo},
@@ -165,9 +182,15 @@ func (patch SkillPatch) apply(r report, s *skillState) *skillState {
 	set(&changed.URL, patch.BaseURL)
 	changed.API = patch.APIPatch.apply(s.API)
 	set(&changed.Command, patch.Command)
+	set(&changed.RunAs, patch.RunAs)
+	set(&changed.Paths, patch.Paths)
 	set(&changed.AutoApprove, patch.AutoApprove)
 	set(&changed.TrustNewTools, patch.TrustNewTools)
 	set(&changed.Resources, patch.Resources)
+	if patch.Edits != nil {
+		changed.Edits = cmp.Or(*patch.Edits, EditsByRisk)
+	}
+	set(&changed.Questions, patch.Questions)
 	if patch.IdentityHeaders != nil {
 		changed.IdentityHeaders = patch.IdentityHeaders.normal()
 	}
@@ -190,9 +213,12 @@ func (patch SkillPatch) apply(r report, s *skillState) *skillState {
 		headers[textproto.CanonicalMIMEHeaderKey(name)] = value
 	}
 	changed.Headers, changed.Env = merge(s.Headers, headers), merge(s.Env, patch.Env)
+	if !slices.Equal(s.Command, changed.Command) {
+		stale(r.below("env"), changed.Env, patch.Env, givenForAnotherProgram)
+	}
 	if !sameOrigin(s.home(), changed.home()) {
-		stale(r.below("headers"), changed.Headers, headers)
-		stale(r.below("oauth"), changed.OAuth.secrets(), patch.OAuth.secrets())
+		stale(r.below("headers"), changed.Headers, headers, givenForAnother)
+		stale(r.below("oauth"), changed.OAuth.secrets(), patch.OAuth.secrets(), givenForAnother)
 		r.below("auth").check(changed.API.secret == "" || patch.Auth != nil && patch.Auth.Secret != "", "secret", givenForAnother)
 	}
 	return &changed
@@ -208,13 +234,16 @@ func (patch ToolPatch) apply(s ToolSettings) ToolSettings {
 	return s
 }
 
-const givenForAnother = "was given for another host: give its value again, or remove it"
+const (
+	givenForAnother        = "was given for another host: give its value again, or remove it"
+	givenForAnotherProgram = "was given for another command: give its value again, or remove it"
+)
 
 // stale refuses secrets that nobody gave again.
-func stale[V any](r report, kept map[string]string, given map[string]V) {
+func stale[V any](r report, kept map[string]string, given map[string]V, message string) {
 	for _, name := range slices.Sorted(maps.Keys(kept)) {
 		_, again := given[name]
-		r.check(again, name, givenForAnother)
+		r.check(again, name, message)
 	}
 }
 

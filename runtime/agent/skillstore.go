@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -43,8 +44,10 @@ func (r *skillRow) targets() []any {
 func (r *skillRow) complete() {
 	r.URL, r.Command = r.settings.URL, r.settings.Command
 	r.HeaderNames, r.EnvNames = r.settings.HeaderNames, r.settings.EnvNames
+	r.RunAs, r.Paths = r.settings.RunAs, r.settings.Paths
 	r.OAuth, r.PerUser, r.API = r.settings.OAuth, r.settings.PerUser, r.settings.API
-	r.Resources, r.IdentityHeaders = resources(r.settings.Resources), r.settings.IdentityHeaders
+	r.Resources, r.Edits, r.IdentityHeaders = resources(r.settings.Resources), cmp.Or(r.settings.Edits, EditsByRisk), r.settings.IdentityHeaders
+	r.Questions = cmp.Or(r.settings.Questions, QuestionsReviewer)
 	r.ApprovalTimeout = time.Duration(r.approvalMS) * time.Millisecond
 	r.CallTimeout = time.Duration(r.callMS) * time.Millisecond
 }
@@ -72,7 +75,7 @@ func (r *skillRow) server(box *secret.Box) (tool.Server, error) {
 	}
 	server := tool.Server{
 		SkillID: r.ID, Skill: r.Name, Revision: r.Revision, Transport: r.Transport,
-		URL: r.URL, Headers: secrets.Headers, Command: r.Command, Env: secrets.Env,
+		URL: r.URL, PublicHosts: r.settings.PublicHosts, Headers: secrets.Headers, Command: r.Command, Env: secrets.Env, RunAs: r.RunAs, Paths: r.Paths,
 		Authorization: r.OAuth.with(secrets.OAuth).authorization(), PerUser: r.PerUser,
 	}
 	if r.Transport.IsAPI() {
@@ -107,10 +110,13 @@ func (r *skillRow) state(box *secret.Box) (*skillState, error) {
 	}
 	return &skillState{
 		API:       api,
+		RunAs:     r.RunAs,
+		Paths:     r.Paths,
 		Transport: r.Transport, URL: r.URL, Command: r.Command, Headers: secrets.Headers, Env: secrets.Env,
 		OAuth: r.OAuth.with(secrets.OAuth), PerUser: r.PerUser,
 		AutoApprove: r.AutoApprove, TrustNewTools: r.TrustNewTools,
-		ApprovalTimeout: r.ApprovalTimeout, CallTimeout: r.CallTimeout, Resources: r.Resources, IdentityHeaders: r.IdentityHeaders, Tools: r.Tools,
+		ApprovalTimeout: r.ApprovalTimeout, CallTimeout: r.CallTimeout, Resources: r.Resources, Edits: r.Edits, Questions: r.Questions,
+		IdentityHeaders: r.IdentityHeaders, Tools: r.Tools,
 		Attention: attention{r.Team, r.EscalateTo},
 	}, nil
 }
@@ -143,9 +149,11 @@ func (e *edit) insertSkill(ctx context.Context, name string, s *skillState) (uui
 	if err := e.keepDocument(ctx, s); err != nil {
 		return id, err
 	}
+	settings := s.settings()
+	settings.PublicHosts = e.publicHosts(nil, s)
 	_, err = e.tx.Exec(ctx, `INSERT INTO skills (id, name, transport, settings, secrets, auto_approve, trust_new_tools,
 			approval_timeout_ms, call_timeout_ms, tools, team, escalate_to)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, nullif($11, ''), nullif($12, ''))`, id, name, string(s.Transport), s.settings(), sealed,
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, nullif($11, ''), nullif($12, ''))`, id, name, string(s.Transport), settings, sealed,
 		s.AutoApprove, s.TrustNewTools, s.ApprovalTimeout.Milliseconds(), s.CallTimeout.Milliseconds(), s.Tools,
 		s.Attention.Team, s.Attention.EscalateTo)
 	if err != nil {
@@ -164,11 +172,13 @@ func (e *edit) updateSkill(ctx context.Context, row *skillRow, s *skillState, ch
 	if err := e.keepDocument(ctx, s); err != nil {
 		return err
 	}
+	settings := s.settings()
+	settings.PublicHosts = e.publicHosts(row, s)
 	_, err = e.tx.Exec(ctx, `UPDATE skills SET transport = $2, settings = $3, secrets = $4, auto_approve = $5,
 			trust_new_tools = $6, approval_timeout_ms = $7, call_timeout_ms = $8, tools = $9,
 			team = nullif($10, ''), escalate_to = nullif($11, ''),
 			revision = revision + 1, updated_at = holdpoint_now() WHERE id = $1`,
-		row.ID, string(s.Transport), s.settings(), sealed, s.AutoApprove, s.TrustNewTools,
+		row.ID, string(s.Transport), settings, sealed, s.AutoApprove, s.TrustNewTools,
 		s.ApprovalTimeout.Milliseconds(), s.CallTimeout.Milliseconds(), s.Tools,
 		s.Attention.Team, s.Attention.EscalateTo)
 	if err != nil {

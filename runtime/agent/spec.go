@@ -54,11 +54,15 @@ type SkillSpec struct {
 	Command         []string                `json:"command,omitempty"`
 	Headers         map[string]string       `json:"headers,omitempty"` // values are secret
 	Env             map[string]string       `json:"env,omitempty"`     // likewise
+	RunAs           string                  `json:"run_as,omitempty"`  // of stdio: an account of this machine
+	Paths           *tool.Paths             `json:"paths,omitempty"`   // of stdio
 	AutoApprove     bool                    `json:"auto_approve,omitempty"`
 	TrustNewTools   bool                    `json:"trust_new_tools,omitempty"`
 	ApprovalTimeout *Duration               `json:"approval_timeout,omitempty"` // default 5m
 	CallTimeout     *Duration               `json:"call_timeout,omitempty"`     // default 60s
 	Resources       string                  `json:"resources,omitempty"`        // gated, the default, or pass
+	Edits           string                  `json:"edits,omitempty"`            // by_risk, the default, alone or second
+	Questions       string                  `json:"questions,omitempty"`        // reviewer, the default, or client
 	IdentityHeaders *IdentityHeaders        `json:"identity_headers,omitempty"`
 	Tools           map[string]ToolSettings `json:"tools,omitempty"`
 	OAuth           *OAuthSpec              `json:"oauth,omitempty"`      // nil: discovered when the server asks for it
@@ -75,11 +79,15 @@ type SkillPatch struct {
 	Command         *[]string                `json:"command,omitempty"`
 	Headers         map[string]*string       `json:"headers,omitempty"` // by name; null removes one
 	Env             map[string]*string       `json:"env,omitempty"`     // likewise
+	RunAs           *string                  `json:"run_as,omitempty"`  // "": an account of its own
+	Paths           *tool.Paths              `json:"paths,omitempty"`   // replaces all of them
 	AutoApprove     *bool                    `json:"auto_approve,omitempty"`
 	TrustNewTools   *bool                    `json:"trust_new_tools,omitempty"`
 	ApprovalTimeout *Duration                `json:"approval_timeout,omitempty"`
 	CallTimeout     *Duration                `json:"call_timeout,omitempty"`
 	Resources       *string                  `json:"resources,omitempty"`
+	Edits           *string                  `json:"edits,omitempty"`
+	Questions       *string                  `json:"questions,omitempty"`
 	IdentityHeaders *IdentityHeaders         `json:"identity_headers,omitempty"` // replaces all of it
 	Tools           *map[string]ToolSettings `json:"tools,omitempty"`            // replaces all of them
 	OAuth           OAuthPatch               `json:"oauth,omitzero"`             // replaces all of it; null removes it

@@ -204,8 +204,15 @@ func triable(ctx context.Context, source tool.Source, server tool.Server, trial 
 	if err != nil {
 		return nil, invalidTrial("tool", err.Error())
 	}
+	problems, err := schemas.ValidateInput(ctx, trial.Arguments)
+	if errors.Is(err, tool.ErrTooComplex) {
+		return nil, invalidTrial("arguments", "are "+err.Error())
+	}
+	if err != nil {
+		return nil, err
+	}
 	r := newReport()
-	for _, problem := range schemas.ValidateInput(trial.Arguments) {
+	for _, problem := range problems {
 		r.add("arguments", problem.String())
 	}
 	return definition, r.err()

@@ -12,6 +12,7 @@ import (
 // Agent is an identity that runs conversations.
 type Agent struct {
 	ID           uuid.UUID
+	KeyID        uuid.UUID // of the key that it authenticated with; else uuid.Nil
 	Name         string
 	Instructions string
 	Model        json.RawMessage // nil: none; its api key is never here
@@ -34,6 +35,8 @@ type Key struct {
 	AgentID   uuid.UUID
 	Hint      string // the first characters, to tell keys apart
 	CreatedAt time.Time
+	CreatedBy uuid.UUID  // the person; uuid.Nil: not known
+	ExpiresAt *time.Time // nil: it does not end by itself
 	RevokedAt *time.Time
 }
 
@@ -46,8 +49,10 @@ type Skill struct {
 	Command     []string
 	HeaderNames []string // their values are secret
 	EnvNames    []string // likewise
-	OAuth       *OAuth   // nil: nothing was said of it
-	PerUser     bool     // each person has a connection of their own
+	RunAs       string   // of stdio: the account it runs as; empty: one of its own
+	Paths       tool.Paths
+	OAuth       *OAuth // nil: nothing was said of it
+	PerUser     bool   // each person has a connection of their own
 	// API is what else is said of an HTTP API, whose base URL is URL. Nil: it is none, or nothing is said.
 	API             *tool.API
 	DocumentSize    int // in bytes, of the document that was given by value
@@ -56,6 +61,8 @@ type Skill struct {
 	ApprovalTimeout time.Duration // default 5 m
 	CallTimeout     time.Duration // default 60 s
 	Resources       string        // ResourcesGated or ResourcesPass; those of an auto-approved skill always pass
+	Edits           string        // EditsByRisk, EditsAlone or EditsSecond
+	Questions       string        // QuestionsReviewer or QuestionsClient; of gated calls
 	IdentityHeaders IdentityHeaders
 	Tools           map[string]ToolSettings
 	Team            string // whose attention its calls want; it comes before the agent's. Empty: the agent's
@@ -73,6 +80,7 @@ type OAuth struct {
 	ClientID    string     `json:"client_id,omitempty"`
 	AuthMethod  string     `json:"auth_method,omitempty"`
 	Scopes      []string   `json:"scopes,omitempty"`
+	TrustOrigin bool       `json:"trust_origin,omitempty"`
 	IDPIssuer   string     `json:"idp_issuer,omitempty"`
 	IDPClientID string     `json:"idp_client_id,omitempty"`
 	Secrets     []string   `json:"secrets,omitempty"` // names of those that are set: client_secret, private_key, idp.client_secret
@@ -87,6 +95,24 @@ type ToolSettings struct {
 	Idempotent bool   `json:"idempotent,omitempty"` // may be sent again
 	Enabled    *bool  `json:"enabled,omitempty"`    // nil: enabled
 	Select     string `json:"select,omitempty"`     // of HTTP APIs: a jq program, which makes the result of a JSON answer; empty: all of it
+}
+
+// The ways to approve a reviewer's edit of a call's arguments.
+const (
+	EditsByRisk = "by_risk" // a second reviewer approves edits of tools of high risk, the editor all others
+	EditsAlone  = "alone"   // the editor approves them
+	EditsSecond = "second"  // a second reviewer approves them
+)
+
+// EditNeedsSecond reports whether another reviewer than the editor has to approve an edit of a call of one of its tools.
+func (s *Skill) EditNeedsSecond(name string) bool {
+	switch s.Edits {
+	case EditsAlone:
+		return false
+	case EditsSecond:
+		return true
+	}
+	return s.Tools[name].Risk == RiskHigh
 }
 
 // Disabled reports whether an operator switched the tool off.

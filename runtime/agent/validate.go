@@ -22,6 +22,7 @@ const (
 	maxHeaders      = 64
 	maxHeaderValue  = 8192
 	maxVariables    = 256
+	maxPaths        = 64
 	maxVariable     = 32 << 10
 	maxToolSettings = 10_000
 	maxToolName     = 256
@@ -37,6 +38,7 @@ const (
 
 var (
 	headerForm   = regexp.MustCompile("^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,128}$")
+	accountForm  = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_.-]*$`)
 	variableForm = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,127}$`)
 )
 
@@ -92,13 +94,19 @@ func (s *skillState) validate(r report, limits limits) {
 		s.IdentityHeaders.validate(r.below("identity_headers"), s.Headers)
 		s.validateOAuth(r)
 	case tool.Stdio:
-		r.check(!limits.stdioOff, "transport", "stdio is switched off on this server")
 		r.check(s.URL == "", "url", "belongs to transport http")
 		r.check(len(s.Headers) == 0, "headers", "belong to transport http")
 		r.check(s.OAuth == nil, "oauth", "belongs to transport http")
 		r.check(!s.IdentityHeaders.Enabled, "identity_headers", "belong to transport http")
 		r.check(!s.PerUser, "connection", "per_user belongs to transport http")
-		r.command(s.Command)
+		if r.command(s.Command); len(s.Command) > 0 {
+			for _, refusal := range limits.stdio.Check(s.Command, s.RunAs, s.Paths) {
+				r.add(refusal.Field, refusal.Message)
+			}
+		}
+		r.check(s.RunAs == "" || len(s.RunAs) <= 32 && accountForm.MatchString(s.RunAs), "run_as", "must be the name of an account")
+		r.paths("paths.read", s.Paths.Read)
+		r.paths("paths.write", s.Paths.Write)
 		r.env(s.Env)
 	case tool.OpenAPI, tool.HTTPAPI:
 		s.validateAPI(r, limits)
@@ -108,9 +116,15 @@ func (s *skillState) validate(r report, limits limits) {
 	if !s.Transport.IsAPI() {
 		r.check(s.API.none(), "spec", "and what else is of HTTP APIs belongs to transports openapi and http-api")
 	}
+	if s.Transport != tool.Stdio {
+		r.check(s.RunAs == "", "run_as", "belongs to transport stdio")
+		r.check(s.Paths.None(), "paths", "belong to transport stdio")
+	}
 	r.duration("approval_timeout", s.ApprovalTimeout, minApprovalTimeout, maxApprovalTimeout)
 	r.duration("call_timeout", s.CallTimeout, minCallTimeout, maxCallTimeout)
 	r.check(s.Resources == ResourcesGated || s.Resources == ResourcesPass, "resources", "must be gated or pass")
+	r.check(s.Edits == EditsByRisk || s.Edits == EditsAlone || s.Edits == EditsSecond, "edits", "must be by_risk, alone or second")
+	r.check(s.Questions == QuestionsReviewer || s.Questions == QuestionsClient, "questions", "must be reviewer or client")
 	r.toolSettings(s.Transport, s.Tools)
 	s.Attention.validate(r)
 }
@@ -150,6 +164,14 @@ func (r report) env(env map[string]string) {
 		at := r.below("env")
 		at.check(variableForm.MatchString(name), name, "is no name of an environment variable")
 		at.text(name, env[name], maxVariable)
+	}
+}
+
+// paths checks the form of declared paths; [tool.StdioPolicy] says which may be used.
+func (r report) paths(field string, paths []string) {
+	r.check(len(paths) <= maxPaths, field, fmt.Sprintf("must be at most %d", maxPaths))
+	for i, path := range paths {
+		r.text(indexed(field, i), path, maxArgument)
 	}
 }
 

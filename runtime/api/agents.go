@@ -121,6 +121,7 @@ type Key struct {
 	Agent     string     `json:"agent"`
 	Hint      string     `json:"hint" doc:"Its first characters, to tell keys apart."`
 	CreatedAt time.Time  `json:"created_at"`
+	ExpiresAt *time.Time `json:"expires_at" doc:"When it ends by itself; null: never."`
 	RevokedAt *time.Time `json:"revoked_at"`
 }
 

@@ -21,6 +21,7 @@ import (
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
 	"github.com/holdpoint/holdpoint/internal/audit"
+	"github.com/holdpoint/holdpoint/internal/authfail"
 	"github.com/holdpoint/holdpoint/internal/identity"
 	"github.com/holdpoint/holdpoint/internal/notify"
 	"github.com/holdpoint/holdpoint/oauthclient"
@@ -45,6 +46,8 @@ type Config struct {
 
 	Audit audit.Database // reads the audit and the approvals, and records who exports it: a pool
 
+	// Failures takes notice of credentials that are not valid. Nil: nobody does.
+	Failures *authfail.Log
 	// Server is told to operators.
 	Server ServerSettings
 	// Discovery knows the tools of skills. Nil: the one that Calls asks.
@@ -64,6 +67,7 @@ type API struct {
 	converse  *converse.Service
 	now       func() time.Time
 	audit     audit.Database
+	failures  *authfail.Log
 	discovery *tool.Discovery
 	log       *slog.Logger
 	server    ServerSettings
@@ -92,7 +96,7 @@ func New(c Config) (*API, error) {
 	}
 	a := &API{
 		calls: c.Calls, agents: c.Agents, identity: c.Identity, oauth: c.OAuth, notify: c.Notify, callbacks: c.Callbacks,
-		converse: c.Converse, now: c.Now, audit: c.Audit, discovery: c.Discovery, log: c.Logger, server: c.Server,
+		converse: c.Converse, now: c.Now, audit: c.Audit, failures: c.Failures, discovery: c.Discovery, log: c.Logger, server: c.Server,
 		mux: http.NewServeMux(), byID: make(map[string]route),
 	}
 	a.draining, a.drain = context.WithCancel(context.Background())

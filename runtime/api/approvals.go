@@ -36,29 +36,47 @@ type Approval struct {
 	ArgumentsDigest string          `json:"arguments_digest" doc:"SHA-256 of the argument bytes, in hex."`
 	ToolPin         string          `json:"tool_pin" doc:"Digest of the tool's definition, in hex."`
 	Principal       *string         `json:"principal" doc:"The person on whose behalf the agent acts; null with a bare agent key."`
+	PrincipalPerson *PersonName     `json:"principal_person" doc:"Who that is: an id, an issuer and a subject beside the name."`
 	CreatedAt       time.Time       `json:"created_at"`
 	Deadline        time.Time       `json:"deadline"`
 	Decision        *Decision       `json:"decision" doc:"Null while it is pending."`
 	Team            *string         `json:"team" doc:"Whose queue it is in first; null: everybody's."`
 	EscalateTo      *string         `json:"escalate_to" doc:"The team that is asked at half of the deadline."`
 	EscalatedAt     *time.Time      `json:"escalated_at"`
-	Edited          bool            `json:"edited" doc:"Approved with other arguments than the call was made with; those are the call's submitted_arguments."`
+	Edited          bool            `json:"edited" doc:"A reviewer gave the call other arguments than it was made with; those are the call's submitted_arguments."`
+	Edit            *Edit           `json:"edit" doc:"The edit that waits for, or got, a second reviewer; null: there is none."`
 	Reviewers       *bool           `json:"reviewers" doc:"Of one pending approval, got by its id: whether there is anybody who may decide about it. Else null."`
 	Risk            *agent.Risk     `json:"risk" enum:"standard,destructive,high" doc:"Of one pending approval, got by its id: high, which an operator said of the tool, or destructive, which its server claims. Else null."`
 	Rule            string          `json:"rule" enum:"gated,high_risk,definition_changed,new_tool" doc:"Why the call was parked."`
+	Questions       []Question      `json:"questions" nullable:"false" doc:"Of one approval, got by its id: what the skill's server asked after the approval. In lists empty."`
 	Partial         bool            `json:"partial,omitempty" doc:"In lists: the arguments are larger than 64 KiB and were left out; get the approval by its id."`
 }
 
-func newApproval(w call.Waiting, names map[uuid.UUID]string) Approval {
+// Edit is an edit of a call's arguments that its editor may not approve. While it waits, arguments, request and digest of the approval
+// are those of the edit.
+type Edit struct {
+	By        string          `json:"by" doc:"The reviewer who wrote it, who may not approve it."`
+	At        time.Time       `json:"at"`
+	Submitted json.RawMessage `json:"submitted_arguments" doc:"As the agent gave them. A decision with these discards the edit. In lists, null where they are larger than 64 KiB."`
+}
+
+func newEdit(w call.Waiting, names personNames) *Edit {
+	if w.Approval.EditedBy == uuid.Nil || w.Approval.EditedAt == nil {
+		return nil
+	}
+	return &Edit{By: names.of(w.Approval.EditedBy), At: w.Approval.EditedAt.UTC(), Submitted: w.Call.Submitted}
+}
+
+func newApproval(w call.Waiting, names personNames) Approval {
 	sum := w.Call.ArgumentsDigest()
 	return Approval{
 		ID: w.Approval.CallID, CallID: w.Approval.CallID, Status: w.Approval.Status,
 		Agent: w.Call.Agent, Skill: w.Call.Skill, Tool: w.Call.Tool, Arguments: w.Call.Arguments, Files: attachedFiles(w.Call.Files),
 		Digest: w.Approval.Digest.String(), ArgumentsDigest: hex.EncodeToString(sum[:]), ToolPin: w.Call.Pin.String(),
-		Principal: orNull(names[w.Call.PrincipalID]), CreatedAt: w.Approval.CreatedAt.UTC(), Deadline: w.Approval.Deadline.UTC(),
-		Decision: newDecision(w.Approval, names[w.Approval.DecidedBy]), Rule: w.Approval.Rule, Partial: w.Call.Partial,
+		Principal: orNull(names.of(w.Call.PrincipalID)), PrincipalPerson: names.ref(w.Call.PrincipalID), CreatedAt: w.Approval.CreatedAt.UTC(), Deadline: w.Approval.Deadline.UTC(),
+		Decision: newDecision(w.Approval, names), Rule: w.Approval.Rule, Partial: w.Call.Partial,
 		Team: orNull(w.Approval.Team), EscalateTo: orNull(w.Approval.EscalateTo), EscalatedAt: utcOrNull(w.Approval.EscalatedAt),
-		Edited: w.Approval.Edited(),
+		Edited: w.Approval.Edited(), Edit: newEdit(w, names), Questions: []Question{},
 	}
 }
 
@@ -66,7 +84,7 @@ func newApproval(w call.Waiting, names map[uuid.UUID]string) Approval {
 func (a *API) approvalViews(ctx context.Context, waiting ...call.Waiting) (func(call.Waiting) Approval, error) {
 	var people []uuid.UUID
 	for _, w := range waiting {
-		people = append(people, w.Call.PrincipalID, w.Approval.DecidedBy)
+		people = append(people, w.Call.PrincipalID, w.Approval.DecidedBy, w.Approval.EditedBy)
 	}
 	names, err := a.people(ctx, people...)
 	return func(w call.Waiting) Approval { return newApproval(w, names) }, err
@@ -78,7 +96,10 @@ func (a *API) approvalView(ctx context.Context, w call.Waiting) (*bodyOutput[App
 		return nil, err
 	}
 	answer := output(view(w))
-	answer.Body.Request, err = outgoingOf(&w.Call)
+	if answer.Body.Request, err = outgoingOf(&w.Call); err != nil {
+		return nil, err
+	}
+	answer.Body.Questions, err = a.questionsOf(ctx, w.Call.ID)
 	return answer, err
 }
 
@@ -165,16 +186,30 @@ type approveInput struct {
 	Body *struct {
 		Digest    looseDigest     `json:"digest" doc:"As it was shown with the approval."`
 		Note      string          `json:"note,omitempty" maxLength:"4000"`
-		Arguments json.RawMessage `json:"arguments,omitempty" doc:"Sent instead of those that the call was made with. They are checked against the tool's schema; the agent is told."`
+		Arguments json.RawMessage `json:"arguments,omitempty" doc:"Sent instead of those that wait. They are checked against the tool's schema; the agent is told. Where the skill's edits need a second reviewer, nothing is approved yet: the answer is 202, and the edit waits for another reviewer."`
 	} `nameHint:"ApproveRequest"`
 }
 
-func (a *API) approve(ctx context.Context, input *approveInput) (*bodyOutput[Approval], error) {
+// approveOutput answers 202 where nothing is approved yet.
+type approveOutput struct {
+	Status int
+	Body   Approval
+}
+
+func (a *API) approve(ctx context.Context, input *approveInput) (*approveOutput, error) {
 	decision := call.Decision{Approve: true}
 	if body := input.Body; body != nil {
 		decision.Digest, decision.Note, decision.Arguments = string(body.Digest), body.Note, body.Arguments
 	}
-	return a.decide(ctx, input.ID, decision, "body.note")
+	decided, err := a.decide(ctx, input.ID, decision, "body.note")
+	if err != nil {
+		return nil, err
+	}
+	answer := &approveOutput{Status: http.StatusOK, Body: decided.Body}
+	if answer.Body.Status == approval.Pending {
+		answer.Status = http.StatusAccepted
+	}
+	return answer, nil
 }
 
 type rejectInput struct {

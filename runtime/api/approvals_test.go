@@ -233,6 +233,35 @@ func TestApproveWithOtherArguments(t *testing.T) {
 	}
 }
 
+func TestEditWithASecondReviewer(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	id := w.park(`{"n":1}`)
+	path, approve := "approvals/"+id.String(), "approvals/"+id.String()+"/approve"
+	before := w.get(path, w.reviewer).want(t, 200)
+	// Of a skill whose edits need a second reviewer, which the setting of this test's skill says.
+	if v := w.send("PATCH", "/api/v1/skills/files", w.operator, `{"edits":"second"}`).want(t, 200); v["edits"] != "second" {
+		t.Fatalf("skill %v", v)
+	}
+	w.send("PATCH", "/api/v1/skills/files", w.operator, `{"edits":"nobody"}`).problem(t, 422, "invalid_request")
+
+	edit := fmt.Sprintf(`{"digest":%q,"arguments":{"n":2}}`, w.digest(id))
+	proposed := w.post(approve, w.reviewer, edit).want(t, 202)
+	made, _ := proposed["edit"].(map[string]any)
+	if proposed["status"] != "pending" || proposed["deadline"] != before["deadline"] || proposed["digest"] == before["digest"] || proposed["decision"] != nil ||
+		made["by"] != "rita" || made["at"] == nil || fmt.Sprint(made["submitted_arguments"]) != "map[n:1]" || fmt.Sprint(proposed["arguments"]) != "map[n:2]" {
+		t.Fatalf("approval %v", proposed)
+	}
+	w.post(approve, w.reviewer, fmt.Sprintf(`{"digest":%q}`, w.digest(id))).problem(t, 403, "own_edit")
+	w.post(approve, w.both, fmt.Sprintf(`{"digest":%q}`, before["digest"])).problem(t, 409, "digest_mismatch")
+	w.post("approvals/"+id.String()+"/reject", w.both, fmt.Sprintf(`{"digest":%q,"reason":"x"}`, before["digest"])).problem(t, 409, "digest_mismatch")
+	approved := w.post(approve, w.both, fmt.Sprintf(`{"digest":%q}`, proposed["digest"])).want(t, 200)
+	if decision, _ := approved["decision"].(map[string]any); approved["status"] != "approved" || decision["by"] == "rita" || approved["edited"] != true {
+		t.Errorf("approval %v", approved)
+	}
+	w.post(approve, w.reviewer, edit).problem(t, 409, "digest_mismatch")
+}
+
 func TestExtend(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

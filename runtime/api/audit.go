@@ -1,10 +1,10 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"io"
-	"maps"
 	"net/http"
 	"strconv"
 	"time"
@@ -23,6 +23,9 @@ type AuditEvent struct {
 	Action  string          `json:"action" doc:"What was done: call.parked, approval.approved, …"`
 	Subject uuid.UUID       `json:"subject" format:"uuid" doc:"The call, skill, agent or person it is about."`
 	Data    json.RawMessage `json:"data" doc:"An object; null when there is nothing more to say."`
+
+	Credential *Credential `json:"credential" doc:"What the actor authenticated with; null: Holdpoint itself, or an event of an older version."`
+	Address    *string     `json:"address" doc:"The address that the actor came from."`
 }
 
 // AuditActor is who did it.
@@ -30,6 +33,10 @@ type AuditActor struct {
 	Kind string     `json:"kind" enum:"person,agent,system"`
 	ID   *uuid.UUID `json:"id" format:"uuid"`
 	Name *string    `json:"name"`
+
+	Issuer  *string `json:"issuer" doc:"Of people: who says who they are."`
+	Subject *string `json:"subject" doc:"Of people: who they are, to the issuer."`
+	Alike   bool    `json:"alike" doc:"Of people: somebody else has an equal name, or one that looks alike."`
 }
 
 // AuditQuery is the part of a request that selects events.
@@ -88,14 +95,18 @@ func (a *API) actorsNamed(ctx context.Context, name string) ([]uuid.UUID, error)
 
 // auditViews adds the names of those who acted.
 func (a *API) auditViews(ctx context.Context, events []audit.Event) (func(audit.Event) AuditEvent, error) {
-	names, err := a.actors(ctx, events)
+	people, agents, err := a.actors(ctx, events)
 	if err != nil {
 		return nil, err
 	}
 	return func(e audit.Event) AuditEvent {
 		return AuditEvent{
 			ID: e.ID, At: e.At.UTC(), Action: e.Action, Subject: e.Subject, Data: e.Raw,
-			Actor: AuditActor{Kind: e.Actor.Kind, ID: idOrNull(e.Actor.ID), Name: orNull(names[e.Actor.ID])},
+			Credential: newCredential(e.Origin), Address: orNull(e.Origin.Address),
+			Actor: AuditActor{
+				Kind: e.Actor.Kind, ID: idOrNull(e.Actor.ID), Name: orNull(cmp.Or(people.of(e.Actor.ID), agents[e.Actor.ID])),
+				Issuer: orNull(people[e.Actor.ID].Issuer), Subject: orNull(people[e.Actor.ID].Subject), Alike: people[e.Actor.ID].Alike,
+			},
 		}
 	}, nil
 }
@@ -153,7 +164,7 @@ func (a *API) writeEvents(ctx context.Context, w io.Writer, events []audit.Event
 }
 
 // actors returns the names of those who acted.
-func (a *API) actors(ctx context.Context, events []audit.Event) (map[uuid.UUID]string, error) {
+func (a *API) actors(ctx context.Context, events []audit.Event) (personNames, map[uuid.UUID]string, error) {
 	var people, agents []uuid.UUID
 	for _, e := range events {
 		switch e.Actor.Kind {
@@ -165,12 +176,8 @@ func (a *API) actors(ctx context.Context, events []audit.Event) (map[uuid.UUID]s
 	}
 	names, err := a.people(ctx, people...)
 	if err != nil || len(agents) == 0 {
-		return names, err
+		return names, nil, err
 	}
 	agentNames, err := a.agents.Names(ctx, agents)
-	if err != nil {
-		return nil, err
-	}
-	maps.Copy(names, agentNames)
-	return names, nil
+	return names, agentNames, err
 }

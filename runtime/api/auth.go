@@ -6,13 +6,16 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 	"github.com/google/uuid"
 
 	"github.com/holdpoint/holdpoint/internal/audit"
+	"github.com/holdpoint/holdpoint/internal/authfail"
 	"github.com/holdpoint/holdpoint/internal/identity"
+	"github.com/holdpoint/holdpoint/internal/secret"
 	"github.com/holdpoint/holdpoint/internal/telemetry"
 	"github.com/holdpoint/holdpoint/runtime/agent"
 	"github.com/holdpoint/holdpoint/runtime/call"
@@ -20,10 +23,11 @@ import (
 
 const agentKeyHeader = "X-Agent-API-Key"
 
-// caller is who sent a request: a person or an agent, never both.
+// caller is who sent a request: a person, an agent, or the holder of an invitation; only one of them.
 type caller struct {
-	person *identity.Access
-	agent  *agent.Agent
+	person     *identity.Access
+	agent      *agent.Agent
+	invitation string // its secret
 }
 
 type callerKey struct{}
@@ -68,6 +72,9 @@ func (a *API) authorize(ctx huma.Context, next func(huma.Context)) {
 	if err != nil {
 		p := a.translate(r.Context(), ctx.Operation().OperationID, err)
 		if p.Status == http.StatusUnauthorized {
+			if presented(r) {
+				a.failures.Refuse(r.Context(), authfail.API)
+			}
 			w.Header().Set("WWW-Authenticate", `Bearer realm="holdpoint"`)
 		}
 		writeProblem(w, p)
@@ -78,7 +85,29 @@ func (a *API) authorize(ctx huma.Context, next func(huma.Context)) {
 		writeProblem(w, problem(http.StatusForbidden, CodeForbidden, "this credential does not allow it. %s", rule))
 		return
 	}
-	next(huma.WithValue(ctx, callerKey{}, who))
+	inside := context.WithValue(r.Context(), callerKey{}, who)
+	switch {
+	case who.person != nil:
+		inside = audit.WithCredential(inside, who.actor(), who.person.AuditCredential())
+		a.announceEnd(w.Header(), who.person)
+	case who.agent != nil:
+		inside = audit.WithCredential(inside, who.actor(), audit.Credential{Kind: audit.AgentKey, ID: who.agent.KeyID.String()})
+	}
+	next(huma.WithContext(ctx, inside))
+}
+
+// TokenEndsHeader tells the holder of a personal token when it ends, from [identity.EndingSoon] before.
+const TokenEndsHeader = "Holdpoint-Token-Expires"
+
+func (a *API) announceEnd(h http.Header, access *identity.Access) {
+	if !access.Ends.IsZero() && a.identity.EndsSoon(access.Ends) {
+		h.Set(TokenEndsHeader, access.Ends.UTC().Format(time.RFC3339))
+	}
+}
+
+// presented reports whether a request has any credential: without one, a client only asks what is wanted.
+func presented(r *http.Request) bool {
+	return len(r.Header.Values("Authorization"))+len(r.Header.Values(agentKeyHeader)) > 0
 }
 
 // traced puts a request into the trace that its client handed in (W3C Trace Context).
@@ -108,6 +137,9 @@ func (a *API) authenticate(r *http.Request) (caller, error) {
 	token = strings.TrimSpace(token)
 	if !strings.EqualFold(scheme, "Bearer") || token == "" {
 		return caller{}, unauthenticated("expected Authorization: Bearer …")
+	}
+	if secret.Invitation.Is(token) { // which is good for one operation, that checks it
+		return caller{invitation: token}, nil
 	}
 	access, err := a.identity.Authenticate(r.Context(), token)
 	switch {

@@ -36,18 +36,21 @@ var may = map[string]string{
 	"GET /api/v1/files/{id}":              "ora", // their own
 	"DELETE /api/v1/files/{id}":           "ora",
 
-	"POST /api/v1/calls/{id}/resolve":     "o",
-	"GET /api/v1/approvals":               "or",
-	"GET /api/v1/approvals/{id}":          "or",
-	"GET /api/v1/approvals/{id}/preview":  "or",
-	"POST /api/v1/approvals/{id}/approve": "r",
-	"POST /api/v1/approvals/{id}/reject":  "r",
-	"POST /api/v1/approvals/{id}/extend":  "r",
-	"GET /api/v1/audit":                   "o",
-	"GET /api/v1/insights":                "or", // what each person decided: operators
-	"GET /api/v1/insights/tools":          "or",
-	"GET /api/v1/audit/export":            "o",
-	"GET /api/v1/server":                  "o",
+	"POST /api/v1/calls/{id}/resolve":                        "o",
+	"GET /api/v1/approvals":                                  "or",
+	"GET /api/v1/approvals/{id}":                             "or",
+	"GET /api/v1/approvals/{id}/preview":                     "or",
+	"POST /api/v1/approvals/{id}/approve":                    "r",
+	"POST /api/v1/approvals/{id}/reject":                     "r",
+	"POST /api/v1/approvals/{id}/extend":                     "r",
+	"GET /api/v1/questions":                                  "or",
+	"POST /api/v1/approvals/{id}/questions/{number}/approve": "r",
+	"POST /api/v1/approvals/{id}/questions/{number}/reject":  "r",
+	"GET /api/v1/audit":                                      "o",
+	"GET /api/v1/insights":                                   "or", // what each person decided: operators
+	"GET /api/v1/insights/tools":                             "or",
+	"GET /api/v1/audit/export":                               "o",
+	"GET /api/v1/server":                                     "o",
 
 	"POST /api/v1/apply": "o",
 
@@ -111,9 +114,14 @@ var may = map[string]string{
 	"POST /api/v1/assignments":                   "o",
 	"DELETE /api/v1/assignments/{agent}/{skill}": "o",
 
-	"GET /api/v1/tokens":         "o",
-	"POST /api/v1/tokens":        "o",
-	"DELETE /api/v1/tokens/{id}": "o",
+	"GET /api/v1/tokens":         "or", // their own, but operators all
+	"POST /api/v1/tokens":        "or", // for themselves
+	"DELETE /api/v1/tokens/{id}": "or", // their own, but operators any
+
+	"GET /api/v1/invitations":         "o",
+	"POST /api/v1/invitations":        "o",
+	"DELETE /api/v1/invitations/{id}": "o",
+	"POST /api/v1/invitations/redeem": "", // the holder of an invitation
 }
 
 // operations reads from the OpenAPI document what there is.
@@ -148,7 +156,8 @@ func TestWhoMayWhat(t *testing.T) {
 			}
 			method, path, _ := strings.Cut(operation, " ")
 			path = strings.NewReplacer("{id}", uuid.NewString(), "{name}", "nobody", "{tool}", "nothing",
-				"{session}", uuid.NewString(), "{file}", uuid.NewString(), "{agent}", "nobody", "{callback}", "none", "{skill}", "nothing").Replace(path)
+				"{session}", uuid.NewString(), "{file}", uuid.NewString(), "{agent}", "nobody", "{callback}", "none", "{skill}", "nothing",
+				"{number}", "1").Replace(path)
 			body := ""
 			if method == http.MethodPost || method == http.MethodPatch {
 				body = `{}`
@@ -220,11 +229,11 @@ func TestRevokedCredentials(t *testing.T) {
 	w.get("calls", secret).problem(t, 401, "unauthenticated")
 	w.send("DELETE", "/api/v1/agents/billing/keys/"+key["id"].(string), w.operator, "").problem(t, 404, "not_found")
 
-	token := w.post("tokens", w.operator, `{"person":"tom","roles":["reviewer"]}`).want(t, 201)
+	token := w.post("tokens", w.operator, `{"person":"olga","roles":["operator"],"agents":["billing"]}`).want(t, 201)
 	secret, _ = token["key"].(string)
 	w.get("approvals", secret).want(t, 200)
 	list = w.get("tokens", w.operator)
-	if strings.Contains(list.body, secret) || !strings.Contains(list.body, `"person":"tom","roles":["reviewer"],"agents":[]`) {
+	if strings.Contains(list.body, secret) || !strings.Contains(list.body, `"person":"olga","roles":["operator"],"agents":["billing"]`) {
 		t.Errorf("tokens: %s", list.body)
 	}
 	w.send("DELETE", "/api/v1/tokens/"+token["id"].(string), w.operator, "").want(t, 204)
@@ -235,11 +244,15 @@ func TestTokenBodies(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	for _, body := range []string{
-		`{}`, `{"person":"tom"}`, `{"person":"tom","roles":[]}`, `{"person":"tom","roles":["boss"]}`,
-		`{"person":"","roles":["reviewer"]}`, `{"person":"bootstrap","roles":["reviewer"]}`,
-		`{"person":"a\u202eb","roles":["reviewer"]}`, `{"person":"tom","roles":["reviewer"],"agents":[""]}`,
+		`{"roles":["boss"]}`, `{"roles":["reviewer"]}`, `{"agents":[""]}`, `{"agents":["other"]}`, `{"agents":["*"]}`,
+		`{"person":"olga","person_id":"` + w.personID(w.operator).String() + `"}`,
 	} {
 		w.post("tokens", w.operator, body).problem(t, 422, "invalid_request")
+	}
+	for _, body := range []string{
+		`{"person":"bootstrap","roles":["reviewer"]}`, `{"person":"a\u202eb","roles":["reviewer"]}`,
+	} {
+		w.post("tokens", bootstrap, body).problem(t, 422, "invalid_request")
 	}
 }
 

@@ -76,7 +76,7 @@ func (a *API) callbackViews(ctx context.Context, agentName string, callbacks ...
 			ID: c.ID, Agent: agentName, Name: c.Name, Host: c.Host, State: c.State(), DisabledReason: orNull(c.DisabledReason),
 			DisabledAt: utcOrNull(c.DisabledAt), Error: orNull(c.Error), Waiting: c.Waiting, SentAt: utcOrNull(c.SentAt),
 			FailedAt: utcOrNull(c.FailedAt), EarlierUntil: utcOrNull(c.EarlierUntil),
-			CreatedBy: orNull(names[c.CreatedBy]), CreatedAt: c.CreatedAt.UTC(),
+			CreatedBy: orNull(names.of(c.CreatedBy)), CreatedAt: c.CreatedAt.UTC(),
 		}
 	}, nil
 }
@@ -129,7 +129,7 @@ type createCallbackInput struct {
 	ByName
 	Body struct {
 		Name string `json:"name" doc:"1 to 64 of a-z, 0-9, '.', '_' and '-'."`
-		URL  string `json:"url" doc:"https; http for this server's own machine and the hosts that it trusts. It is kept encrypted and not shown again."`
+		URL  string `json:"url" doc:"https, at a public address; http and private addresses only for the hosts of --trusted-hosts. It is kept encrypted and not shown again."`
 	} `nameHint:"CallbackRequest"`
 }
 

@@ -16,32 +16,33 @@ import (
 
 // Call is one tools/call and everything that happened to it.
 type Call struct {
-	ID             uuid.UUID       `json:"id" format:"uuid"`
-	Status         call.Status     `json:"status" enum:"needs_connection,parked,approved,executing,succeeded,failed,rejected,expired,cancelled,denied,invalid,unknown"`
-	Code           *string         `json:"code" doc:"Why the call ended as it did; stable."`
-	Failure        *string         `json:"failure" enum:"tool_error,jsonrpc_error,transport,protocol,session_invalid" doc:"Of failed calls: which side of the wire broke."`
-	Effect         *string         `json:"effect" enum:"none,possible" doc:"Of failed and unknown calls: whether it may have been executed."`
-	Message        *string         `json:"message" doc:"Plain words about the end; of calls in needs_connection what is missing."`
-	Agent          string          `json:"agent"`
-	Principal      *string         `json:"principal" doc:"The person on whose behalf the agent made the call; null with a bare agent key."`
-	ConversationID *uuid.UUID      `json:"conversation_id" format:"uuid"`
-	Skill          string          `json:"skill"`
-	Tool           string          `json:"tool" doc:"The skill's own name of the tool."`
-	Name           string          `json:"name" doc:"The name by which the agent called it."`
-	Gated          bool            `json:"gated" doc:"Whether it needed an approval."`
-	Arguments      json.RawMessage `json:"arguments" doc:"Byte for byte as they were, or will be, sent."`
-	Submitted      json.RawMessage `json:"submitted_arguments" doc:"As the agent gave them, when a reviewer approved the call with others; else null."`
-	Files          []AttachedFile  `json:"files" nullable:"false" doc:"Attached when the call was made."`
-	Result         json.RawMessage `json:"result" doc:"As it came: a tool result, or the error object of a jsonrpc_error; null when there is none."`
-	CreatedAt      time.Time       `json:"created_at"`
-	FinishedAt     *time.Time      `json:"finished_at"`
-	Deadline       *time.Time      `json:"deadline" doc:"Of parked calls: when the approval expires. Of calls in needs_connection: until when they wait for somebody to connect the skill."`
-	Late           json.RawMessage `json:"late" doc:"Evidence: an outcome that came after the call had become unknown."`
-	Partial        bool            `json:"partial,omitempty" doc:"In lists: arguments or result are larger than 64 KiB and were left out; get the call by its id."`
-	Request        *Outgoing       `json:"request" doc:"Of calls of HTTP APIs: the very request that was, or will be, sent, secrets masked. Null for who may not see approvals, and in lists."`
-	Resolution     *Resolution     `json:"resolution" doc:"What an operator found out about an unknown outcome."`
-	Measures       *Measures       `json:"measures" doc:"What was measured when it was sent; null: nothing was, or it was not sent."`
-	Decision       *Decision       `json:"decision" doc:"How it was decided; null for who may not see approvals, and where nobody had, or has yet, to decide."`
+	ID              uuid.UUID       `json:"id" format:"uuid"`
+	Status          call.Status     `json:"status" enum:"needs_connection,parked,approved,executing,succeeded,failed,rejected,expired,cancelled,denied,invalid,unknown"`
+	Code            *string         `json:"code" doc:"Why the call ended as it did; stable."`
+	Failure         *string         `json:"failure" enum:"tool_error,jsonrpc_error,transport,protocol,session_invalid" doc:"Of failed calls: which side of the wire broke."`
+	Effect          *string         `json:"effect" enum:"none,possible" doc:"Of failed and unknown calls: whether it may have been executed."`
+	Message         *string         `json:"message" doc:"Plain words about the end; of calls in needs_connection what is missing."`
+	Agent           string          `json:"agent"`
+	Principal       *string         `json:"principal" doc:"The person on whose behalf the agent made the call; null with a bare agent key."`
+	PrincipalPerson *PersonName     `json:"principal_person" doc:"Who that is: an id, an issuer and a subject beside the name."`
+	ConversationID  *uuid.UUID      `json:"conversation_id" format:"uuid"`
+	Skill           string          `json:"skill"`
+	Tool            string          `json:"tool" doc:"The skill's own name of the tool."`
+	Name            string          `json:"name" doc:"The name by which the agent called it."`
+	Gated           bool            `json:"gated" doc:"Whether it needed an approval."`
+	Arguments       json.RawMessage `json:"arguments" doc:"Byte for byte as they were, or will be, sent."`
+	Submitted       json.RawMessage `json:"submitted_arguments" doc:"As the agent gave them, when a reviewer edited them, also while the edit waits for a second reviewer; else null."`
+	Files           []AttachedFile  `json:"files" nullable:"false" doc:"Attached when the call was made."`
+	Result          json.RawMessage `json:"result" doc:"As it came: a tool result, or the error object of a jsonrpc_error; null when there is none."`
+	CreatedAt       time.Time       `json:"created_at"`
+	FinishedAt      *time.Time      `json:"finished_at"`
+	Deadline        *time.Time      `json:"deadline" doc:"Of parked calls: when the approval expires. Of calls in needs_connection: until when they wait for somebody to connect the skill."`
+	Late            json.RawMessage `json:"late" doc:"Evidence: an outcome that came after the call had become unknown."`
+	Partial         bool            `json:"partial,omitempty" doc:"In lists: arguments or result are larger than 64 KiB and were left out; get the call by its id."`
+	Request         *Outgoing       `json:"request" doc:"Of calls of HTTP APIs: the very request that was, or will be, sent, secrets masked. Null for who may not see approvals, and in lists."`
+	Resolution      *Resolution     `json:"resolution" doc:"What an operator found out about an unknown outcome."`
+	Measures        *Measures       `json:"measures" doc:"What was measured when it was sent; null: nothing was, or it was not sent."`
+	Decision        *Decision       `json:"decision" doc:"How it was decided; null for who may not see approvals, and where nobody had, or has yet, to decide."`
 }
 
 // Measures are what was measured of a call when it was sent.
@@ -83,12 +84,14 @@ type Resolution struct {
 	Note    string    `json:"note"`
 	By      *string   `json:"by"`
 	At      time.Time `json:"at"`
+
+	ByPerson *PersonName `json:"by_person" doc:"Who that is."`
 }
 
-func newCall(c call.Call, names map[uuid.UUID]string, deadlines map[uuid.UUID]time.Time) Call {
+func newCall(c call.Call, names personNames, deadlines map[uuid.UUID]time.Time) Call {
 	view := Call{
 		ID: c.ID, Status: c.Status, Code: orNull(c.Code), Failure: orNull(c.Failure), Effect: orNull(c.Effect),
-		Message: orNull(c.Message), Agent: c.Agent, Principal: orNull(names[c.PrincipalID]),
+		Message: orNull(c.Message), Agent: c.Agent, Principal: orNull(names.of(c.PrincipalID)), PrincipalPerson: names.ref(c.PrincipalID),
 		ConversationID: idOrNull(c.ConversationID), Skill: c.Skill, Tool: c.Tool, Name: c.ExposedName, Gated: c.Gated,
 		Arguments: c.Arguments, Submitted: c.Submitted, Files: attachedFiles(c.Files), Result: c.Result, CreatedAt: c.CreatedAt.UTC(), FinishedAt: utcOrNull(c.FinishedAt),
 		Late: c.Late, Partial: c.Partial, Measures: newMeasures(c.Measures),
@@ -97,7 +100,7 @@ func newCall(c call.Call, names map[uuid.UUID]string, deadlines map[uuid.UUID]ti
 		view.Deadline = utcOrNull(&deadline)
 	}
 	if r := c.Resolution; r != nil {
-		view.Resolution = &Resolution{Outcome: r.Outcome, Note: r.Note, By: orNull(names[r.By]), At: r.At.UTC()}
+		view.Resolution = &Resolution{Outcome: r.Outcome, Note: r.Note, By: orNull(names.of(r.By)), ByPerson: names.ref(r.By), At: r.At.UTC()}
 	}
 	return view
 }
@@ -134,7 +137,7 @@ func (a *API) callViewsFor(ctx context.Context, seesAll bool, calls []call.Call)
 	return func(c call.Call) Call {
 		view := newCall(c, names, deadlines)
 		if found, ok := approvals[c.ID]; ok && seesAll {
-			view.Decision = newDecision(found, names[found.DecidedBy])
+			view.Decision = newDecision(found, names)
 		}
 		return view
 	}, nil
@@ -153,14 +156,14 @@ func (a *API) callView(ctx context.Context, c call.Call) (*bodyOutput[Call], err
 }
 
 // people returns the names of people by id.
-func (a *API) people(ctx context.Context, ids ...uuid.UUID) (map[uuid.UUID]string, error) {
+func (a *API) people(ctx context.Context, ids ...uuid.UUID) (personNames, error) {
 	wanted := make([]uuid.UUID, 0, len(ids))
 	for _, id := range ids {
 		if id != uuid.Nil {
 			wanted = append(wanted, id)
 		}
 	}
-	names := make(map[uuid.UUID]string, len(wanted))
+	names := make(personNames, len(wanted))
 	if len(wanted) == 0 {
 		return names, nil
 	}
@@ -168,10 +171,45 @@ func (a *API) people(ctx context.Context, ids ...uuid.UUID) (map[uuid.UUID]strin
 	if err != nil {
 		return nil, err
 	}
+	var inviters []uuid.UUID
+	list := make([]identity.Person, 0, len(people))
+	for _, person := range people {
+		list = append(list, person)
+		if !person.Verified() {
+			inviters = append(inviters, person.InvitedBy)
+		}
+	}
+	alike, err := a.identity.Alike(ctx, list...)
+	if err != nil {
+		return nil, err
+	}
+	invited, err := a.identity.People(ctx, inviters)
+	if err != nil {
+		return nil, err
+	}
 	for id, person := range people {
-		names[id] = person.Name
+		name := PersonName{ID: id, Name: person.Name, Issuer: person.Issuer, Subject: person.Subject, Alike: alike[id]}
+		if !person.Verified() {
+			name.InvitedBy = orNull(invited[person.InvitedBy].Name)
+		}
+		names[id] = name
 	}
 	return names, nil
+}
+
+// personNames are people by id.
+type personNames map[uuid.UUID]PersonName
+
+// of returns a name alone; "" for nobody.
+func (n personNames) of(id uuid.UUID) string { return n[id].Name }
+
+// ref returns who a person is; nil for nobody.
+func (n personNames) ref(id uuid.UUID) *PersonName {
+	name, ok := n[id]
+	if !ok {
+		return nil
+	}
+	return &name
 }
 
 // CallQuery is the part of a request that selects calls.

@@ -47,7 +47,13 @@ type Connection struct {
 type PersonName struct {
 	_    struct{}  `nullable:"true"`
 	ID   uuid.UUID `json:"id" format:"uuid"`
-	Name string    `json:"name"`
+	Name string    `json:"name" doc:"What the issuer, or they themselves, call them: not unique."`
+
+	Issuer  string `json:"issuer" doc:"Who says who they are; holdpoint: this server."`
+	Subject string `json:"subject" doc:"Who they are, to the issuer."`
+	// What a reader has to know before believing the name.
+	Alike     bool    `json:"alike" doc:"Somebody else has an equal name, or one that looks alike."`
+	InvitedBy *string `json:"invited_by" doc:"Set: they are known by the invitation of this person alone, and nobody verified who they are."`
 }
 
 const anOperator = "an operator"
@@ -68,24 +74,25 @@ func resolver(c *oauthclient.Connection, state oauthclient.State, owner string) 
 
 // about is what connections do not hold themselves.
 type about struct {
-	skills, people map[uuid.UUID]string
-	waiting        map[oauthclient.Key]int
-	now            time.Time
+	skills  map[uuid.UUID]string
+	people  personNames
+	waiting map[oauthclient.Key]int
+	now     time.Time
 }
 
 func (b *about) view(c oauthclient.Connection) Connection {
 	state := c.State(b.now)
 	view := Connection{
 		ID: c.ID, Skill: b.skills[c.SkillID], State: string(state), Need: orNull(c.Need), Reason: orNull(c.Reason),
-		WhoCanResolve: orNull(resolver(&c, state, b.people[c.Principal])),
+		WhoCanResolve: orNull(resolver(&c, state, b.people.of(c.Principal))),
 		Grant:         c.Grant, Issuer: orNull(c.Issuer), Resource: orNull(c.Resource), ClientID: orNull(c.ClientID),
 		ScopesAsked: orEmpty(c.ScopesAsked), ScopesGranted: orEmpty(c.ScopesGranted), ScopesNeeded: orEmpty(c.NeedScopes),
 		Issuers: orEmpty(c.Issuers), ExpiresAt: utcOrNull(c.ExpiresAt), Renewable: c.Renewable,
-		ConnectedAt: utcOrNull(c.ConnectedAt), ConnectedBy: orNull(b.people[c.ConnectedBy]), RefreshedAt: utcOrNull(c.RefreshedAt),
+		ConnectedAt: utcOrNull(c.ConnectedAt), ConnectedBy: orNull(b.people.of(c.ConnectedBy)), RefreshedAt: utcOrNull(c.RefreshedAt),
 		Error: orNull(c.Error), ErrorAt: utcOrNull(c.ErrorAt), WaitingCalls: b.waiting[c.Key],
 	}
 	if c.Principal != uuid.Nil {
-		view.Person = &PersonName{ID: c.Principal, Name: b.people[c.Principal]}
+		view.Person = b.people.ref(c.Principal)
 	}
 	return view
 }

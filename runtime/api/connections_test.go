@@ -174,7 +174,7 @@ func TestOwnConnections(t *testing.T) {
 		t.Fatalf("vera sees %v", own)
 	}
 	veras, id := w.personID(vera), fmt.Sprint(own[0]["id"])
-	has(t, "own", own[0], `{"state":"connected","person":{"id":"`+veras.String()+`","name":"vera"},"connected_by":"vera"}`)
+	includes(t, "own", own[0], `{"state":"connected","person":{"id":"`+veras.String()+`","name":"vera"},"connected_by":"vera"}`)
 	w.get("connections/"+id, walt).problem(t, 404, "not_found")
 	w.post("connections/"+id+"/disconnect", walt, "").problem(t, 404, "not_found")
 	has(t, "still", w.get("connections/"+id, vera).want(t, 200), `{"state":"connected"}`)
@@ -221,7 +221,7 @@ func TestLinkedPeopleShareAConnection(t *testing.T) {
 	path := "people/" + w.personID(second).String() + "/link"
 	linked := w.post(path, w.operator, fmt.Sprintf(`{"same_as":%q}`, w.personID(vera))).want(t, 200)
 	link, _ := linked["link"].(map[string]any)
-	has(t, "link", link, `{"same_as":{"id":"`+w.personID(vera).String()+`","name":"vera"},"by":"olga"}`)
+	includes(t, "link", link, `{"same_as":{"id":"`+w.personID(vera).String()+`","name":"vera"},"by":"olga"}`)
 	own := w.connections(second, "")
 	if len(own) != 1 {
 		t.Fatalf("got %v", own)

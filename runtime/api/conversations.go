@@ -93,7 +93,7 @@ func (a *API) conversationViews(ctx context.Context, found ...agent.Conversation
 	return func(c agent.Conversation) Conversation {
 		loop, held := loops[c.ID]
 		view := Conversation{
-			ID: c.ID, Agent: agentNames[c.AgentID], Principal: orNull(names[c.PrincipalID]), Name: orNull(c.Name),
+			ID: c.ID, Agent: agentNames[c.AgentID], Principal: orNull(names.of(c.PrincipalID)), Name: orNull(c.Name),
 			ProtocolVersion: c.ProtocolVersion, Problems: []SkillProblem{},
 			CreatedAt: c.CreatedAt.UTC(), EndedAt: utcOrNull(c.EndedAt), Calls: newConversationCalls(tallies[c.ID]),
 			Loop: newLoop(loop, held),

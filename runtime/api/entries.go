@@ -183,7 +183,7 @@ func (a *API) entryViews(ctx context.Context, entries ...converse.Entry) (func(c
 		case e.Call != nil:
 			view.Call = &ConversationCall{e.Call.ID, e.Call.Tool, e.Call.Status, orNull(e.Call.Code)}
 		case e.Notice != nil:
-			view.Notice = &ConversationNotice{e.Notice.Code, e.Notice.Text, orNull(names[e.Notice.By])}
+			view.Notice = &ConversationNotice{e.Notice.Code, e.Notice.Text, orNull(names.of(e.Notice.By))}
 		}
 		return view
 	}, nil

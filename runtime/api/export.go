@@ -2,6 +2,7 @@ package api
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/csv"
 	"encoding/json"
@@ -130,6 +131,8 @@ func csvHeader() []string {
 		"id", "created_at", "finished_at", "status", "code", "failure", "effect", "message", "agent", "principal", "conversation_id",
 		"skill", "tool", "name", "gated", "decision", "decided_by", "decided_at", "decision_note", "arguments", "result",
 		"resolution", "resolved_by", "resolved_at", "resolution_note",
+		"principal_id", "principal_issuer", "principal_subject", "decided_by_id", "decided_by_issuer", "decided_by_subject",
+		"decided_with", "decided_with_id", "decided_from",
 	}
 }
 
@@ -149,9 +152,24 @@ func csvRow(c *Call) []string {
 	}
 	row = append(row, compact(c.Arguments), compact(c.Result))
 	if r := c.Resolution; r != nil {
-		return append(row, r.Outcome, text(r.By), moment(&r.At), r.Note)
+		row = append(row, r.Outcome, text(r.By), moment(&r.At), r.Note)
+	} else {
+		row = append(row, "", "", "", "")
 	}
-	return append(row, "", "", "", "")
+	row = append(row, personCells(c.PrincipalPerson)...)
+	if d := c.Decision; d != nil {
+		row = append(row, personCells(d.ByPerson)...)
+		with := cmp.Or(d.Credential, &Credential{})
+		return append(row, with.Kind, text(with.ID), text(d.Address))
+	}
+	return append(row, "", "", "", "", "", "")
+}
+
+func personCells(p *PersonName) []string {
+	if p == nil {
+		return []string{"", "", ""}
+	}
+	return []string{p.ID.String(), p.Issuer, p.Subject}
 }
 
 func moment(t *time.Time) string {

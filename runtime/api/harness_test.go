@@ -83,10 +83,17 @@ func (f *fakeSource) List(_ context.Context, server tool.Server) (tool.Listing, 
 	return l, nil
 }
 
-func (f *fakeSource) Call(context.Context, tool.Server, tool.CallRequest) (tool.Result, error) {
+func (f *fakeSource) Call(ctx context.Context, _ tool.Server, r tool.CallRequest) (tool.Result, error) {
 	f.mu.Lock()
 	reply := f.reply
 	f.mu.Unlock()
+	if r.Caller.Ask != nil {
+		answers, err := r.Caller.Ask(ctx, []tool.Question{{Method: "elicitation/create", Params: json.RawMessage(`{"message":"which account?"}`)}})
+		if err != nil {
+			return tool.Result{}, err
+		}
+		return tool.Result{Raw: json.RawMessage(`{"content":[],"structuredContent":` + string(answers[0]) + `}`)}, nil
+	}
 	if reply != nil {
 		return reply()
 	}
@@ -157,7 +164,7 @@ type world struct {
 	operator, reviewer, both, key string
 }
 
-const bootstrap = "boot"
+const bootstrap = "bootstrap-token-of-at-least-32-letters"
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
@@ -179,7 +186,7 @@ func newWorldWith(t *testing.T, m model.Provider) *world {
 	t.Cleanup(w.discovery.Close)
 	apis := httptool.New(httptool.Config{})
 	t.Cleanup(apis.Close)
-	w.agents, err = agent.New(agent.Config{Pool: pool, Discovery: w.discovery, Box: box, Logger: log, Now: time.Now, Examiner: apis})
+	w.agents, err = agent.New(agent.Config{Pool: pool, Discovery: w.discovery, Box: box, Logger: log, Now: time.Now, Examiner: apis, Stdio: tool.StdioPolicy{On: true, Allow: [][]string{{}}}})
 	check(t, err)
 	t.Cleanup(w.agents.Close)
 	w.people, err = identity.New(identity.Config{Pool: pool, BootstrapToken: bootstrap, Logger: log, Now: time.Now})
@@ -191,12 +198,13 @@ func newWorldWith(t *testing.T, m model.Provider) *world {
 	check(t, err)
 	t.Cleanup(w.oauth.Close)
 	w.notify, err = notify.New(notify.Config{
-		Pool: pool, Box: box, Identity: w.people, Logger: log, Now: time.Now, PublicURL: "https://holdpoint.test",
+		TrustedHosts: []string{"127.0.0.1"},
+		Pool:         pool, Box: box, Identity: w.people, Logger: log, Now: time.Now, PublicURL: "https://holdpoint.test",
 		Waiting: func(context.Context, []uuid.UUID) ([]uuid.UUID, error) { return nil, nil },
 	})
 	check(t, err)
 	t.Cleanup(w.notify.Close)
-	w.callbacks, err = callback.New(callback.Config{Pool: pool, Box: box, Logger: log, Now: time.Now})
+	w.callbacks, err = callback.New(callback.Config{Pool: pool, Box: box, Logger: log, Now: time.Now, TrustedHosts: []string{"127.0.0.1"}})
 	check(t, err)
 	t.Cleanup(w.callbacks.Close)
 	w.process = w.start(m)

@@ -191,7 +191,14 @@ func (a *API) deciders(ctx context.Context, found []approval.Decider) ([]Decider
 	}
 	views := make([]DeciderFigure, len(found))
 	for i, d := range found {
-		views[i] = DeciderFigure{Person: PersonName{ID: d.PersonID, Name: names[d.PersonID]}, Decisions: d.Decisions, Fast: d.Fast}
+		views[i] = DeciderFigure{Person: deciderOf(names, d.PersonID), Decisions: d.Decisions, Fast: d.Fast}
 	}
 	return views, nil
+}
+
+// deciderOf also names a person who is not known any more, by id.
+func deciderOf(names personNames, id uuid.UUID) PersonName {
+	name := names[id]
+	name.ID = id
+	return name
 }

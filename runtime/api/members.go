@@ -16,6 +16,8 @@ func memberProblem(err error) *Problem {
 	switch {
 	case errors.Is(err, identity.ErrSelf):
 		return problem(http.StatusConflict, CodeStateConflict, "nobody blocks themself: another operator can")
+	case errors.Is(err, identity.ErrSelfGrant):
+		return problem(http.StatusForbidden, CodeForbidden, "%s", identity.ErrSelfGrant)
 	case errors.Is(err, identity.ErrChanged):
 		return problem(http.StatusConflict, CodeStateConflict,
 			"what operators give them was changed since the change was decided on; fetch the person again and look at it")
@@ -40,10 +42,11 @@ func (a *API) getPerson(ctx context.Context, input *ByID) (*bodyOutput[Person], 
 type updatePersonInput struct {
 	ByID
 	Body struct {
-		GrantedRoles *[]identity.Role `json:"granted_roles,omitempty" doc:"All that an operator gives them: reviewer, operator, both, or none."`
-		GrantedTeams *[]string        `json:"granted_teams,omitempty" doc:"All that an operator gives them."`
-		Blocked      *bool            `json:"blocked,omitempty" doc:"True: none of their credentials is valid from now on."`
-		Was          *Granted         `json:"was,omitempty" doc:"What operators gave them when the change was decided on: where that is other by now, nothing is changed (409). Left out: whatever it is."`
+		GrantedRoles  *[]identity.Role `json:"granted_roles,omitempty" doc:"All that an operator gives them: reviewer, operator, both, or none."`
+		GrantedTeams  *[]string        `json:"granted_teams,omitempty" doc:"All that an operator gives them."`
+		GrantedAgents *[]string        `json:"granted_agents,omitempty" doc:"Agents that they may act as, besides those of their roles; * is every one."`
+		Blocked       *bool            `json:"blocked,omitempty" doc:"True: none of their credentials is valid from now on."`
+		Was           *Granted         `json:"was,omitempty" doc:"What operators gave them when the change was decided on: where that is other by now, nothing is changed (409). Left out: whatever it is."`
 	} `nameHint:"PersonChange"`
 }
 
@@ -58,7 +61,7 @@ func (a *API) updatePerson(ctx context.Context, input *updatePersonInput) (*body
 	if err != nil {
 		return nil, err
 	}
-	change := identity.MemberChange{Roles: input.Body.GrantedRoles, Teams: input.Body.GrantedTeams, Blocked: input.Body.Blocked}
+	change := identity.MemberChange{Roles: input.Body.GrantedRoles, Teams: input.Body.GrantedTeams, Agents: input.Body.GrantedAgents, Blocked: input.Body.Blocked}
 	if was := input.Body.Was; was != nil {
 		change.Was = &identity.Grants{Roles: was.Roles, Teams: was.Teams}
 	}

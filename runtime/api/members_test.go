@@ -1,6 +1,7 @@
 package api_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
@@ -80,18 +81,86 @@ func TestSessionsOfMembers(t *testing.T) {
 	w.get("approvals", token).want(t, 200) // the token is another matter
 }
 
-func TestTokenForSomebodyKnown(t *testing.T) {
+// An operator gets no token of another person, whether that is known or not: the decision would be in that one's name.
+func TestNoTokenForAnotherPerson(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	id := w.personID(w.token("vera", identity.Reviewer))
-	made := w.post("tokens", w.operator, fmt.Sprintf(`{"person_id":%q,"roles":["operator"]}`, id)).want(t, 201)
-	if made["person"] != "vera" || w.personID(fmt.Sprint(made["key"])) != id {
-		t.Errorf("made %v", made)
-	}
+	vera := w.personID(w.token("vera", identity.Reviewer))
 	for _, body := range []string{
-		`{"roles":["operator"]}`, `{"person":"vera","person_id":"` + id.String() + `","roles":["operator"]}`,
-		`{"person_id":"` + uuid.NewString() + `","roles":["operator"]}`, `{"person_id":"x","roles":["operator"]}`,
+		`{"person":"vera","roles":["operator"]}`, `{"person":"alice","roles":["operator"]}`,
+		fmt.Sprintf(`{"person_id":%q}`, vera), `{"person_id":"` + uuid.NewString() + `"}`,
 	} {
-		w.post("tokens", w.operator, body).problem(t, 422, "invalid_request")
+		refused := w.post("tokens", w.operator, body).problem(t, 403, "forbidden")
+		if !strings.Contains(fmt.Sprint(refused["detail"]), "holdpoint invitation create") {
+			t.Errorf("%s: the answer does not say what to do instead: %v", body, refused["detail"])
+		}
 	}
+	// Nor by the bootstrap token, where there are people already.
+	w.post("tokens", bootstrap, `{"person":"alice","roles":["reviewer"]}`).problem(t, 403, "forbidden")
+	w.send("PATCH", "/api/v1/people/"+w.personID(w.operator).String(), w.operator, `{"granted_roles":["reviewer"]}`).problem(t, 403, "forbidden")
+	own := w.post("tokens", w.reviewer, `{}`).want(t, 201)
+	if w.personID(fmt.Sprint(own["key"])) != w.personID(w.reviewer) {
+		t.Errorf("made %v", own)
+	}
+}
+
+// A person of an invitation decides no calls of the person who invited them, or of agents with that person's keys.
+func TestInvitedDecideNothingOfTheirInviter(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	invite := func(by, name, role string) string {
+		made := w.post("invitations", by, fmt.Sprintf(`{"name":%q,"roles":[%q]}`, name, role)).want(t, 201)
+		key := fmt.Sprint(made["key"])
+		if url := fmt.Sprint(made["url"]); !strings.HasSuffix(url, "/invitation?key="+key) {
+			t.Errorf("link %s", url)
+		}
+		w.get("approvals", key).problem(t, 403, "forbidden") // it is good for one thing
+		w.post("tokens", key, `{}`).problem(t, 403, "forbidden")
+		redeemed := w.post("invitations/redeem", key, "").want(t, 201)
+		w.post("invitations/redeem", key, "").problem(t, 401, "unauthenticated")
+		return fmt.Sprint(redeemed["key"])
+	}
+	puppet := invite(w.operator, "alice", "reviewer")
+	second := invite(invite(w.operator, "omar", "operator"), "ben", "reviewer") // by way of another
+	approve := func(token string, principal uuid.UUID) answer {
+		id := w.submit("files__write", fmt.Sprintf(`{"n":%q}`, uuid.NewString()), principal)
+		shown := w.get("approvals/"+id.String(), token).want(t, 200)
+		return w.post("approvals/"+id.String()+"/approve", token, fmt.Sprintf(`{"digest":%q}`, shown["digest"]))
+	}
+	olga := w.personID(w.operator)
+	approve(puppet, olga).problem(t, 403, "not_verified")
+	approve(second, olga).problem(t, 403, "not_verified")
+	approve(puppet, uuid.Nil).want(t, 200) // with a key that somebody else made
+	w.post("agents/billing/keys", w.operator, "").want(t, 201)
+	approve(puppet, uuid.Nil).problem(t, 403, "not_verified")
+	approve(second, uuid.Nil).problem(t, 403, "not_verified")
+	decided := approve(w.reviewer, olga).want(t, 200) // whom nobody invited
+	includes(t, "decision", decided, `{"principal_person":{"name":"olga","issuer":"holdpoint","subject":"olga","invited_by":null},
+		"decision":{"by":"rita","by_person":{"subject":"rita","issuer":"holdpoint"},"credential":{"kind":"personal_token"}}}`)
+	shown := w.get("people/"+w.personID(puppet).String(), w.operator).want(t, 200)
+	includes(t, "puppet", shown, `{"invited_by":{"name":"olga"}}`)
+	event := items(t, w.get("audit?action=approval.approved&limit=1", w.operator).want(t, 200))
+	includes(t, "event", event[0], `{"actor":{"name":"rita","subject":"rita"},"credential":{"kind":"personal_token"}}`)
+}
+
+// includes checks the members of an object that are named, at whatever depth.
+func includes(t *testing.T, what string, got any, want string) {
+	t.Helper()
+	var wanted any
+	check(t, json.Unmarshal([]byte(want), &wanted))
+	var compare func(at string, got, want any)
+	compare = func(at string, got, want any) {
+		members, ok := want.(map[string]any)
+		if !ok {
+			if got != want {
+				t.Errorf("%s: %s is %v, want %v", what, at, got, want)
+			}
+			return
+		}
+		object, _ := got.(map[string]any)
+		for name, value := range members {
+			compare(at+"."+name, object[name], value)
+		}
+	}
+	compare("", got, wanted)
 }

@@ -24,6 +24,10 @@ type Person struct {
 	CredentialRoles []identity.Role `json:"credential_roles" nullable:"false" doc:"Of their valid personal tokens and one-time links in use, and of the bootstrap token."`
 	ClaimedTeams    []string        `json:"claimed_teams" nullable:"false"`
 	GrantedTeams    []string        `json:"granted_teams" nullable:"false"`
+	GrantedAgents   []string        `json:"granted_agents" nullable:"false" doc:"Agents that they may act as, besides those of their roles."`
+	Alike           bool            `json:"alike" doc:"Somebody else has an equal name, or one that looks alike."`
+	InvitedBy       *PersonName     `json:"invited_by" doc:"Set: they are known by the invitation of this person alone, and nobody verified who they are. They decide no calls of this person, or of agents whose keys this person made."`
+	First           bool            `json:"first" doc:"They took their roles by the bootstrap token."`
 	SignedInAt      *time.Time      `json:"signed_in_at"`
 	BlockedAt       *time.Time      `json:"blocked_at" doc:"Set: none of their credentials is valid."`
 	Sessions        int             `json:"sessions" doc:"Browsers that they are signed in with."`
@@ -52,6 +56,15 @@ func (a *API) personViews(ctx context.Context, people []identity.Member) (func(i
 	for _, link := range links {
 		named = append(named, link.SameAs, link.By)
 	}
+	list := make([]identity.Person, len(people))
+	for i := range people {
+		list[i] = people[i].Person
+		named = append(named, people[i].InvitedBy)
+	}
+	alike, err := a.identity.Alike(ctx, list...)
+	if err != nil {
+		return nil, err
+	}
 	names, err := a.people(ctx, named...)
 	if err != nil {
 		return nil, err
@@ -62,11 +75,15 @@ func (a *API) personViews(ctx context.Context, people []identity.Member) (func(i
 			ClaimedRoles: orEmpty(p.ClaimedRoles), GrantedRoles: orEmpty(p.GrantedRoles),
 			CredentialRoles: orEmpty(p.CredentialRoles),
 			ClaimedTeams:    orEmpty(p.ClaimedTeams), GrantedTeams: orEmpty(p.GrantedTeams),
+			GrantedAgents: orEmpty(p.GrantedAgents), Alike: alike[p.ID], First: p.First,
 			SignedInAt: utcOrNull(p.SignedInAt), BlockedAt: utcOrNull(p.BlockedAt), Sessions: p.Sessions, Tokens: p.Tokens,
+		}
+		if !p.Verified() {
+			view.InvitedBy = names.ref(p.InvitedBy)
 		}
 		if link, ok := links[p.ID]; ok {
 			view.Link = &Link{
-				SameAs: PersonName{ID: link.SameAs, Name: names[link.SameAs]}, By: orNull(names[link.By]), At: link.At.UTC(),
+				SameAs: deciderOf(names, link.SameAs), By: orNull(names.of(link.By)), At: link.At.UTC(),
 			}
 		}
 		return view

@@ -13,6 +13,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/holdpoint/holdpoint/approval"
+	"github.com/holdpoint/holdpoint/internal/audit"
 	"github.com/holdpoint/holdpoint/runtime/call"
 )
 
@@ -28,6 +29,8 @@ const (
 	CodeAlreadyDecided   = "already_decided" // somebody approved, rejected or cancelled before
 	CodeExpired          = "expired"         // the deadline decided
 	CodeSelfApproval     = "self_approval"
+	CodeOwnEdit          = "own_edit"
+	CodeNotVerified      = "not_verified" // a person who was invited, about a call of the person who invited them
 	CodeStateConflict    = "state_conflict"
 	CodeSearchTooBroad   = "search_too_broad"
 	CodeInternal         = "internal"
@@ -113,6 +116,11 @@ func (a *API) translate(ctx context.Context, operation string, err error) *Probl
 			"the digest is not that of the approval as it is now; fetch it again and look at what it says")
 	case errors.Is(err, approval.ErrSelfApproval):
 		return problem(http.StatusForbidden, CodeSelfApproval, "the call was made on your behalf: somebody else decides it")
+	case errors.Is(err, approval.ErrOwnEdit):
+		return problem(http.StatusForbidden, CodeOwnEdit, "you edited these arguments: another reviewer approves them, or you approve those of the agent")
+	case errors.Is(err, approval.ErrInvitedApproval):
+		return problem(http.StatusForbidden, CodeNotVerified, "nobody but the person who invited you says who you are, and the call is theirs or made with a key that they made: "+
+			"somebody else decides it. Keys that another operator made, or people of an identity provider, have no such limit")
 	case errors.Is(err, call.ErrSearchTooBroad):
 		return problem(http.StatusUnprocessableEntity, CodeSearchTooBroad, "the search takes too long: narrow it, by time for example")
 	case errors.Is(err, call.ErrState):
@@ -120,7 +128,7 @@ func (a *API) translate(ctx context.Context, operation string, err error) *Probl
 	case isNotFound(err):
 		return problem(http.StatusNotFound, CodeNotFound, "there is no such thing here")
 	}
-	for _, of := range []func(error) *Problem{registryProblem, connectionProblem, notifyProblem, callbackProblem, memberProblem, fileProblem, converseProblem} {
+	for _, of := range []func(error) *Problem{registryProblem, connectionProblem, notifyProblem, callbackProblem, invitationProblem, memberProblem, fileProblem, converseProblem} {
 		if p := of(err); p != nil {
 			return p
 		}
@@ -140,7 +148,7 @@ func (a *API) conflict(ctx context.Context, decided approval.Approval) *Problem 
 	if err != nil {
 		a.log.WarnContext(ctx, "name the decider", "approval", decided.CallID, "err", err)
 	}
-	p.Decision = newDecision(decided, names[decided.DecidedBy])
+	p.Decision = newDecision(decided, names)
 	return p
 }
 
@@ -150,9 +158,27 @@ type Decision struct {
 	At      time.Time `json:"at"`
 	Outcome string    `json:"outcome" enum:"approved,rejected,expired,cancelled"`
 	Note    string    `json:"note" doc:"The note of an approval, the reason of a rejection."`
+
+	ByPerson   *PersonName `json:"by_person" doc:"Who that is: an id, an issuer and a subject beside the name."`
+	Credential *Credential `json:"credential" doc:"What they authenticated with; null: not known."`
+	Address    *string     `json:"address" doc:"The address that they decided from; null: not known."`
 }
 
-func newDecision(a approval.Approval, by string) *Decision {
+// Credential names what a person or an agent authenticated with.
+type Credential struct {
+	_    struct{} `nullable:"true"`
+	Kind string   `json:"kind" enum:"personal_token,bootstrap_token,session,agent_key,access_token,invitation,sign_in_link"`
+	ID   *string  `json:"id" doc:"Of the token, key, session or invitation; of an access token its jti, else its client."`
+}
+
+func newCredential(via audit.Origin) *Credential {
+	if via.Credential.Kind == "" {
+		return nil
+	}
+	return &Credential{Kind: via.Credential.Kind, ID: orNull(via.Credential.ID)}
+}
+
+func newDecision(a approval.Approval, names personNames) *Decision {
 	if a.Status == approval.Pending {
 		return nil
 	}
@@ -161,7 +187,8 @@ func newDecision(a approval.Approval, by string) *Decision {
 		d.At = a.DecidedAt.UTC()
 	}
 	if a.DecidedBy != uuid.Nil {
-		d.By = orNull(by)
+		d.By, d.ByPerson = orNull(names.of(a.DecidedBy)), names.ref(a.DecidedBy)
+		d.Credential, d.Address = newCredential(a.DecidedVia), orNull(a.DecidedVia.Address)
 	}
 	return d
 }

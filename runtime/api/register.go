@@ -46,6 +46,9 @@ func (a *API) workOperations() []join {
 		on(a, "previewCall", a.previewCall),
 		on(a, "extend", a.extend),
 		on(a, "reject", a.reject),
+		on(a, "listQuestions", a.listQuestions),
+		on(a, "approveQuestion", a.approveQuestion),
+		on(a, "rejectQuestion", a.rejectQuestion),
 		on(a, "getInsights", a.getInsights),
 		on(a, "getToolInsights", a.getToolInsights),
 		on(a, "listAudit", a.listAudit),
@@ -145,6 +148,10 @@ func (a *API) peopleOperations() []join {
 		on(a, "listTokens", a.listTokens),
 		on(a, "createToken", a.createToken),
 		on(a, "revokeToken", a.revokeToken),
+		on(a, "listInvitations", a.listInvitations),
+		on(a, "createInvitation", a.createInvitation),
+		on(a, "revokeInvitation", a.revokeInvitation),
+		on(a, "redeemInvitation", a.redeemInvitation),
 	}
 }
 

@@ -35,20 +35,20 @@ func TestSkillWithOAuth(t *testing.T) {
 	const plain = `{"connection":"shared","oauth":null}`
 	same("plain", oauthOf(t, w.get("skills/files", w.reviewer), 200), plain)
 	const full = `{"connection":"per_user","oauth":{"grant":"enterprise_managed","issuer":"https://as.example","client_id":"c",
-		"auth_method":"client_secret_post","scopes":["a"],"idp":{"issuer":"https://idp.example","client_id":"i"},
+		"auth_method":"client_secret_post","scopes":["a"],"trust_origin":true,"idp":{"issuer":"https://idp.example","client_id":"i"},
 		"secrets":["client_secret","idp.client_secret"]}}`
 	created := w.post("skills", w.operator, `{"name":"ledger","transport":"http","url":"https://mcp.example/","connection":"per_user",
 		"oauth":{"grant":"enterprise_managed","issuer":"https://as.example","client_id":"c","client_secret":"hush",
-			"auth_method":"client_secret_post","scopes":["a"],
+			"auth_method":"client_secret_post","scopes":["a"],"trust_origin":true,
 			"idp":{"issuer":"https://idp.example","client_id":"i","client_secret":"hush"}}}`)
 	same("created", oauthOf(t, created, 201), full)
 	same("got", oauthOf(t, w.get("skills/ledger", w.reviewer), 200), full)
 	same("untouched", patch(`{"call_timeout":"5s"}`), full)
 	same("replaced", patch(`{"connection":"shared","oauth":{"grant":"client_credentials","issuer":"https://as.example","client_id":"c"}}`),
 		`{"connection":"shared","oauth":{"grant":"client_credentials","issuer":"https://as.example","client_id":"c","auth_method":null,
-			"scopes":[],"idp":null,"secrets":["client_secret"]}}`)
+			"scopes":[],"trust_origin":false,"idp":null,"secrets":["client_secret"]}}`)
 	same("nothing said", patch(`{"oauth":{}}`), `{"connection":"shared","oauth":{"grant":"authorization_code","issuer":null,
-		"client_id":null,"auth_method":null,"scopes":[],"idp":null,"secrets":[]}}`)
+		"client_id":null,"auth_method":null,"scopes":[],"trust_origin":false,"idp":null,"secrets":[]}}`)
 	same("removed", patch(`{"oauth":null}`), plain)
 }
 

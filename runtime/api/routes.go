@@ -20,9 +20,14 @@ type rule struct {
 	People bool
 	// Roles: people with one of these.
 	Roles []identity.Role
+	// Invited: the holder of an invitation, and nobody else.
+	Invited bool
 }
 
 func (r rule) allows(c caller) bool {
+	if r.Invited || c.invitation != "" {
+		return r.Invited && c.invitation != ""
+	}
 	if c.agent == nil && c.person == nil {
 		return false
 	}
@@ -34,11 +39,16 @@ func (r rule) String() string {
 	for i, role := range r.Roles {
 		roles[i] = string(role)
 	}
+	if r.Invited {
+		return "For the holder of an invitation, which is sent as the bearer token."
+	}
 	switch people := strings.Join(roles, " or "); {
 	case r.Own && people == "":
 		return "Agents and people for what is their own."
 	case r.Own:
 		return "Agents and people for what is their own; all of it for the role " + people + "."
+	case r.People && people == "":
+		return "People for what is their own."
 	case r.People:
 		return "People for what is their own; all of it for the role " + people + "."
 	case people == "":
@@ -145,6 +155,9 @@ func workRoutes() []route {
 		to("reject", "POST approvals/{id}/reject", "Reject the call, with a reason for its agent", reviewers()).checking(),
 
 		to("previewCall", "GET approvals/{id}/preview", "The present state of what a parked call would change", both()),
+		to("listQuestions", "GET questions", "Questions of skills' servers that wait for a reviewer, the most urgent first; at most 200", both()),
+		to("approveQuestion", "POST approvals/{id}/questions/{number}/approve", "Approve a question of the call's server with its answer, or the opening of a URL, exactly as it was shown", reviewers()).checking(),
+		to("rejectQuestion", "POST approvals/{id}/questions/{number}/reject", "Reject a question of the call's server; the server gets a refusal without data", reviewers()).checking(),
 		to("extend", "POST approvals/{id}/extend", "Give a parked call more time", reviewers()),
 
 		to("getInsights", "GET insights", "Figures of calls and approvals in a range of time", both()),
@@ -271,8 +284,12 @@ func registryRoutes() []route {
 		to("assign", "POST assignments", "Let an agent use a skill, or change how", operators()).creating(),
 		to("unassign", "DELETE assignments/{agent}/{skill}", "Take a skill away from an agent", operators()),
 
-		to("listTokens", "GET tokens", "Tokens of people, without their secrets", operators()),
-		to("createToken", "POST tokens", "Make a token for a person; it is shown this once", operators()).creating(),
-		to("revokeToken", "DELETE tokens/{id}", "Revoke a token", operators()),
+		to("listTokens", "GET tokens", "Tokens of people, without their secrets", rule{People: true, Roles: operators().Roles}),
+		to("createToken", "POST tokens", "Make a token for yourself; it is shown this once", rule{People: true}).creating(),
+		to("revokeToken", "DELETE tokens/{id}", "Revoke a token", rule{People: true, Roles: operators().Roles}),
+		to("listInvitations", "GET invitations", "Invitations of people, newest first, without their secrets", operators()),
+		to("createInvitation", "POST invitations", "Invite a person; the link is shown this once", operators()).creating(),
+		to("revokeInvitation", "DELETE invitations/{id}", "Revoke an invitation", operators()),
+		to("redeemInvitation", "POST invitations/redeem", "Redeem an invitation that no identity provider has to vouch for; the person's first token is shown this once", rule{Invited: true}).creating(),
 	}
 }

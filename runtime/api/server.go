@@ -15,8 +15,10 @@ type ServerSettings struct {
 	PublicURL          string
 	DataDir            string
 	EmbeddedDatabase   bool
-	Stdio              bool // skills may run programs on it
-	StdioFromDashboard bool // and operators may say in the dashboard which
+	Stdio              bool     // skills may run programs on it
+	StdioFromDashboard bool     // and operators may say in the dashboard which
+	StdioAllow         []string // the commands they may run, a line each
+	StdioPaths         []string // the folders below which they may declare paths
 	AllowSelfApproval  bool
 	HighRiskMaxAge     time.Duration // how old a sign-in may be that approves calls of high risk
 	TrustedHosts       []string
@@ -30,9 +32,11 @@ type Server struct {
 	Database           string         `json:"database" enum:"embedded,external"`
 	Stdio              bool           `json:"stdio" doc:"Whether skills may run programs on this server."`
 	StdioFromDashboard bool           `json:"stdio_from_dashboard" doc:"Whether operators may say in the dashboard which."`
+	StdioAllow         []string       `json:"stdio_allow" nullable:"false" doc:"The commands that skills may run, with any further arguments. Whoever starts the server lists them."`
+	StdioPaths         []string       `json:"stdio_paths" nullable:"false" doc:"The folders below which skills may declare paths."`
 	AllowSelfApproval  bool           `json:"allow_self_approval" doc:"Whether people may decide about calls made on their own behalf."`
 	HighRiskMaxAge     agent.Duration `json:"high_risk_max_age" doc:"How old a sign-in may be that approves calls of tools of high risk: 15m."`
-	TrustedHosts       []string       `json:"trusted_hosts" nullable:"false" doc:"May be private and without https, although a skill's server names them."`
+	TrustedHosts       []string       `json:"trusted_hosts" nullable:"false" doc:"May be private and without https, although a skill's server, a webhook or a callback names them."`
 	Instances          []Instance     `json:"instances" nullable:"false" doc:"Servers that are alive, the oldest first."`
 }
 
@@ -51,6 +55,7 @@ func (a *API) getServer(ctx context.Context, _ *struct{}) (*bodyOutput[Server], 
 	s := &a.server
 	view := Server{
 		Version: s.Version, PublicURL: s.PublicURL, DataDir: s.DataDir, Database: "external", Stdio: s.Stdio,
+		StdioAllow: orEmpty(s.StdioAllow), StdioPaths: orEmpty(s.StdioPaths),
 		StdioFromDashboard: s.Stdio && s.StdioFromDashboard, AllowSelfApproval: s.AllowSelfApproval,
 		HighRiskMaxAge: agent.Duration(s.HighRiskMaxAge), TrustedHosts: orEmpty(s.TrustedHosts), Instances: []Instance{},
 	}

@@ -20,6 +20,8 @@ type Skill struct {
 	Command         []string                      `json:"command" doc:"Of stdio: program and arguments."`
 	Headers         []string                      `json:"headers" nullable:"false" doc:"Names only: values are secret."`
 	Env             []string                      `json:"env" nullable:"false" doc:"Names only: values are secret."`
+	RunAs           *string                       `json:"run_as" doc:"Of stdio: the account its program runs as; null: one of its own where the server runs as root."`
+	Paths           SkillPaths                    `json:"paths" doc:"Of stdio: what its program may use outside its home."`
 	OAuth           *OAuth                        `json:"oauth" doc:"How the server is authorized to; null: discovered when it asks for it."`
 	Connection      string                        `json:"connection" enum:"shared,per_user" doc:"One for all, or one for each person."`
 	AutoApprove     bool                          `json:"auto_approve"`
@@ -27,6 +29,8 @@ type Skill struct {
 	ApprovalTimeout agent.Duration                `json:"approval_timeout" doc:"5m"`
 	CallTimeout     agent.Duration                `json:"call_timeout" doc:"1m"`
 	Resources       string                        `json:"resources" enum:"gated,pass" doc:"Which of its resources clients may read while it is not auto-approved: gated, those that a finished call of the conversation returned; pass, all."`
+	Edits           string                        `json:"edits" enum:"by_risk,alone,second" doc:"Who approves a reviewer's edit of a call's arguments: alone, the editor; second, another reviewer; by_risk, another reviewer for tools of high risk, else the editor."`
+	Questions       string                        `json:"questions" enum:"reviewer,client" doc:"Who decides about what its server asks the client during a gated call: a reviewer, about question and answer; or the client alone."`
 	IdentityHeaders agent.IdentityHeaders         `json:"identity_headers" doc:"Whether and how its server is told who a request is made for."`
 	Tools           map[string]agent.ToolSettings `json:"tools" doc:"What an operator says of single tools."`
 	Team            *string                       `json:"team" doc:"Whose attention its calls want; null: that of the agent's team."`
@@ -37,16 +41,23 @@ type Skill struct {
 	UpdatedAt       time.Time                     `json:"updated_at"`
 }
 
+// SkillPaths are the folders and files that a program may use.
+type SkillPaths struct {
+	Read  []string `json:"read" nullable:"false" doc:"And run."`
+	Write []string `json:"write" nullable:"false" doc:"And read."`
+}
+
 // OAuth is how a skill's server is authorized to. What is null is discovered.
 type OAuth struct {
-	_          struct{}   `nullable:"true"`
-	Grant      tool.Grant `json:"grant" enum:"authorization_code,client_credentials,enterprise_managed,workload_identity"`
-	Issuer     *string    `json:"issuer" doc:"The authorization server."`
-	ClientID   *string    `json:"client_id"`
-	AuthMethod *string    `json:"auth_method" enum:"client_secret_basic,client_secret_post,private_key_jwt,none"`
-	Scopes     []string   `json:"scopes" nullable:"false" doc:"Empty: those that the server asks for."`
-	IDP        *IDP       `json:"idp" doc:"Of grant enterprise_managed."`
-	Secrets    []string   `json:"secrets" nullable:"false" doc:"Names only, of those that are set: client_secret, private_key, idp.client_secret."`
+	_           struct{}   `nullable:"true"`
+	Grant       tool.Grant `json:"grant" enum:"authorization_code,client_credentials,enterprise_managed,workload_identity"`
+	Issuer      *string    `json:"issuer" doc:"The authorization server."`
+	ClientID    *string    `json:"client_id"`
+	AuthMethod  *string    `json:"auth_method" enum:"client_secret_basic,client_secret_post,private_key_jwt,none"`
+	Scopes      []string   `json:"scopes" nullable:"false" doc:"Empty: those that the server asks for."`
+	TrustOrigin bool       `json:"trust_origin" doc:"The server's metadata may name a resource above its own URL."`
+	IDP         *IDP       `json:"idp" doc:"Of grant enterprise_managed."`
+	Secrets     []string   `json:"secrets" nullable:"false" doc:"Names only, of those that are set: client_secret, private_key, idp.client_secret."`
 }
 
 // IDP is the enterprise's identity provider.
@@ -62,7 +73,7 @@ func newOAuth(o *agent.OAuth) *OAuth {
 	}
 	view := &OAuth{
 		Grant: o.Grant, Issuer: orNull(o.Issuer), ClientID: orNull(o.ClientID), AuthMethod: orNull(o.AuthMethod),
-		Scopes: orEmpty(o.Scopes), Secrets: orEmpty(o.Secrets),
+		Scopes: orEmpty(o.Scopes), TrustOrigin: o.TrustOrigin, Secrets: orEmpty(o.Secrets),
 	}
 	if o.IDPIssuer != "" {
 		view.IDP = &IDP{Issuer: o.IDPIssuer, ClientID: o.IDPClientID}
@@ -85,10 +96,11 @@ func newSkill(s agent.Skill) Skill {
 	view := Skill{
 		ID: s.ID, Name: s.Name, Transport: s.Transport, SkillAPI: newSkillAPI(&s), Command: s.Command,
 		Headers: orEmpty(s.HeaderNames), Env: orEmpty(s.EnvNames),
+		RunAs: orNull(s.RunAs), Paths: SkillPaths{orEmpty(s.Paths.Read), orEmpty(s.Paths.Write)},
 		OAuth: newOAuth(s.OAuth), Connection: agent.ConnectionShared,
 		AutoApprove: s.AutoApprove, TrustNewTools: s.TrustNewTools,
 		ApprovalTimeout: agent.Duration(s.ApprovalTimeout), CallTimeout: agent.Duration(s.CallTimeout),
-		Resources: s.Resources, IdentityHeaders: s.IdentityHeaders,
+		Resources: s.Resources, Edits: s.Edits, Questions: s.Questions, IdentityHeaders: s.IdentityHeaders,
 		Tools: s.Tools, Team: orNull(s.Team), EscalateTo: orNull(s.EscalateTo), Revision: s.Revision, CreatedAt: s.CreatedAt.UTC(), UpdatedAt: s.UpdatedAt.UTC(),
 		Health: Health{
 			Status: "ok", DiscoveredAt: utcOrNull(s.Health.DiscoveredAt), ListedAt: utcOrNull(s.Health.ListedAt),

@@ -18,25 +18,41 @@ type Token struct {
 	Agents    []string        `json:"agents" nullable:"false" doc:"Agents that the person may act as; * is every one."`
 	Hint      string          `json:"hint" doc:"Its first characters, to tell tokens apart."`
 	CreatedAt time.Time       `json:"created_at"`
+	ExpiresAt time.Time       `json:"expires_at" doc:"When it ends by itself."`
 	RevokedAt *time.Time      `json:"revoked_at"`
 	PersonID  uuid.UUID       `json:"person_id" format:"uuid"`
+	Issuer    string          `json:"issuer" doc:"Who says who the person is; holdpoint: this server."`
+	Subject   string          `json:"subject" doc:"Who the person is, to the issuer."`
 }
 
 // NewToken is a token that was just made.
 type NewToken struct {
-	Key    string    `json:"key" doc:"The secret. It is shown this once."`
-	ID     uuid.UUID `json:"id" format:"uuid"`
-	Person string    `json:"person"`
+	Key       string    `json:"key" doc:"The secret. It is shown this once."`
+	ID        uuid.UUID `json:"id" format:"uuid"`
+	Person    string    `json:"person"`
+	PersonID  uuid.UUID `json:"person_id" format:"uuid"`
+	ExpiresAt time.Time `json:"expires_at"`
+}
+
+func newTokenMade(made identity.NewToken) *bodyOutput[NewToken] {
+	return output(NewToken{
+		Key: made.Secret, ID: made.ID, Person: made.Person.Name, PersonID: made.Person.ID, ExpiresAt: made.ExpiresAt.UTC(),
+	})
 }
 
 func newToken(t identity.Token) Token {
 	return Token{
 		ID: t.ID, Person: t.Person.Name, PersonID: t.Person.ID, Roles: orEmpty(t.Roles), Agents: orEmpty(t.Agents), Hint: t.Hint,
-		CreatedAt: t.CreatedAt.UTC(), RevokedAt: utcOrNull(t.RevokedAt),
+		Issuer: t.Person.Issuer, Subject: t.Person.Subject, CreatedAt: t.CreatedAt.UTC(), ExpiresAt: t.ExpiresAt.UTC(), RevokedAt: utcOrNull(t.RevokedAt),
 	}
 }
 
+// listTokens lists all tokens for operators, and their own valid ones for others.
 func (a *API) listTokens(ctx context.Context, input *Page) (*listOutput[Token], error) {
+	if who := callerOf(ctx); !who.has(identity.Operator) {
+		own, err := a.identity.TokensOf(ctx, who.personID())
+		return listOf(own, "", newToken), err
+	}
 	before, err := input.idCursor()
 	if err != nil {
 		return nil, err
@@ -50,46 +66,41 @@ func (a *API) listTokens(ctx context.Context, input *Page) (*listOutput[Token], 
 
 type createTokenInput struct {
 	Body struct {
-		Person   string          `json:"person,omitempty" doc:"Name of a person whom this server itself knows; one who is not known yet is made."`
-		PersonID string          `json:"person_id,omitempty" format:"uuid" doc:"Instead: the id of a person who is known, by whatever issuer."`
-		Roles    []identity.Role `json:"roles" enum:"reviewer,operator" minItems:"1" nullable:"false"`
-		Agents   []string        `json:"agents,omitempty" doc:"Agents that the person may act as; * is every one. Left out: every one for operators, none for others."`
+		Person   string          `json:"person,omitempty" doc:"Your own name, which may be left out. With the bootstrap token: the name of the first person, who is then the same person as the bootstrap token."`
+		PersonID string          `json:"person_id,omitempty" format:"uuid" doc:"Instead: your own id."`
+		Roles    []identity.Role `json:"roles,omitempty" enum:"reviewer,operator" doc:"Among your own. Left out: all of them."`
+		Agents   []string        `json:"agents,omitempty" doc:"Agents that the token may act as, among your own; * is every one. Left out: every one for operators, none for others."`
 	} `nameHint:"TokenRequest"`
 }
 
+// createToken makes a token for the person who asks, or for the first person.
 func (a *API) createToken(ctx context.Context, input *createTokenInput) (*bodyOutput[NewToken], error) {
-	body := input.Body
-	if (body.Person == "") == (body.PersonID == "") {
+	body, access := input.Body, callerOf(ctx).person
+	if body.Person != "" && body.PersonID != "" {
 		return nil, invalid("body.person", "expected either person or person_id")
 	}
-	if body.PersonID != "" {
-		return a.createTokenFor(ctx, body.PersonID, body.Roles, body.Agents)
+	if err := storable("body.person", body.Person); err != nil {
+		return nil, err
 	}
-	id, secret, err := a.identity.CreateToken(ctx, callerOf(ctx).personID(), body.Person, body.Roles, body.Agents)
+	bootstrap := access.Person.Issuer == identity.LocalIssuer && access.Person.Subject == identity.Bootstrap
+	var made identity.NewToken
+	var err error
+	switch {
+	case bootstrap && body.Person != "":
+		made, err = a.identity.CreateFirstToken(ctx, *access, body.Person, body.Roles, body.Agents)
+	case body.PersonID != "" && body.PersonID != access.Person.ID.String(),
+		body.Person != "" && body.Person != access.Person.Name && body.Person != access.Person.Subject:
+		err = identity.ErrOtherPerson
+	default:
+		made, err = a.identity.CreateOwnToken(ctx, *access, body.Roles, body.Agents)
+	}
+	if known, ok := errors.AsType[*identity.InvalidError](err); ok && known.Field == "name" {
+		return nil, invalid("body.person", "%s", known.Expected)
+	}
 	if err != nil {
 		return nil, err
 	}
-	return output(NewToken{Key: secret, ID: id, Person: body.Person}), nil
-}
-
-// createTokenFor makes a token for somebody who is known.
-func (a *API) createTokenFor(ctx context.Context, person string, roles []identity.Role, agents []string) (*bodyOutput[NewToken], error) {
-	known, err := uuid.Parse(person)
-	if err != nil {
-		return nil, invalid("body.person_id", "expected the id of a person")
-	}
-	id, secret, err := a.identity.CreateTokenFor(ctx, callerOf(ctx).personID(), known, roles, agents)
-	if errors.Is(err, identity.ErrNotFound) {
-		return nil, invalid("body.person_id", "there is no person %q here", person)
-	}
-	if err != nil {
-		return nil, err
-	}
-	names, err := a.people(ctx, known)
-	if err != nil {
-		return nil, err
-	}
-	return output(NewToken{Key: secret, ID: id, Person: names[known]}), nil
+	return newTokenMade(made), nil
 }
 
 func (a *API) revokeToken(ctx context.Context, input *ByID) (*none, error) {
@@ -97,5 +108,9 @@ func (a *API) revokeToken(ctx context.Context, input *ByID) (*none, error) {
 	if err != nil {
 		return nil, err
 	}
-	return nil, named(a.identity.RevokeToken(ctx, callerOf(ctx).personID(), id), "token", input.ID)
+	who := callerOf(ctx)
+	if who.has(identity.Operator) {
+		return nil, named(a.identity.RevokeToken(ctx, who.personID(), id), "token", input.ID)
+	}
+	return nil, named(a.identity.RevokeTokenOf(ctx, who.personID(), who.personID(), input.ID), "token", input.ID)
 }

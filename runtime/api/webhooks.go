@@ -38,7 +38,7 @@ func (a *API) webhookViews(ctx context.Context, webhooks ...notify.Webhook) (fun
 		return Webhook{
 			ID: w.ID, Name: w.Name, Team: orNull(w.Team), Host: w.Host, State: w.State(), Error: orNull(w.Error),
 			SentAt: utcOrNull(w.SentAt), FailedAt: utcOrNull(w.FailedAt),
-			CreatedBy: orNull(names[w.CreatedBy]), CreatedAt: w.CreatedAt.UTC(),
+			CreatedBy: orNull(names.of(w.CreatedBy)), CreatedAt: w.CreatedAt.UTC(),
 		}
 	}, nil
 }

@@ -44,10 +44,10 @@ func TestWebhooks(t *testing.T) {
 		t.Errorf("%s", list.body)
 	}
 	for body, location := range map[string]string{
-		`{"name":"on-call","url":"http://chat.example/hushhush"}`:                "body.name",
-		`{"name":"b","url":"chat.example/hushhush"}`:                             "body.url",
-		`{"name":"b","url":"http://chat.example/` + nul + `hushhush"}`:           "body.url",
-		`{"name":"b","url":"http://chat.example/hushhush","team":"` + nul + `"}`: "body.team",
+		`{"name":"on-call","url":"https://chat.example/hushhush"}`:                "body.name",
+		`{"name":"b","url":"chat.example/hushhush"}`:                              "body.url",
+		`{"name":"b","url":"http://chat.example/` + nul + `hushhush"}`:            "body.url",
+		`{"name":"b","url":"https://chat.example/hushhush","team":"` + nul + `"}`: "body.team",
 	} {
 		got := w.post("webhooks", w.operator, body)
 		if problem := got.problem(t, 422, "invalid_request"); strings.Contains(got.body, "hushhush") || !strings.Contains(fmt.Sprint(problem["errors"]), location) {

@@ -23,6 +23,7 @@ const (
 	Waits     AttentionKind = "waits"     // it began to wait
 	Escalated AttentionKind = "escalated" // another team is asked
 	Alone     AttentionKind = "alone"     // it waits, and nobody there is may decide about it
+	Asked     AttentionKind = "asked"     // its call is on its way, and a question of the call's server waits for a decision
 	Settled   AttentionKind = "settled"   // it waits no more
 )
 
@@ -72,7 +73,7 @@ func (p *parking) attention(kind AttentionKind, deadline time.Time) Attention {
 
 // alone reports whether there is nobody who may decide about a call. Not knowing it does not keep a call from being parked.
 func (s *Service) alone(ctx context.Context, c *Call) bool {
-	someone, err := s.reviewable(ctx, c.PrincipalID)
+	someone, err := s.reviewable(ctx, c.PrincipalID, c.AgentID)
 	if err != nil {
 		s.Logger.Warn("looking for reviewers", "call", c.ID, "error", err)
 	}
@@ -117,15 +118,15 @@ func (s *Service) parkedNow(ctx context.Context, tx pgx.Tx, parkings []parking) 
 	return deadlines, s.attend(ctx, tx, append(alone, waits...)...)
 }
 
-// reviewable reports whether there is anybody who may decide about a call made on behalf of principal.
-func (s *Service) reviewable(ctx context.Context, principal uuid.UUID) (bool, error) {
+// reviewable reports whether there is anybody who may decide about a call made on behalf of principal by an agent.
+func (s *Service) reviewable(ctx context.Context, principal, agentID uuid.UUID) (bool, error) {
 	if s.Reviewable == nil {
 		return true, nil
 	}
 	if s.AllowSelfApproval {
-		principal = uuid.Nil
+		principal, agentID = uuid.Nil, uuid.Nil
 	}
-	someone, err := s.Reviewable(ctx, principal)
+	someone, err := s.Reviewable(ctx, principal, agentID)
 	if err != nil {
 		return false, fmt.Errorf("look for reviewers: %w", err)
 	}
@@ -134,7 +135,7 @@ func (s *Service) reviewable(ctx context.Context, principal uuid.UUID) (bool, er
 
 // Reviewed reports whether anybody may decide about a parked call.
 func (s *Service) Reviewed(ctx context.Context, c *Call) (bool, error) {
-	return s.reviewable(ctx, c.PrincipalID)
+	return s.reviewable(ctx, c.PrincipalID, c.AgentID)
 }
 
 // Extend gives a parked call more time, on a reviewer's word, as often as [approval.MaxExtensions] says.

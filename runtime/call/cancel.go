@@ -11,10 +11,11 @@ import (
 	"github.com/holdpoint/holdpoint/approval"
 	"github.com/holdpoint/holdpoint/internal/audit"
 	"github.com/holdpoint/holdpoint/internal/postgres"
+	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
-// Cancel ends a call that nobody decided about yet. by is the person who
-// cancels; uuid.Nil when the agent does. Errors: ErrNotFound, ErrState.
+// Cancel ends a call that is not being sent yet. by is the person who cancels; uuid.Nil when the agent does.
+// Errors: ErrNotFound, ErrState.
 func (s *Service) Cancel(ctx context.Context, viewer Viewer, by, id uuid.UUID) (Call, error) {
 	c, err := s.Get(ctx, viewer, id)
 	if err != nil {
@@ -24,14 +25,18 @@ func (s *Service) Cancel(ctx context.Context, viewer Viewer, by, id uuid.UUID) (
 	if by != uuid.Nil {
 		actor = audit.Person(by)
 	}
-	if c.Status == NeedsConnection {
-		if _, err := approval.Get(ctx, s.Pool, id); !errors.Is(err, approval.ErrNotFound) {
-			return Call{}, errors.Join(err, fmt.Errorf("cancel call %s: %w: it was approved", id, ErrState))
-		}
+	switch c.Status {
+	case NeedsConnection:
 		if _, err := s.giveUp(ctx, id, cancellation(), actor, false); err != nil {
 			return Call{}, err
 		}
 		return s.cancelled(ctx, viewer, id)
+	case Approved:
+		if err := s.cancelApproved(ctx, id, actor); err != nil {
+			return Call{}, err
+		}
+		return s.cancelled(ctx, viewer, id)
+	default:
 	}
 	var settled approval.Approval
 	err = postgres.InTx(ctx, s.Pool, func(tx pgx.Tx) error {
@@ -56,7 +61,29 @@ func (s *Service) Cancel(ctx context.Context, viewer Viewer, by, id uuid.UUID) (
 	return s.Get(ctx, viewer, id)
 }
 
-// cancelled returns a call that was to be cancelled while it waited for a connection.
+// cancelApproved ends an approved call that no instance has claimed.
+func (s *Service) cancelApproved(ctx context.Context, id uuid.UUID, actor audit.Actor) error {
+	cancelled := false
+	err := postgres.InTx(ctx, s.Pool, func(tx pgx.Tx) error {
+		tag, err := tx.Exec(ctx, `UPDATE calls SET status = 'cancelled', code = $2, effect = $3, message = $4, finished_at = holdpoint_now()
+			WHERE id = $1 AND status = 'approved'`, id, CodeCancelled, tool.EffectNone, "the call was cancelled after its approval, before it was sent")
+		if err != nil || tag.RowsAffected() == 0 {
+			return err
+		}
+		cancelled = true
+		return s.ended(ctx, tx, audit.Event{Actor: actor, Action: "call.cancelled", Subject: id, Data: map[string]any{"code": CodeCancelled}})
+	})
+	if err != nil {
+		return fmt.Errorf("cancel call %s: %w", id, err)
+	}
+	if cancelled {
+		s.hub.wake(id, nil)
+		s.tellOf(ctx, id)
+	}
+	return nil
+}
+
+// cancelled returns a call that was to be cancelled without a decision about its approval.
 func (s *Service) cancelled(ctx context.Context, viewer Viewer, id uuid.UUID) (Call, error) {
 	c, err := s.Get(ctx, viewer, id)
 	if err == nil && c.Status != Cancelled {
@@ -65,19 +92,18 @@ func (s *Service) cancelled(ctx context.Context, viewer Viewer, id uuid.UUID) (C
 	return c, err
 }
 
-// RequestCancel is what a client asks for that wants no outcome any more: a call that nobody decided about is cancelled,
-// and the server of one that nobody has to decide about is asked to cancel the task that it answered with. What
-// a person approved goes its way. ErrNotFound.
+// RequestCancel serves a client that wants no outcome any more. A call that is not being sent yet is cancelled. The server of an
+// auto-approved one is asked to cancel the task that it answered with. A gated call that is being sent goes on. ErrNotFound.
 func (s *Service) RequestCancel(ctx context.Context, viewer Viewer, id uuid.UUID) error {
 	c, err := s.Get(ctx, viewer, id)
 	if err != nil {
 		return err
 	}
 	switch {
-	case c.waitsForPeople():
+	case c.waitsForPeople(), c.Status == Approved:
 		_, err := s.Cancel(ctx, viewer, viewer.PrincipalID, id)
 		if errors.Is(err, ErrState) {
-			return nil // it was decided about meanwhile
+			return nil // it moved on meanwhile
 		}
 		return err
 	case c.Status == Executing && c.claimedBy == uuid.Nil && s.CancelCarried != nil:

@@ -44,11 +44,13 @@ func (s *Service) carryOnce(ctx context.Context, sub Submission, begin func(ctx 
 	if err != nil {
 		return Ticket{}, fmt.Errorf("judge %s: %w", sub.Entry.Name, err)
 	}
-	if problems := s.validate(c, schemas); len(problems) > 0 {
-		return s.refuse(ctx, c, &sub, Invalid, CodeInvalidArguments, listProblems(problems))
+	if r, err := s.validate(ctx, c, schemas); err != nil {
+		return Ticket{}, fmt.Errorf("submit %s: %w", sub.Entry.Name, err)
+	} else if r != nil {
+		return s.refuse(ctx, c, &sub, r.status, r.code, r.message)
 	}
 	c.Status = Executing
-	item := &intakeItem{call: c, begin: begin, event: submitted(c, &sub, "call.allowed", nil)}
+	item := &intakeItem{call: c, begin: begin, event: submitted(ctx, c, &sub, "call.allowed", nil)}
 	if sub.IdempotencyKey != "" {
 		item.attachKey, item.keyed = attachKey(&sub), s.keyed(&sub)
 	}
@@ -100,7 +102,7 @@ func (s *Service) Complete(ctx context.Context, tx pgx.Tx, id uuid.UUID, d Done)
 	if tag.RowsAffected() == 0 {
 		return nil
 	}
-	return s.ended(ctx, tx, id, event)
+	return s.ended(ctx, tx, event)
 }
 
 func effectOf(failure tool.FailureKind) *string {

@@ -32,13 +32,13 @@ type Unconnected struct {
 }
 
 // insertWait notes that a call waits. Whoever waited before keeps the deadline of then.
-const insertWait = `INSERT INTO call_connections AS w (call_id, skill_id, principal_id, reason, deadline, partial)
-	VALUES ($1, $2, $3, $4, holdpoint_now() + $5 * interval '1 microsecond', $6)
-	ON CONFLICT (call_id) DO UPDATE SET reason = excluded.reason, partial = excluded.partial, ended_at = NULL
+const insertWait = `INSERT INTO call_connections AS w (call_id, skill_id, principal_id, reason, deadline, partial, agent_id)
+	VALUES ($1, $2, $3, $4, holdpoint_now() + $5 * interval '1 microsecond', $6, $7)
+	ON CONFLICT (call_id) DO UPDATE SET agent_id = excluded.agent_id, reason = excluded.reason, partial = excluded.partial, ended_at = NULL
 	RETURNING deadline`
 
 func (w *connectWait) insert(ctx context.Context, tx pgx.Tx, c *Call) (deadline time.Time, err error) {
-	err = tx.QueryRow(ctx, insertWait, c.ID, c.SkillID, postgres.OrNull(c.PrincipalID), w.reason, w.timeout.Microseconds(), w.partial).Scan(&deadline)
+	err = tx.QueryRow(ctx, insertWait, c.ID, c.SkillID, postgres.OrNull(c.PrincipalID), w.reason, w.timeout.Microseconds(), w.partial, c.AgentID).Scan(&deadline)
 	if err != nil {
 		return deadline, fmt.Errorf("store wait for a connection: %w", err)
 	}
@@ -46,13 +46,13 @@ func (w *connectWait) insert(ctx context.Context, tx pgx.Tx, c *Call) (deadline 
 }
 
 // submitUnconnected records a call whose skill somebody has to connect first. The verdict comes afterwards.
-func (s *Service) submitUnconnected(c *Call, sub *Submission, skill *agent.Skill, connect *tool.Connect, verdict approval.Verdict) (Ticket, error) {
+func (s *Service) submitUnconnected(ctx context.Context, c *Call, sub *Submission, skill *agent.Skill, connect *tool.Connect, verdict approval.Verdict) (Ticket, error) {
 	c.Status, c.Message, c.Gated = NeedsConnection, connect.Reason, verdict.Action == approval.Park
 	item := &intakeItem{
 		call: c, attachKey: attachKey(sub), keyed: s.keyed(sub), wait: &connectWait{connect.Reason, skill.ApprovalTimeout, false},
-		event: submitted(c, sub, "call.needs_connection", map[string]any{"reason": connect.Reason}),
+		event: submitted(ctx, c, sub, "call.needs_connection", map[string]any{"reason": connect.Reason}), pendingLimit: sub.Agent.Limits.PendingCalls(),
 	}
-	s.gated.do(item)
+	s.recordCall(s.gated, item)
 	return item.ticket, item.err
 }
 
@@ -92,7 +92,7 @@ func (s *Service) suspend(ctx context.Context, c *Call, wait connectWait) (suspe
 			if _, err := s.river.InsertTx(ctx, tx, job.Args, job.InsertOpts); err != nil {
 				return err
 			}
-			return s.ended(ctx, tx, c.ID, audit.Event{
+			return s.ended(ctx, tx, audit.Event{
 				Actor: audit.System(), Action: "call.needs_connection", Subject: c.ID, Data: map[string]any{"reason": wait.reason},
 			})
 		})
@@ -101,7 +101,7 @@ func (s *Service) suspend(ctx context.Context, c *Call, wait connectWait) (suspe
 			return false, nil
 		case isUniqueViolation(err) && key != nil:
 			key = nil // a call like it waits already
-		case err != nil && retryable(err) && pause(ctx, retryDelay):
+		case err != nil && isRetryable(err) && pause(ctx, retryDelay):
 		case err != nil:
 			return false, fmt.Errorf("suspend call %s: %w", c.ID, err)
 		default:
@@ -169,7 +169,7 @@ func (s *Service) giveUp(ctx context.Context, id uuid.UUID, e ending, actor audi
 		if err := endWait(ctx, tx, id); err != nil {
 			return err
 		}
-		return s.ended(ctx, tx, id, audit.Event{
+		return s.ended(ctx, tx, audit.Event{
 			Actor: actor, Action: "call." + string(e.call), Subject: id, Data: map[string]any{"code": e.code},
 		})
 	})
@@ -184,6 +184,9 @@ func (s *Service) giveUp(ctx context.Context, id uuid.UUID, e ending, actor audi
 	}
 	return left, nil
 }
+
+// MessageLapsed is the message of a call that was approved and not sent in time.
+const MessageLapsed = "the call was approved, and could not be sent before the approval lapsed"
 
 // MessageUnconnected is the message of a call that expired because its skill was not connected.
 const MessageUnconnected = "nobody connected the skill before the deadline"

@@ -1,6 +1,7 @@
 package call
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -89,6 +90,7 @@ func countSome(ctx context.Context, tx pgx.Tx) (more bool, err error) {
 		return true, nil
 	}
 	_, err = tx.Exec(ctx, `WITH done AS (DELETE FROM call_stragglers s USING calls c WHERE c.id = s.call_id AND c.`+ended+`
+				AND c.created_at < (SELECT until FROM call_counting)
 			RETURNING c.created_at, c.agent_id, c.skill_id, c.tool, c.status, c.failure, c.code, c.measured, c.error_line)`+addDone+` SELECT`, bounds())
 	if err != nil {
 		return false, fmt.Errorf("add stragglers: %w", err)
@@ -163,7 +165,8 @@ func countedUntil(ctx context.Context, tx pgx.Tx) (time.Time, error) {
 func countHours(ctx context.Context, tx pgx.Tx, clock clock, from, to time.Time) error {
 	first, last := clock.ids(from, to)
 	_, err := tx.Exec(ctx, `WITH made AS (SELECT id, created_at, agent_id, skill_id, tool, status, failure, code, measured, error_line
-			FROM calls WHERE id >= $2 AND id < $3 AND created_at >= $4 AND created_at < $5),
+			FROM calls WHERE id >= $2 AND id < $3 AND created_at >= $4 AND created_at < $5
+				AND NOT EXISTS (SELECT FROM call_stragglers WHERE call_id = id)),
 		done AS (SELECT created_at, agent_id, skill_id, tool, status, failure, code, measured, error_line FROM made WHERE `+ended+`),
 		open AS (INSERT INTO call_stragglers SELECT id FROM made WHERE NOT `+ended+`)`+addDone+`
 		UPDATE call_counting SET until = $5`, bounds(), first, last, from, to)
@@ -195,6 +198,21 @@ func readClock(ctx context.Context, tx pgx.Tx) (clock, error) {
 func (c clock) ids(from, to time.Time) (first, last uuid.UUID) {
 	return firstID(from.Add(-idSlack - max(c.offset, 0))), firstID(to.Add(idSlack - min(c.offset, 0)))
 }
+
+// stragglers returns those of some calls whose ids are much older than the calls: their ids were made long before, or say
+// nothing of a time. They are not found by recent ids.
+func (s *Service) stragglers(items []*intakeItem) []uuid.UUID {
+	var ids []uuid.UUID
+	limit := firstID(s.Now().Add(s.pulse.clockSkew() - idSlack/2))
+	for _, item := range items {
+		if id := item.call.ID; id.Version() != 7 || bytes.Compare(id[:], limit[:]) < 0 {
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}
+
+const insertStragglersSQL = `INSERT INTO call_stragglers SELECT unnest($1::uuid[]) ON CONFLICT DO NOTHING`
 
 // firstID is the least UUID of version 7 made at a time.
 func firstID(t time.Time) uuid.UUID {

@@ -16,11 +16,13 @@ import (
 	"github.com/holdpoint/holdpoint/internal/failpoint"
 	"github.com/holdpoint/holdpoint/internal/identity"
 	"github.com/holdpoint/holdpoint/internal/postgres"
+	"github.com/holdpoint/holdpoint/runtime/agent"
 )
 
 // Decide records a reviewer's decision: in one transaction the approval's
-// compare-and-set, the call's move, the audit event and, for an approval, the job that executes.
-// Errors: approval.ErrNotFound, approval.ErrDigestMismatch, approval.ErrSelfApproval, *approval.ConflictError, *[EditError].
+// compare-and-set, the call's move, the audit event and, for an approval, the job that executes. Approving with other arguments where
+// edits need a second reviewer decides nothing: it records the edit, and the approval waits on.
+// Errors: approval.ErrNotFound, approval.ErrDigestMismatch, approval.ErrSelfApproval, approval.ErrInvitedApproval, approval.ErrOwnEdit, *approval.ConflictError, *[EditError].
 func (s *Service) Decide(ctx context.Context, d Decision) (Waiting, error) {
 	var conflict error
 	var settled approval.Approval
@@ -84,14 +86,35 @@ func (s *Service) mayDecide(ctx context.Context, tx pgx.Tx, a approval.Approval,
 	return s.notOwn(ctx, tx, a, d.By)
 }
 
-// notOwn refuses people what is about a call made on their own behalf.
+// notOwn refuses people what is about a call made on their own behalf. An unverified person may be another name of
+// the person who invited them, so calls on that person's behalf, and of agents whose keys that person made, count too.
 func (s *Service) notOwn(ctx context.Context, tx pgx.Tx, a approval.Approval, by uuid.UUID) error {
-	if s.AllowSelfApproval || a.PrincipalID == uuid.Nil {
+	if s.AllowSelfApproval {
 		return nil
 	}
-	same, err := identity.Same(ctx, tx, a.PrincipalID, by)
-	if err == nil && same {
-		err = approval.ErrSelfApproval
+	if a.PrincipalID != uuid.Nil {
+		same, err := identity.Same(ctx, tx, a.PrincipalID, by)
+		if err != nil {
+			return err
+		}
+		if same {
+			return approval.ErrSelfApproval
+		}
+	}
+	inviters, err := identity.Inviters(ctx, tx, by)
+	if err != nil || len(inviters) == 0 {
+		return err
+	}
+	makers, err := agent.KeyMakers(ctx, tx, a.AgentID, a.CreatedAt)
+	if err != nil {
+		return err
+	}
+	if a.PrincipalID != uuid.Nil {
+		makers = append(makers, a.PrincipalID)
+	}
+	invited, err := identity.SameAsAny(ctx, tx, inviters, makers)
+	if err == nil && invited {
+		err = approval.ErrInvitedApproval
 	}
 	return err
 }
@@ -100,24 +123,27 @@ func (s *Service) approve(ctx context.Context, tx pgx.Tx, a approval.Approval, d
 	if edit != nil && edit.late {
 		return a, fmt.Errorf("edit call: %w: it was not parked", ErrState)
 	}
+	if edit != nil {
+		if err := checkEdited(ctx, tx, a.CallID, edit); err != nil {
+			return a, err
+		}
+	}
+	if edit != nil && edit.second {
+		return s.propose(ctx, tx, a, d, edit)
+	}
 	event := audit.Event{
 		Actor: audit.Person(d.By), Action: "approval.approved", Subject: a.CallID,
 		Data: map[string]any{"digest": a.Digest.String(), "note": d.Note},
 	}
+	event.SetOrigin(ctx)
+	a, err := s.applyEdit(ctx, tx, a, d, edit, &event)
+	if err != nil {
+		return a, err
+	}
 	batch := &pgx.Batch{}
 	var moved int64
-	count := func(tag pgconn.CommandTag) error { moved = tag.RowsAffected(); return nil }
-	if edit == nil {
-		batch.Queue(`UPDATE calls SET status = 'approved' WHERE id = $1 AND status = 'parked'`, a.CallID).Exec(count)
-	} else {
-		var err error
-		if a, err = approval.Amend(ctx, tx, a, edit.digest); err != nil {
-			return a, err
-		}
-		event.Data["edited"], event.Data["digest"], event.Data["original_digest"] = edit.changed, a.Digest.String(), a.Original.String()
-		batch.Queue(`UPDATE calls SET status = 'approved', submitted = arguments, arguments = $2, request = $3
-			WHERE id = $1 AND status = 'parked'`, a.CallID, []byte(edit.arguments), []byte(edit.request)).Exec(count)
-	}
+	batch.Queue(`UPDATE calls SET status = 'approved' WHERE id = $1 AND status = 'parked'`, a.CallID).
+		Exec(func(tag pgconn.CommandTag) error { moved = tag.RowsAffected(); return nil })
 	settled, err := approval.Settle(ctx, tx, a, approval.Approved, d.By, d.Note)
 	if err != nil {
 		return settled, err
@@ -157,7 +183,7 @@ const reviewersLimit = 250 * time.Millisecond
 func (s *Service) expiry(ctx context.Context, principal uuid.UUID) ending {
 	ctx, cancel := context.WithTimeout(ctx, reviewersLimit)
 	defer cancel()
-	if someone, err := s.reviewable(ctx, principal); err == nil && !someone {
+	if someone, err := s.reviewable(ctx, principal, uuid.Nil); err == nil && !someone {
 		return ending{approval.Expired, Expired, CodeNoReviewer, "there was nobody who may decide about this call"}
 	}
 	return expiry()
@@ -165,7 +191,7 @@ func (s *Service) expiry(ctx context.Context, principal uuid.UUID) ending {
 
 // recallReviewers has it in memory who may decide, before a transaction holds a connection.
 func (s *Service) recallReviewers(ctx context.Context) {
-	if _, err := s.reviewable(ctx, uuid.Nil); err != nil {
+	if _, err := s.reviewable(ctx, uuid.Nil, uuid.Nil); err != nil {
 		s.Logger.Warn("looking for reviewers", "error", err)
 	}
 }
@@ -207,7 +233,7 @@ func (s *Service) end(ctx context.Context, tx pgx.Tx, a approval.Approval, e end
 	if note != "" {
 		event.Data["note"] = note
 	}
-	if err := s.ended(ctx, tx, a.CallID, event); err != nil {
+	if err := s.ended(ctx, tx, event); err != nil {
 		return settled, err
 	}
 	return settled, s.attend(ctx, tx, waitsNoMore(a))

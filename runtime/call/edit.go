@@ -2,6 +2,7 @@ package call
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -9,8 +10,13 @@ import (
 	"slices"
 
 	"github.com/go-json-experiment/json/jsontext"
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 
 	"github.com/holdpoint/holdpoint/approval"
+	"github.com/holdpoint/holdpoint/internal/audit"
+	"github.com/holdpoint/holdpoint/internal/identity"
+	"github.com/holdpoint/holdpoint/runtime/agent"
 	"github.com/holdpoint/holdpoint/runtime/file"
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
@@ -35,9 +41,13 @@ func (e *EditError) Unwrap() error { return ErrEdit }
 type edit struct {
 	arguments json.RawMessage
 	request   json.RawMessage // that they make
-	digest    approval.Digest
-	changed   []string // names of the members that differ: what was edited, without the values
-	late      bool     // the call was not parked when it was read; nothing is approved by this
+	envelope  approval.Digest // of the call with these arguments
+	changed   []string        // names of the members that differ from the agent's: what was edited, without the values
+	restores  bool            // these are the agent's own arguments, which somebody had edited
+	second    bool            // another reviewer has to approve it
+	of        json.RawMessage // the arguments that waited when it was read
+	same      bool            // these are those
+	late      bool            // the call was not parked when it was read; nothing is approved by this
 }
 
 // CheckEdit says what a reviewer's arguments would make of a parked call: the arguments as they would be sent.
@@ -50,7 +60,7 @@ func (s *Service) CheckEdit(ctx context.Context, c *Call, arguments []byte) (jso
 	if err != nil {
 		return nil, err
 	}
-	if err := file.CheckEdit(c.Arguments, clean, len(c.Files) > 0); err != nil {
+	if err := file.CheckEdit(c.beforeEdits(), clean, len(c.Files) > 0); err != nil {
 		return nil, editProblem(err)
 	}
 	definition, err := s.Discovery.Definition(ctx, c.Pin)
@@ -61,8 +71,13 @@ func (s *Service) CheckEdit(ctx context.Context, c *Call, arguments []byte) (jso
 	if err != nil {
 		return nil, err
 	}
-	if problems := schemas.ValidateInput(clean); len(problems) > 0 {
-		return nil, &EditError{Problems: problems}
+	if r, err := s.schemas.checkArguments(ctx, schemas, clean); err != nil {
+		return nil, err
+	} else if r != nil {
+		if len(r.problems) == 0 {
+			r.problems = []tool.Problem{{Message: r.message}}
+		}
+		return nil, &EditError{Problems: r.problems}
 	}
 	if _, err := s.OutgoingWith(ctx, c, clean); err != nil {
 		return nil, err
@@ -70,8 +85,39 @@ func (s *Service) CheckEdit(ctx context.Context, c *Call, arguments []byte) (jso
 	return clean, nil
 }
 
-// edited makes the envelope of an edited call, which the decision is about from then on. Nil: nothing was edited.
-// Whether the call still is what the reviewer saw, its digest tells when the approval's lock is held.
+// beforeEdits are the arguments as the call was made with, attachments frozen.
+func (c *Call) beforeEdits() json.RawMessage {
+	if c.Submitted != nil {
+		return c.Submitted
+	}
+	return c.Arguments
+}
+
+// WasEdited reports whether the call was approved with other arguments than the agent's.
+func (c *Call) WasEdited() bool {
+	switch c.Status {
+	case Parked, Rejected, Expired, Cancelled: // an edit that nobody approved
+		return false
+	default:
+		return c.Submitted != nil
+	}
+}
+
+// EditNeedsSecond reports whether an edit of the call's arguments has to be approved by another reviewer than its editor. The answer
+// comes from the database.
+func (s *Service) EditNeedsSecond(ctx context.Context, c *Call) (bool, error) {
+	skill, _, err := s.Agents.FreshSkill(ctx, c.SkillID)
+	if errors.Is(err, agent.ErrNotFound) {
+		return true, nil // the call will not be sent, whatever is decided
+	}
+	if err != nil {
+		return true, fmt.Errorf("read who approves edits of call %s: %w", c.ID, err)
+	}
+	return skill.EditNeedsSecond(c.Tool), nil
+}
+
+// edited makes the envelope of an edited call, which the decision is about from then on. Nil: the decision is about the arguments that
+// wait. Whether they still wait, [checkEdited] tells when the approval's lock is held.
 func (s *Service) edited(ctx context.Context, d *Decision) (*edit, error) {
 	if d.Arguments == nil {
 		return nil, nil
@@ -91,17 +137,95 @@ func (s *Service) edited(ctx context.Context, d *Decision) (*edit, error) {
 		return nil, err
 	}
 	if bytes.Equal(clean, c.Arguments) {
-		return nil, nil
+		return &edit{of: c.Arguments, same: true}, nil
 	}
-	changed, err := changedMembers(c.Arguments, clean)
-	if err != nil {
+	e := &edit{arguments: clean, of: c.Arguments, restores: c.Submitted != nil && bytes.Equal(clean, c.Submitted)}
+	if e.changed, err = changedMembers(c.beforeEdits(), clean); err != nil {
 		return nil, err
+	}
+	if !e.restores {
+		if e.second, err = s.EditNeedsSecond(ctx, c); err != nil {
+			return nil, err
+		}
 	}
 	c.Arguments = clean
 	if err := s.redraw(ctx, c); err != nil {
 		return nil, err
 	}
-	return &edit{arguments: clean, request: c.request, digest: c.envelope().Digest(), changed: changed}, nil
+	e.request, e.envelope = c.request, c.envelope().Digest()
+	return e, nil
+}
+
+// propose records an edit for another reviewer to approve. The call waits on, until its old deadline.
+func (s *Service) propose(ctx context.Context, tx pgx.Tx, a approval.Approval, d Decision, e *edit) (approval.Approval, error) {
+	before := a
+	a, err := approval.ProposeEdit(ctx, tx, a, e.envelope, d.By)
+	if err != nil {
+		return a, err
+	}
+	tag, err := tx.Exec(ctx, `UPDATE calls SET submitted = coalesce(submitted, arguments), arguments = $2, request = $3
+		WHERE id = $1 AND status = 'parked'`, a.CallID, []byte(e.arguments), []byte(e.request))
+	if err != nil {
+		return a, fmt.Errorf("edit call: %w", err)
+	}
+	if tag.RowsAffected() != 1 {
+		return a, fmt.Errorf("edit call: %w: it is not parked", ErrState)
+	}
+	event := audit.Event{
+		Actor: audit.Person(d.By), Action: "approval.edit_proposed", Subject: a.CallID,
+		Data: map[string]any{"digest": a.Digest.String(), "original_digest": a.Original.String(), "edited": e.changed, "note": d.Note},
+	}
+	if before.EditedBy != uuid.Nil {
+		event.Data["replaces"] = before.Digest.String()
+	}
+	return a, audit.Write(ctx, tx, event)
+}
+
+// checkEdited refuses an edit of other arguments than those that wait now, under the approval's lock.
+func checkEdited(ctx context.Context, tx pgx.Tx, id uuid.UUID, e *edit) error {
+	var still bool
+	if err := tx.QueryRow(ctx, `SELECT arguments = $2 FROM calls WHERE id = $1`, id, []byte(e.of)).Scan(&still); err != nil {
+		return fmt.Errorf("compare edited arguments: %w", err)
+	}
+	if !still {
+		return approval.ErrDigestMismatch
+	}
+	return nil
+}
+
+// applyEdit gives an approval and its call the arguments that a decision is about, and says so in the decision's event.
+func (s *Service) applyEdit(ctx context.Context, tx pgx.Tx, a approval.Approval, d Decision, e *edit, event *audit.Event) (approval.Approval, error) {
+	var err error
+	switch before := a; {
+	case (e == nil || e.same) && a.EditedBy == uuid.Nil:
+		return a, nil
+	case e == nil || e.same:
+		if same, err := identity.Same(ctx, tx, a.EditedBy, d.By); err != nil || same {
+			return a, cmp.Or(err, approval.ErrOwnEdit)
+		}
+		if a, err = approval.AcceptEdit(ctx, tx, a); err != nil {
+			return a, err
+		}
+		event.Data["edit_digest"], event.Data["edited_by"] = before.Digest.String(), a.EditedBy.String()
+		event.Data["digest"], event.Data["original_digest"] = a.Digest.String(), a.Original.String()
+		return a, nil
+	case e.restores:
+		if a, err = approval.DiscardEdit(ctx, tx, a, e.envelope); err != nil {
+			return a, err
+		}
+		event.Data["digest"], event.Data["discarded_digest"] = a.Digest.String(), before.Digest.String()
+	default:
+		if a, err = approval.ApplyEdit(ctx, tx, a, e.envelope); err != nil {
+			return a, err
+		}
+		event.Data["edited"], event.Data["digest"], event.Data["original_digest"] = e.changed, a.Digest.String(), a.Original.String()
+	}
+	_, err = tx.Exec(ctx, `UPDATE calls SET submitted = CASE WHEN $4 THEN NULL ELSE coalesce(submitted, arguments) END, arguments = $2, request = $3
+		WHERE id = $1 AND status = 'parked'`, a.CallID, []byte(e.arguments), []byte(e.request), e.restores)
+	if err != nil {
+		return a, fmt.Errorf("edit call: %w", err)
+	}
+	return a, nil
 }
 
 const maxChanged = 50

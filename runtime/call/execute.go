@@ -5,6 +5,7 @@ import (
 	"crypto/subtle"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -14,6 +15,7 @@ import (
 	"github.com/holdpoint/holdpoint/approval"
 	"github.com/holdpoint/holdpoint/internal/audit"
 	"github.com/holdpoint/holdpoint/internal/failpoint"
+	"github.com/holdpoint/holdpoint/internal/identity"
 	"github.com/holdpoint/holdpoint/internal/postgres"
 	"github.com/holdpoint/holdpoint/runtime/agent"
 	"github.com/holdpoint/holdpoint/runtime/tool"
@@ -100,6 +102,13 @@ func (s *Service) execute(ctx context.Context, c *Call, claimed bool) error {
 		}
 		s.took(c, StepLog, began)
 	}
+	if s.flights.wasSent(c.ID) {
+		s.finish(c, outcome{
+			status: Unknown, code: CodeOutcomeUnknown, effect: tool.EffectPossible,
+			message: "this process had sent the call before, and the database has forgotten it; the call may have been executed",
+		}, true)
+		return nil
+	}
 	s.send(c, skill, server, definition)
 	return nil
 }
@@ -111,6 +120,8 @@ type refusal struct {
 	failure tool.FailureKind
 	message string
 	connect *connectWait // not yet, rather than not at all
+
+	problems []tool.Problem // of invalid arguments, those that the message lists
 }
 
 // recheck compares what was approved with what is: the envelope, the tool's
@@ -148,6 +159,9 @@ func (s *Service) recheck(ctx context.Context, c *Call) (*agent.Skill, tool.Serv
 	}
 	skill, server, r, err := s.recheckSkill(ctx, c)
 	if r != nil || err != nil {
+		return none(r, err)
+	}
+	if r, err := s.recheckPeople(ctx, c, &decided); r != nil || err != nil {
 		return none(r, err)
 	}
 	server = server.For(c.PrincipalID)
@@ -207,6 +221,35 @@ func (s *Service) recheckSkill(ctx context.Context, c *Call) (*agent.Skill, tool
 	return skill, server, nil, nil
 }
 
+// recheckPeople asks whether the people and the credentials that the call depends on are still good: its principal, the reviewer and the
+// editor; the token or key that it was made with, and the token that it was approved with.
+func (s *Service) recheckPeople(ctx context.Context, c *Call, decided *approval.Approval) (*refusal, error) {
+	made, err := audit.FirstCredential(ctx, s.Pool, c.ID)
+	if err != nil {
+		return nil, err
+	}
+	people := []uuid.UUID{c.PrincipalID, decided.DecidedBy, decided.EditedBy}
+	standing, err := identity.ReadStanding(ctx, s.Pool, people, made, decided.DecidedVia.Credential)
+	if err != nil {
+		return nil, err
+	}
+	keyRevoked := false
+	if id, err := uuid.Parse(made.ID); err == nil && made.Kind == audit.AgentKey {
+		if keyRevoked, err = s.Agents.KeyRevoked(ctx, id); err != nil {
+			return nil, err
+		}
+	}
+	switch {
+	case slices.Contains(standing.Blocked, c.PrincipalID):
+		return denied(CodePersonBlocked, "the person on whose behalf the call was made was blocked after it was made"), nil
+	case len(standing.Blocked) > 0:
+		return denied(CodePersonBlocked, "the reviewer of this call was blocked after the approval"), nil
+	case standing.Revoked || keyRevoked:
+		return denied(CodeCredentialRevoked, "a credential that the call was made or approved with was revoked"), nil
+	}
+	return nil, nil
+}
+
 func denied(code, message string) *refusal {
 	return &refusal{status: Denied, code: code, message: message}
 }
@@ -223,7 +266,7 @@ func (s *Service) deny(ctx context.Context, c *Call, r *refusal) error {
 			return err
 		}
 		ended = true
-		return s.ended(ctx, tx, c.ID, audit.Event{
+		return s.ended(ctx, tx, audit.Event{
 			Actor: audit.System(), Action: "call." + string(r.status), Subject: c.ID, Data: map[string]any{"code": r.code},
 		})
 	})
@@ -242,7 +285,7 @@ func (s *Service) deny(ctx context.Context, c *Call, r *refusal) error {
 func (s *Service) claim(ctx context.Context, c *Call) (bool, error) {
 	batch := &pgx.Batch{}
 	batch.Queue(`UPDATE calls SET status = 'executing', claimed_by = $2, claimed_at = holdpoint_now()
-		WHERE id = $1 AND status = 'approved' RETURNING id`, c.ID, s.Instance)
+		WHERE id = $1 AND status = 'approved' AND NOT `+approval.Lapsed("$1")+` RETURNING id`, c.ID, s.Instance)
 	event := audit.Event{Actor: audit.System(), Action: "call.executing", Subject: c.ID}
 	if err := audit.QueueIf(batch, justWritten, event); err != nil {
 		return false, err
@@ -250,25 +293,50 @@ func (s *Service) claim(ctx context.Context, c *Call) (bool, error) {
 	failpoint.Hit(failpoint.ClaimBeforeCommit)
 	written, err := sendUpdates(s.Pool.SendBatch(ctx, batch), 1)
 	if err != nil {
-		s.doubtful.Store(true)
+		s.hurry()
 		return false, fmt.Errorf("claim call %s: %w", c.ID, err)
 	}
 	if !written[c.ID] {
-		return false, nil
+		return s.claimedBefore(ctx, c)
 	}
 	c.Status, c.claimedBy = Executing, s.Instance
 	failpoint.Hit(failpoint.ClaimAfterCommit)
 	return true, nil
 }
 
-// ended writes what belongs to every call that reaches its end while somebody may be
-// waiting for it elsewhere: the event and the notification.
-func (s *Service) ended(ctx context.Context, tx pgx.Tx, id uuid.UUID, event audit.Event) error {
-	if err := s.record(ctx, tx, nil, event); err != nil {
+// claimedBefore reports whether a claim that found the call not approved any more follows an earlier one of this flight whose
+// answer was lost. It ends a call whose approval has lapsed.
+func (s *Service) claimedBefore(ctx context.Context, c *Call) (bool, error) {
+	now, err := s.load(ctx, c.ID)
+	switch {
+	case err != nil:
+		return false, err
+	case now.Status == Approved:
+		return false, s.deny(ctx, c, lapsed())
+	case now.Status != Executing || now.claimedBy != s.Instance:
+		return false, nil
+	}
+	c.Status, c.claimedBy = Executing, s.Instance
+	return true, nil
+}
+
+// lapsed ends a call whose approval has lapsed.
+func lapsed() *refusal {
+	return &refusal{status: Expired, code: CodeApprovalLapsed, message: MessageLapsed}
+}
+
+// ended writes the events of calls that others may wait for elsewhere, and notifies them. The subject of each
+// event is its call.
+func (s *Service) ended(ctx context.Context, tx pgx.Tx, events ...audit.Event) error {
+	if err := s.record(ctx, tx, nil, events...); err != nil {
 		return err
 	}
-	if _, err := tx.Exec(ctx, `SELECT pg_notify($1, $2)`, Channel, id.String()); err != nil {
-		return fmt.Errorf("notify of call %s: %w", id, err)
+	ids := make([]string, len(events))
+	for i := range events {
+		ids[i] = events[i].Subject.String()
+	}
+	if _, err := tx.Exec(ctx, `SELECT pg_notify($1, id) FROM unnest($2::text[]) AS id`, Channel, ids); err != nil {
+		return fmt.Errorf("notify of calls: %w", err)
 	}
 	return nil
 }

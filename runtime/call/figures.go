@@ -32,12 +32,16 @@ type Figures struct {
 	Hours    [7][24]int // by weekday, Monday first, and hour, UTC
 }
 
+// uncountedStraggler selects the stragglers made in [$1, $2) that are not among the calls made since $3.
+const uncountedStraggler = `id IN (SELECT call_id FROM call_stragglers) AND created_at >= $1 AND created_at < $2
+	AND NOT (id >= $4 AND id < $5 AND created_at >= $3)`
+
 // callsMade are the calls made in [$1, $2), counted and not: each row stands for some.
 // The ids from $4 to $5 are of those made since $3, until when they were counted.
 const callsMade = `SELECT hour AS made, agent_id, skill_id, status, failure, calls FROM call_counts
 		WHERE hour >= $1 AND hour < $2
 	UNION ALL SELECT ` + hourOf + `, agent_id, skill_id, status, coalesce(failure, ''), 1 FROM calls
-		WHERE id IN (SELECT call_id FROM call_stragglers) AND created_at >= $1 AND created_at < $2
+		WHERE ` + uncountedStraggler + `
 	UNION ALL SELECT ` + hourOf + `, agent_id, skill_id, status, coalesce(failure, ''), 1 FROM calls
 		WHERE id >= $4 AND id < $5 AND created_at >= $3 AND created_at < $2`
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -23,19 +24,22 @@ type finishItem struct {
 	errorLine string
 }
 
-// finish writes the outcome of a call that this instance claimed, by
-// compare-and-set on the claim, and wakes whoever waits. A database that is away is waited for: the
-// outcome is known only here. When the claim is gone the outcome is kept as evidence.
+// finish writes the outcome of a call that this instance claimed, by compare-and-set on the claim, and
+// wakes its waiters. It retries until the database takes the outcome, which is known nowhere else. If the
+// claim is gone, the outcome is kept as evidence.
 func (s *Service) finish(c *Call, o outcome, announce bool) {
 	item := &finishItem{call: c, outcome: o, announce: announce, errorLine: errorLine(c, &o)}
 	began := s.Now()
-	s.outcomes.do(item)
+	if s.outcomes.do(item) != nil {
+		return // the process ends; another one marks the call unknown
+	}
 	s.traceStep(c, "log outcome", began, s.Now())
 	s.flights.done(c.ID) // before waking: whoever sees the call in flight relies on being woken
 	if !item.written {
 		s.hub.wake(c.ID, nil)
 		return
 	}
+	o = item.outcome
 	done := *c
 	done.Status, done.Code, done.Failure = o.status, o.code, o.failure
 	done.Effect, done.Message, done.Result = o.effect, o.message, o.result
@@ -43,27 +47,18 @@ func (s *Service) finish(c *Call, o outcome, announce bool) {
 	s.told(s.running, &done)
 }
 
-func (s *Service) flushOutcomes(ctx context.Context, items []*finishItem) {
-	for {
-		err := s.writeOutcomes(ctx, items)
-		if err == nil {
-			return
-		}
-		s.Logger.Error("writing outcomes: trying again", "calls", len(items), "error", err)
-		if !pause(ctx, retryDelay) {
-			return // the process ends; another will mark the calls unknown
-		}
-		if retryable(err) {
-			continue
-		}
-		if len(items) > 1 {
-			for _, item := range items {
-				s.flushOutcomes(ctx, []*finishItem{item})
+// outcomesConfig configures the batcher that writes outcomes.
+func (s *Service) outcomesConfig() batcherConfig[finishItem] {
+	return batcherConfig[finishItem]{
+		write: s.writeOutcomes, most: 4, now: s.Now,
+		retry: func(item *finishItem, err error, _ time.Duration) bool {
+			s.Logger.Error("writing an outcome failed; trying again", "call", item.call.ID, "status", item.outcome.status, "error", err)
+			if isDataError(err) { // a result that cannot be stored must not keep the rest from being so
+				item.outcome.result, item.outcome.message, item.errorLine = nil, "the result could not be stored", ""
 			}
-			return
-		}
-		// What the database refuses must not keep the rest of the outcome from it.
-		items[0].outcome.result, items[0].outcome.message = nil, "the result could not be stored"
+			return true
+		},
+		size: func(item *finishItem) int { return len(item.outcome.result) + len(item.outcome.message) },
 	}
 }
 

@@ -14,10 +14,19 @@ type flights struct {
 	mu    sync.Mutex
 	calls map[uuid.UUID]bool // whether sending began
 	empty chan struct{}      // closed while there are none
+
+	// sent are the gated calls that were sent last. A database that lost its last commits, in a failover or
+	// a restore, may offer one of them again.
+	sent   map[uuid.UUID]struct{}
+	oldest []uuid.UUID // of sent, in a ring
+	next   int
 }
 
+// maxSent bounds the memory of sent calls: about 5 MB.
+const maxSent = 100_000
+
 func newFlights() *flights {
-	f := &flights{calls: map[uuid.UUID]bool{}, empty: make(chan struct{})}
+	f := &flights{calls: map[uuid.UUID]bool{}, empty: make(chan struct{}), sent: map[uuid.UUID]struct{}{}}
 	close(f.empty)
 	return f
 }
@@ -44,10 +53,37 @@ func (f *flights) has(id uuid.UUID) bool {
 }
 
 // sending says that from here on bytes of the call may be on their way.
-func (f *flights) sending(id uuid.UUID) {
+func (f *flights) sending(c *Call) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.calls[id] = true
+	f.calls[c.ID] = true
+	if !c.Gated { // its row is never offered again
+		return
+	}
+	if len(f.oldest) < maxSent {
+		f.oldest = append(f.oldest, c.ID)
+	} else {
+		delete(f.sent, f.oldest[f.next])
+		f.oldest[f.next] = c.ID
+		f.next = (f.next + 1) % maxSent
+	}
+	f.sent[c.ID] = struct{}{}
+}
+
+// wasSent reports whether this process sent the call before.
+func (f *flights) wasSent(id uuid.UUID) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	_, sent := f.sent[id]
+	return sent
+}
+
+// refused says that the server of a call refused it unexecuted: it may be sent again.
+func (f *flights) refused(id uuid.UUID) {
+	f.mu.Lock()
+	delete(f.sent, id)
+	f.mu.Unlock()
+	f.done(id)
 }
 
 // release ends the flight of a call that was not sent; one that may have been

@@ -86,6 +86,9 @@ func (f *fakeSource) List(context.Context, tool.Server) (tool.Listing, error) {
 }
 
 func (f *fakeSource) Call(ctx context.Context, _ tool.Server, r tool.CallRequest) (tool.Result, error) {
+	if err := r.Confirm(ctx); err != nil {
+		return tool.Result{}, tool.NotConfirmed(err, "tools/call")
+	}
 	f.mu.Lock()
 	f.sent = append(f.sent, string(r.Arguments))
 	f.below = append(f.below, telemetry.ToHand(ctx))
@@ -210,14 +213,21 @@ func (w *world) startFiles(log *slog.Logger) {
 // start runs a call service with its job queue and notifications.
 func (w *world) start(log *slog.Logger) *call.Service {
 	w.t.Helper()
+	return w.startOn(w.db, log, false)
+}
+
+// startOn runs a call service whose own connections are db's.
+func (w *world) startOn(db *postgres.DB, log *slog.Logger, restored bool) *call.Service {
+	w.t.Helper()
 	calls, err := call.New(call.Config{
-		Pool: w.db.Pool(), Agents: w.agents, Discovery: w.discovery, Logger: log, Now: time.Now, Instance: uuid.New(), Files: w.files, Traces: w.traces,
+		Pool: db.Pool(), Agents: w.agents, Discovery: w.discovery, Logger: log, Now: time.Now, Instance: uuid.New(), Files: w.files, Traces: w.traces,
+		Restored: restored,
 	})
 	check(w.t, err)
 	workers := river.NewWorkers()
 	calls.AddWorkers(workers)
-	client, err := river.NewClient(riverpgxv5.New(w.db.Pool()), &river.Config{
-		Logger: log, Workers: workers, FetchCooldown: time.Millisecond, FetchPollInterval: 50 * time.Millisecond,
+	client, err := river.NewClient(riverpgxv5.New(db.Pool()), &river.Config{
+		ID: calls.Instance.String(), Logger: log, Workers: workers, FetchCooldown: time.Millisecond, FetchPollInterval: 50 * time.Millisecond,
 		Queues: map[string]river.QueueConfig{river.QueueDefault: {MaxWorkers: 5}, call.ExecuteQueue: {MaxWorkers: 20}},
 	})
 	check(w.t, err)
@@ -226,7 +236,7 @@ func (w *world) start(log *slog.Logger) *call.Service {
 	check(w.t, client.Start(ctx))
 	var listening sync.WaitGroup
 	listening.Go(func() {
-		w.db.Listen(ctx, []string{call.Channel, call.EventChannel, registry.Channel}, func(channel, payload string) {
+		db.Listen(ctx, []string{call.Channel, call.EventChannel, registry.Channel}, func(channel, payload string) {
 			switch channel {
 			case call.Channel:
 				calls.HandleNotification(payload)

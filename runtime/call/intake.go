@@ -3,7 +3,6 @@ package call
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -12,7 +11,6 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/riverqueue/river"
 
 	"github.com/holdpoint/holdpoint/internal/audit"
@@ -30,41 +28,43 @@ type intakeItem struct {
 	begin     func(ctx context.Context, tx pgx.Tx, c *Call) error // of a carried call
 	event     audit.Event
 
+	pendingLimit int // of the agent's calls for one principal, if it waits
+
 	ticket Ticket
 	err    error
 }
 
 const (
-	intakeAttempts = 40 // with retryDelay between them: a restart of the database
+	// intakeLimit is for how long a call is recorded again and again: a restart or a failover of the database.
+	intakeLimit    = time.Minute
 	attachAttempts = 5
 )
 
-// flushIntake writes items in one transaction; on a database that is restarting it waits.
-// An item that the database refuses does not take the others with it.
-func (s *Service) flushIntake(ctx context.Context, items []*intakeItem) {
-	err := s.tryIntake(ctx, items)
-	for attempt := 1; err != nil && retryable(err) && attempt < intakeAttempts; attempt++ {
-		s.Logger.Warn("recording calls: trying again", "calls", len(items), "attempt", attempt, "error", err)
-		if !pause(ctx, retryDelay) {
-			break
+// intakeConfig configures the batchers that record calls.
+func (s *Service) intakeConfig() batcherConfig[intakeItem] {
+	return batcherConfig[intakeItem]{
+		write: s.tryIntake, most: 2, now: s.Now,
+		retry: func(item *intakeItem, err error, elapsed time.Duration) bool {
+			again := isRetryable(err) && elapsed < intakeLimit
+			s.Logger.Warn("recording a call failed", "call", item.call.ID, "error", err, "retry", again)
+			return again
+		},
+		size: func(item *intakeItem) int {
+			return len(item.call.Arguments) + len(item.call.Made()) + len(item.call.request)
+		},
+	}
+}
+
+// recordCall records a call, with others that come in at the same time. The error is also the item's.
+func (s *Service) recordCall(batch *batcher[intakeItem], item *intakeItem) {
+	began := s.Now()
+	if err := batch.do(item); err != nil {
+		if !gone(err) {
+			s.hurry() // it may be committed all the same
 		}
-		err = s.tryIntake(ctx, items)
-	}
-	if err == nil {
-		return
-	}
-	if len(items) > 1 && !retryable(err) {
-		for _, item := range items {
-			s.flushIntake(ctx, []*intakeItem{item})
-		}
-		return
-	}
-	if !gone(err) {
-		s.doubtful.Store(true)
-	}
-	for _, item := range items {
 		item.err = fmt.Errorf("record call: %w", err)
 	}
+	s.took(item.call, StepLog, began)
 }
 
 func (s *Service) tryIntake(ctx context.Context, items []*intakeItem) error {
@@ -93,6 +93,9 @@ func (s *Service) intakeInOneTrip(ctx context.Context, items []*intakeItem) erro
 	if err := s.recordIf(batch, "true", agentsOf(items), events(items)...); err != nil {
 		return err
 	}
+	if late := s.stragglers(items); len(late) > 0 {
+		batch.Queue(insertStragglersSQL, late)
+	}
 	failpoint.Hit(failpoint.SubmitBeforeCommit)
 	if err := s.Pool.SendBatch(ctx, batch).Close(); err != nil {
 		if isUniqueViolation(err) {
@@ -106,16 +109,13 @@ func (s *Service) intakeInOneTrip(ctx context.Context, items []*intakeItem) erro
 
 func (s *Service) intakeInTx(ctx context.Context, items []*intakeItem) error {
 	err := postgres.InTx(ctx, s.Pool, func(tx pgx.Tx) error {
-		inserted, err := insertCalls(ctx, tx, items)
+		fresh, err := insertWithin(ctx, tx, items)
 		if err != nil {
 			return err
 		}
-		var fresh, rest []*intakeItem
-		for _, item := range items {
-			if inserted[item.call.ID] {
-				fresh = append(fresh, item)
-			} else {
-				rest = append(rest, item)
+		if late := s.stragglers(fresh); len(late) > 0 {
+			if _, err := tx.Exec(ctx, insertStragglersSQL, late); err != nil {
+				return fmt.Errorf("note calls with old ids: %w", err)
 			}
 		}
 		if err := s.park(ctx, tx, fresh); err != nil {
@@ -125,9 +125,6 @@ func (s *Service) intakeInTx(ctx context.Context, items []*intakeItem) error {
 			return err
 		}
 		if err := beginCarried(ctx, tx, fresh); err != nil {
-			return err
-		}
-		if err := attach(ctx, tx, rest); err != nil {
 			return err
 		}
 		failpoint.Hit(failpoint.SubmitBeforeCommit)
@@ -296,23 +293,4 @@ func nullableText(s string) *string {
 	}
 	s = strings.ReplaceAll(strings.ToValidUTF8(s, "\uFFFD"), "\x00", "\uFFFD")
 	return &s
-}
-
-func isUniqueViolation(err error) bool {
-	var pgErr *pgconn.PgError
-	return errors.As(err, &pgErr) && pgErr.Code == "23505"
-}
-
-// retryable reports whether the database may take the same thing later: the
-// connection broke, the server is stopping or starting, or two transactions were in each other's way.
-func retryable(err error) bool {
-	var pgErr *pgconn.PgError
-	if !errors.As(err, &pgErr) {
-		return !errors.Is(err, context.Canceled) && !gone(err)
-	}
-	switch pgErr.Code[:2] {
-	case "08", "40", "53", "57":
-		return true
-	}
-	return false
 }

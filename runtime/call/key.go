@@ -19,6 +19,10 @@ const DefaultIdempotencyTTL = 24 * time.Hour
 // ErrKeyReused says that the idempotency key belongs to a call with other arguments.
 var ErrKeyReused = errors.New("the idempotency key was used for a call with other arguments")
 
+// attachableSQL is SQL: whether calls may still attach to this one. With an idempotency key they may until that is
+// out of date; without one until its outcome was delivered, or an hour after its end if nobody asked for that.
+const attachableSQL = `(finished_at IS NULL OR coalesce(keyed_until, finished_at + interval '1 hour') > holdpoint_now())`
+
 // errAttachedGone: the call to attach to is none any more that one attaches to.
 var errAttachedGone = errors.New("the earlier call was delivered in between")
 
@@ -93,7 +97,7 @@ type earlier struct {
 	ticket Ticket
 	key    []byte
 	sum    []byte    // of the arguments that its idempotency key is for
-	stale  bool      // its idempotency key is out of date
+	stale  bool      // nobody attaches to it any more
 	sender uuid.UUID // the instance that claimed it
 }
 
@@ -143,7 +147,7 @@ func (s *Service) repeated(ctx context.Context, sub *Submission) (Ticket, error)
 	ticket := Ticket{Attached: true}
 	err := s.Pool.QueryRow(ctx, `SELECT id, status, gated FROM calls
 		WHERE attach_key = $1 AND ($2::bytea IS NULL OR keyed_sum = $2)
-			AND NOT coalesce(keyed_until <= holdpoint_now() AND finished_at IS NOT NULL, false)`,
+			AND `+attachableSQL,
 		attachKey(sub), s.keyed(sub).sum).Scan(&ticket.ID, &ticket.Status, &ticket.Gated)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return Ticket{}, nil
@@ -160,7 +164,7 @@ func readEarlier(ctx context.Context, tx pgx.Tx, items []*intakeItem) ([]earlier
 		ids[i], keys[i] = item.call.ID, item.attachKey
 	}
 	rows, err := tx.Query(ctx, `SELECT id, status, gated, attach_key, keyed_sum,
-			keyed_until IS NOT NULL AND keyed_until <= holdpoint_now() AND finished_at IS NOT NULL, claimed_by
+			NOT `+attachableSQL+`, claimed_by
 		FROM calls WHERE id = ANY($1) OR attach_key = ANY($2)`, ids, keys)
 	if err != nil {
 		return nil, fmt.Errorf("find calls to attach to: %w", err)

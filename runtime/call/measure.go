@@ -2,6 +2,7 @@ package call
 
 import (
 	"cmp"
+	"context"
 	"strconv"
 	"time"
 
@@ -92,11 +93,11 @@ func (s *Service) traceStep(c *Call, name string, from, to time.Time) {
 }
 
 // validate checks the call's arguments.
-func (s *Service) validate(c *Call, schemas *tool.Schemas) []tool.Problem {
+func (s *Service) validate(ctx context.Context, c *Call, schemas *tool.Schemas) (*refusal, error) {
 	began := s.Now()
-	problems := schemas.ValidateInput(c.Arguments)
+	r, err := s.schemas.checkArguments(ctx, schemas, c.Arguments)
 	s.took(c, StepValidate, began)
-	return problems
+	return r, err
 }
 
 // stored is the form of the column measured: an array of PostgreSQL. Nil: nothing was measured.

@@ -53,7 +53,7 @@ func TestTransactionsTakeOneConnection(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.calls.Attend = func(context.Context, pgx.Tx, []call.Attention) error { return nil }
-	w.calls.Reviewable = func(ctx context.Context, _ uuid.UUID) (bool, error) { // as slow as one that is not in memory
+	w.calls.Reviewable = func(ctx context.Context, _, _ uuid.UUID) (bool, error) { // as slow as one that is not in memory
 		_, err := w.db.Pool().Exec(ctx, `SELECT 1`)
 		return err == nil, err
 	}

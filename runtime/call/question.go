@@ -21,7 +21,7 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
-// Question is something that a call's server asks the call's client, and that is open.
+// Question is something that a call's server asks the call's client, and that the client may answer now.
 type Question struct {
 	Number int    // of the call's questions, from 1 on
 	Key    string // among the call's questions: the server's own, where it has one
@@ -40,37 +40,43 @@ var (
 	errWithdrawn   = errors.New("the call is not on its way any more")
 )
 
-// ask puts questions where any process finds them that the call's client talks to, and waits for the answers.
+// ask stores questions where any process finds them that the call's client talks to, and waits until each has its
+// answer or its end. Rows hold all state: answers and decisions may be made in other processes.
 func (r *relay) ask(ctx context.Context, questions []tool.Question) ([]json.RawMessage, error) {
 	if answers := r.c.advance.take(questions); answers != nil {
 		return answers, nil
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, r.limit, errNotAnswered)
-	defer cancel()
 	s, id := r.s, r.c.ID
 	w := s.hub.add(id)
 	defer s.hub.remove(id, w)
-	numbers, err := s.putQuestions(ctx, r.c, questions)
+	numbers, err := r.putQuestions(ctx, questions)
 	if err != nil {
 		s.Logger.Warn("a server's question cannot be asked", "call", id, "method", questions[0].Method, "error", err)
 		return nil, fmt.Errorf("ask %s: %w", questions[0].Method, err)
 	}
 	s.hub.wake(id, nil)
-	poll := time.NewTicker(pollInterval)
-	defer poll.Stop()
 	for {
-		answers, err := s.readAnswers(ctx, id, numbers)
+		answers, left, err := s.readAnswers(ctx, id, numbers)
 		_, refused := errors.AsType[*tool.Failure](err)
-		if answers != nil || refused || errors.Is(err, errWithdrawn) { // any other error may pass
-			s.withdraw(context.WithoutCancel(ctx), id, numbers)
+		if answers != nil || refused || errors.Is(err, errWithdrawn) || errors.Is(err, errNotAnswered) { // any other error may pass
+			s.withdraw(context.WithoutCancel(ctx), r.c, numbers)
 			return answers, err
 		}
+		if err == nil && left <= 0 {
+			if err = s.expireQuestions(ctx, r.c, numbers); err == nil {
+				continue
+			}
+			s.Logger.Warn("expiring questions", "call", id, "error", err)
+		}
+		timer := time.NewTimer(min(max(left, retryDelay), pollInterval))
 		select {
 		case <-ctx.Done():
-			s.withdraw(context.WithoutCancel(ctx), id, numbers)
+			timer.Stop()
+			s.withdraw(context.WithoutCancel(ctx), r.c, numbers)
 			return nil, context.Cause(ctx)
 		case <-w.ch:
-		case <-poll.C:
+			timer.Stop()
+		case <-timer.C:
 		}
 	}
 }
@@ -109,7 +115,21 @@ func (a *advance) take(questions []tool.Question) []json.RawMessage {
 	return answers
 }
 
-func (s *Service) putQuestions(ctx context.Context, c *Call, questions []tool.Question) (numbers []int, err error) {
+// putQuestions stores questions of a call that this process sends, and returns their numbers.
+func (r *relay) putQuestions(ctx context.Context, questions []tool.Question) (numbers []int, err error) {
+	s, c := r.s, r.c
+	asked := make([]AskedQuestion, len(questions))
+	waits := false
+	for i, q := range questions {
+		if asked[i], err = r.newQuestion(q); err != nil {
+			return nil, err
+		}
+		waits = waits || asked[i].Status == QuestionPending
+	}
+	who, err := s.attentionFor(ctx, c, waits)
+	if err != nil {
+		return nil, err
+	}
 	err = postgres.InTx(ctx, s.Pool, func(tx pgx.Tx) error {
 		var ours bool
 		err := tx.QueryRow(ctx, `SELECT status = 'executing' AND claimed_by = $2 FROM calls WHERE id = $1 FOR UPDATE`,
@@ -120,14 +140,18 @@ func (s *Service) putQuestions(ctx context.Context, c *Call, questions []tool.Qu
 		if err != nil {
 			return err
 		}
-		if numbers, err = insertQuestions(ctx, tx, c.ID, questions); err != nil {
+		numbers = nil
+		if err := r.insertQuestions(ctx, tx, asked); err != nil {
 			return err
 		}
-		methods := make([]string, len(questions))
-		for i, q := range questions {
-			methods[i] = q.Method
+		methods := make([]string, len(asked))
+		for i := range asked {
+			numbers, methods[i] = append(numbers, asked[i].Number), asked[i].Method
 		}
-		return s.ended(ctx, tx, c.ID, audit.Event{
+		if err := s.attendQuestion(ctx, tx, who); err != nil {
+			return err
+		}
+		return s.ended(ctx, tx, audit.Event{
 			Actor: audit.System(), Action: "call.asked", Subject: c.ID, Data: map[string]any{"questions": numbers, "methods": methods},
 		})
 	})
@@ -137,20 +161,52 @@ func (s *Service) putQuestions(ctx context.Context, c *Call, questions []tool.Qu
 	return numbers, nil
 }
 
-// insertQuestions gives each a number, and the key by which the server knows it, if no other question has that one.
-func insertQuestions(ctx context.Context, tx pgx.Tx, id uuid.UUID, questions []tool.Question) ([]int, error) {
-	numbers := make([]int, len(questions))
-	for i, q := range questions {
-		err := tx.QueryRow(ctx, `INSERT INTO call_questions (call_id, number, key, method, params)
-			SELECT $1, n, CASE WHEN $2 = '' OR EXISTS (SELECT FROM call_questions WHERE call_id = $1 AND key = $2)
-				THEN 'question_' || n ELSE $2 END, $3, $4
-			FROM (SELECT coalesce(max(number), 0) + 1 AS n FROM call_questions WHERE call_id = $1) AS next RETURNING number`,
-			id, storableKey(q.Key), q.Method, []byte(q.Params)).Scan(&numbers[i])
+// newQuestion decides who has to approve what about a question. What a reviewer decides about passes the same door as
+// arguments do, so that what is shown is what is meant.
+func (r *relay) newQuestion(q tool.Question) (AskedQuestion, error) {
+	asked := AskedQuestion{CallID: r.c.ID, Key: storableKey(q.Key), Method: q.Method, Params: q.Params, Status: QuestionAsked}
+	if r.review {
+		asked.Review = reviewOf(q)
+	}
+	if asked.Review != ReviewNone && q.Params != nil {
+		clean, err := CleanArguments(q.Params)
 		if err != nil {
-			return nil, err
+			return asked, refusedQuestion(codeInvalidParams, "a reviewer cannot be shown this request: "+doorReason(err, "params"))
+		}
+		asked.Params = clean
+	}
+	if asked.Review == ReviewQuestion {
+		asked.Status = QuestionPending
+	}
+	return asked, nil
+}
+
+// insertQuestions gives each a number, and the key by which the server knows it, if no other question has that one.
+// The call's row is locked.
+func (r *relay) insertQuestions(ctx context.Context, tx pgx.Tx, asked []AskedQuestion) error {
+	var last int
+	err := tx.QueryRow(ctx, `SELECT coalesce(max(number), 0) FROM call_questions WHERE call_id = $1`, r.c.ID).Scan(&last)
+	if err != nil {
+		return err
+	}
+	for i := range asked {
+		q := &asked[i]
+		q.Number = last + 1 + i
+		var digest []byte
+		if q.Status == QuestionPending {
+			q.Digest = q.envelope().Digest()
+			digest = q.Digest[:]
+		}
+		_, err := tx.Exec(ctx, `INSERT INTO call_questions (call_id, number, key, method, params, status, review, timeout_ms, deadline, digest)
+			VALUES ($1, $2, CASE WHEN $3 = '' OR EXISTS (SELECT FROM call_questions WHERE call_id = $1 AND key = $3)
+				THEN 'question_' || $2::int ELSE $3 END, $4, $5, $6, nullif($7, ''), $8::bigint,
+				holdpoint_now() + $8::bigint * interval '1 millisecond', $9)`,
+			q.CallID, q.Number, q.Key, q.Method, []byte(q.Params), q.Status, string(q.Review), r.limit.Milliseconds(), digest)
+		if err != nil {
+			return err
 		}
 	}
-	return numbers, nil
+	return nil
 }
 
 const maxQuestionKey = 128
@@ -163,46 +219,50 @@ func storableKey(key string) string {
 	return key
 }
 
-// readAnswers returns nil while one is missing.
-func (s *Service) readAnswers(ctx context.Context, id uuid.UUID, numbers []int) ([]json.RawMessage, error) {
-	rows, err := s.Pool.Query(ctx, `SELECT ended_at IS NOT NULL, answer, error FROM call_questions
-		WHERE call_id = $1 AND number = ANY($2) ORDER BY number`, id, numbers)
+// readAnswers returns nil while one is missing, and then how long the first of them may still take.
+func (s *Service) readAnswers(ctx context.Context, id uuid.UUID, numbers []int) (answers []json.RawMessage, left time.Duration, err error) {
+	rows, err := s.Pool.Query(ctx, `SELECT `+questionColumns+`, coalesce(extract(epoch FROM deadline - holdpoint_now()), 0)::float8
+		FROM call_questions WHERE call_id = $1 AND number = ANY($2) ORDER BY number`, id, numbers)
 	if err != nil {
-		return nil, fmt.Errorf("read answers of call %s: %w", id, err)
+		return nil, 0, fmt.Errorf("read answers of call %s: %w", id, err)
 	}
-	var ended, missing bool
-	var a Answer
-	var answers []json.RawMessage
-	_, err = pgx.ForEachRow(rows, []any{&ended, (*[]byte)(&a.Result), (*[]byte)(&a.Error)}, func() error {
-		switch {
-		case !ended:
-			missing = true
-		case a.Error != nil:
-			return &tool.Failure{Kind: tool.JSONRPCError, Message: "the client answered with an error", RPC: bytes.Clone(a.Error)}
-		case a.Result == nil:
-			return errWithdrawn
+	missing := false
+	_, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (q AskedQuestion, err error) {
+		var seconds float64
+		if err := row.Scan(append(q.targets(), &seconds)...); err != nil {
+			return q, err
 		}
-		answers = append(answers, bytes.Clone(a.Result))
-		return nil
+		if q.Status.open() {
+			if mine := time.Duration(seconds * float64(time.Second)); !missing || mine < left {
+				left = mine
+			}
+			missing = true
+			return q, nil
+		}
+		answer, err := q.deliverable()
+		answers = append(answers, answer)
+		return q, err
 	})
 	if err != nil || missing {
-		return nil, err
+		return nil, left, err
 	}
-	return answers, nil
+	return answers, 0, nil
 }
 
 // withdraw ends those questions that nobody needs to answer any more.
-func (s *Service) withdraw(ctx context.Context, id uuid.UUID, numbers []int) {
+func (s *Service) withdraw(ctx context.Context, c *Call, numbers []int) {
 	ctx, cancel := context.WithTimeout(ctx, silence)
 	defer cancel()
-	_, err := s.Pool.Exec(ctx, `UPDATE call_questions SET ended_at = holdpoint_now()
-		WHERE call_id = $1 AND number = ANY($2) AND ended_at IS NULL`, id, numbers)
+	err := postgres.InTx(ctx, s.Pool, func(tx pgx.Tx) error {
+		return s.endQuestions(ctx, tx, c, `SELECT number, status FROM call_questions
+			WHERE call_id = $1 AND number = ANY($2) AND ended_at IS NULL FOR UPDATE`, numbers, func(QuestionStatus) QuestionStatus { return QuestionWithdrawn })
+	})
 	if err != nil {
-		s.Logger.Warn("withdrawing questions", "call", id, "error", err)
+		s.Logger.Warn("withdrawing questions", "call", c.ID, "error", err)
 	}
 }
 
-// Questions are those of a call that are open, in the order in which they were asked. ErrNotFound.
+// Questions are those of a call that its client may answer now, in the order in which they were asked. ErrNotFound.
 func (s *Service) Questions(ctx context.Context, viewer Viewer, id uuid.UUID) ([]Question, error) {
 	c, err := s.load(ctx, id)
 	if err != nil {
@@ -211,47 +271,103 @@ func (s *Service) Questions(ctx context.Context, viewer Viewer, id uuid.UUID) ([
 	if !viewer.sees(c) {
 		return nil, ErrNotFound
 	}
-	return s.questions(ctx, c)
+	open, _, err := s.openQuestions(ctx, c)
+	return open, err
 }
 
-func (s *Service) questions(ctx context.Context, c *Call) ([]Question, error) {
-	if c.Status != Executing || c.caller.Capabilities == nil {
-		return nil, nil
+// Reviewing returns until when a reviewer decides about a question of the call; zero: none is waiting for that. ErrNotFound.
+func (s *Service) Reviewing(ctx context.Context, viewer Viewer, id uuid.UUID) (time.Time, error) {
+	c, err := s.load(ctx, id)
+	if err != nil {
+		return time.Time{}, err
 	}
-	rows, err := s.Pool.Query(ctx, `SELECT number, key, method, params FROM call_questions
+	if !viewer.sees(c) {
+		return time.Time{}, ErrNotFound
+	}
+	_, until, err := s.openQuestions(ctx, c)
+	return until, err
+}
+
+// openQuestions returns the questions that the client may answer now, and until when a reviewer decides about others;
+// zero: there are none.
+func (s *Service) openQuestions(ctx context.Context, c *Call) (open []Question, reviewing time.Time, err error) {
+	if c.Status != Executing || c.caller.Capabilities == nil {
+		return nil, reviewing, nil
+	}
+	rows, err := s.Pool.Query(ctx, `SELECT number, key, method, params, status, coalesce(deadline, holdpoint_now()) FROM call_questions
 		WHERE call_id = $1 AND ended_at IS NULL ORDER BY number`, c.ID)
 	if err != nil {
-		return nil, fmt.Errorf("read questions of call %s: %w", c.ID, err)
+		return nil, reviewing, fmt.Errorf("read questions of call %s: %w", c.ID, err)
 	}
-	list, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (q Question, err error) {
-		return q, row.Scan(&q.Number, &q.Key, &q.Method, (*[]byte)(&q.Params))
+	var q Question
+	var status QuestionStatus
+	var deadline time.Time
+	_, err = pgx.ForEachRow(rows, []any{&q.Number, &q.Key, &q.Method, (*[]byte)(&q.Params), &status, &deadline}, func() error {
+		switch status {
+		case QuestionAsked:
+			open = append(open, Question{q.Number, q.Key, q.Method, bytes.Clone(q.Params)})
+		case QuestionPending:
+			if reviewing.IsZero() || deadline.Before(reviewing) {
+				reviewing = deadline
+			}
+		default: // it has ended
+		}
+		return nil
 	})
 	if err != nil {
-		return nil, fmt.Errorf("read questions of call %s: %w", c.ID, err)
+		return nil, reviewing, fmt.Errorf("read questions of call %s: %w", c.ID, err)
 	}
-	return list, nil
+	return open, reviewing, nil
 }
 
-// Answer answers a question. The first answer counts. ErrNotFound: there is no such question that is open.
+// Answer takes a client's answer to a question. The first answer counts. If a reviewer decides about it, it waits for that.
+// ErrNotFound: there is no such question that the client may answer.
 func (s *Service) Answer(ctx context.Context, viewer Viewer, id uuid.UUID, number int, a Answer) error {
-	err := postgres.InTx(ctx, s.Pool, func(tx pgx.Tx) error {
-		tag, err := tx.Exec(ctx, `UPDATE call_questions SET ended_at = holdpoint_now(), answer = $5, error = $6
-			WHERE call_id = $1 AND number = $2 AND ended_at IS NULL AND EXISTS (SELECT FROM calls
-				WHERE id = $1 AND agent_id = $3 AND principal_id IS NOT DISTINCT FROM $4)`,
-			id, number, viewer.AgentID, postgres.OrNull(viewer.PrincipalID), []byte(a.Result), []byte(a.Error))
-		if err != nil {
-			return err
-		}
-		if tag.RowsAffected() == 0 {
-			return ErrNotFound
-		}
-		return s.ended(ctx, tx, id, audit.Event{
-			Actor: viewer.actor(), Action: "call.answered", Subject: id, Data: map[string]any{"question": number, "error": a.Error != nil},
-		})
-	})
+	err := s.answer(ctx, viewer, id, number, a)
 	if err != nil {
 		return fmt.Errorf("answer question %d of call %s: %w", number, id, err)
 	}
 	s.hub.wake(id, nil)
 	return nil
+}
+
+func (s *Service) answer(ctx context.Context, viewer Viewer, id uuid.UUID, number int, a Answer) error {
+	c, err := s.load(ctx, id)
+	if err != nil {
+		return err
+	}
+	if c.AgentID != viewer.AgentID || c.PrincipalID != viewer.PrincipalID {
+		return ErrNotFound
+	}
+	who, err := s.attentionFor(ctx, c, c.Gated)
+	if err != nil {
+		return err
+	}
+	return postgres.InTx(ctx, s.Pool, func(tx pgx.Tx) error {
+		q, err := lockQuestion(ctx, tx, id, number)
+		if err != nil {
+			return err
+		}
+		if q.Status != QuestionAsked {
+			return ErrNotFound
+		}
+		q.take(a)
+		err = tx.QueryRow(ctx, `UPDATE call_questions SET status = $3, answer = $4, error = $5, digest = coalesce($6, digest),
+				answered_at = holdpoint_now(), ended_at = CASE WHEN $3 <> 'pending' THEN holdpoint_now() END,
+				deadline = CASE WHEN $3 = 'pending' THEN holdpoint_now() + timeout_ms * interval '1 millisecond' ELSE deadline END
+			WHERE call_id = $1 AND number = $2 RETURNING deadline`,
+			id, number, q.Status, []byte(q.Answer.Result), []byte(q.Answer.Error), q.storedDigest()).Scan(&q.Deadline)
+		if err != nil {
+			return err
+		}
+		if q.Status == QuestionPending {
+			if err := s.attendQuestion(ctx, tx, who); err != nil {
+				return err
+			}
+		}
+		return s.ended(ctx, tx, audit.Event{
+			Actor: viewer.actor(), Action: "call.answered", Subject: id,
+			Data: map[string]any{"question": number, "error": q.Answer.Error != nil, "status": q.Status},
+		})
+	})
 }

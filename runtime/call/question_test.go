@@ -85,6 +85,7 @@ func TestQuestionsReachAnyProcess(t *testing.T) {
 	if err := other.Answer(t.Context(), own, ticket.ID, 1, call.Answer{Result: json.RawMessage(`{}`)}); !errors.Is(err, call.ErrNotFound) {
 		t.Errorf("a second answer: %v", err)
 	}
+	check(t, decideQuestion(t, other, w.reviewer, ticket.ID, 1, true))
 	for range 2 {
 		if c := <-ended; c.Status != call.Succeeded || !strings.Contains(string(c.Result), answer) {
 			t.Errorf("%s %s", c.Status, c.Result)
@@ -93,7 +94,7 @@ func TestQuestionsReachAnyProcess(t *testing.T) {
 	if open, err := w.calls.Questions(t.Context(), own, ticket.ID); err != nil || len(open) != 0 {
 		t.Errorf("still open: %v %v", open, err)
 	}
-	if got := w.actions(ticket.ID); !strings.Contains(got, "call.asked call.answered") {
+	if got := w.actions(ticket.ID); !strings.Contains(got, "call.asked call.answered question.approved") {
 		t.Errorf("audited %s", got)
 	}
 }

@@ -67,6 +67,9 @@ func (s *Service) record(ctx context.Context, tx pgx.Tx, agents []uuid.UUID, eve
 	if len(events) == 0 {
 		return nil
 	}
+	for i := range events {
+		events[i].SetOrigin(ctx)
+	}
 	batch := &pgx.Batch{}
 	if err := s.recordIf(batch, "true", agents, events...); err != nil {
 		return err

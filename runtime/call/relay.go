@@ -43,7 +43,8 @@ const (
 type relay struct {
 	s      *Service
 	c      *Call
-	limit  time.Duration // that an answer may take
+	limit  time.Duration // that an answer may take, and again a decision about it
+	review bool          // a reviewer decides about what the server asks
 	cancel chan struct{}
 	once   sync.Once
 
@@ -88,7 +89,7 @@ func (s *Service) meet(c *Call, skill *agent.Skill) (caller tool.Caller, done fu
 	if c.caller.zero() && !c.awaited && !c.Gated {
 		return tool.Caller{}, func() {} // nearly always
 	}
-	r := &relay{s: s, c: c, limit: skill.ApprovalTimeout, cancel: make(chan struct{})}
+	r := &relay{s: s, c: c, limit: skill.ApprovalTimeout, review: c.Gated && skill.Questions != agent.QuestionsClient, cancel: make(chan struct{})}
 	s.relays.add(r)
 	caller = tool.Caller{
 		Capabilities: c.caller.Capabilities, LogLevel: c.caller.LogLevel, Depth: c.caller.Depth, Cancel: r.cancel,

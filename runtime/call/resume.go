@@ -44,7 +44,9 @@ func (s *Service) resume(ctx context.Context, id uuid.UUID) error {
 	decided, err := approval.Get(ctx, s.Pool, id)
 	switch {
 	case err == nil && decided.Status == approval.Approved:
-		return s.moveOn(ctx, c, &refusal{status: Approved}, func(tx pgx.Tx) error { return s.enqueue(ctx, tx, []uuid.UUID{id}) })
+		return s.moveOn(ctx, c, &refusal{status: Approved}, func(tx pgx.Tx) error {
+			return errors.Join(approval.Renew(ctx, tx, id), s.enqueue(ctx, tx, []uuid.UUID{id}))
+		})
 	case !errors.Is(err, approval.ErrNotFound):
 		return err
 	}
@@ -77,8 +79,10 @@ func (s *Service) resumeJudged(ctx context.Context, c *Call, skill *agent.Skill,
 	if err != nil {
 		return err
 	}
-	if problems := schemas.ValidateInput(c.Arguments); len(problems) > 0 {
-		return s.moveOn(ctx, c, &refusal{status: Invalid, code: CodeInvalidArguments, message: listProblems(problems)}, nil)
+	if r, err := s.schemas.checkArguments(ctx, schemas, c.Arguments); err != nil {
+		return err
+	} else if r != nil {
+		return s.moveOn(ctx, c, r, nil)
 	}
 	if r, err := s.draw(ctx, c, skill, server, definition); err != nil {
 		return err
@@ -122,7 +126,7 @@ func (s *Service) sendResumed(ctx context.Context, c *Call, skill *agent.Skill, 
 	}
 	err := s.moveOn(ctx, c, &refusal{status: Executing}, nil)
 	if err != nil || c.Status != Executing {
-		s.doubtful.Store(true)
+		s.hurry()
 		s.flights.release(c.ID)
 		return err
 	}
@@ -166,7 +170,7 @@ func (s *Service) moveOn(ctx context.Context, c *Call, to *refusal, also func(tx
 		if to.code != "" {
 			event.Data["code"] = to.code
 		}
-		return s.ended(ctx, tx, c.ID, event)
+		return s.ended(ctx, tx, event)
 	})
 	if err != nil {
 		return err

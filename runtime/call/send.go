@@ -35,7 +35,7 @@ type outcome struct {
 // send sends a claimed call and writes its outcome. It depends on no caller:
 // only the call's own timeout ends it.
 func (s *Service) send(c *Call, skill *agent.Skill, server tool.Server, definition tool.Definition) {
-	s.flights.sending(c.ID)
+	s.flights.sending(c)
 	began := s.Now()
 	o := s.attempt(c, skill, server, definition)
 	executed := false // by an earlier send, possibly
@@ -77,7 +77,7 @@ func (s *Service) suspendSent(c *Call, skill *agent.Skill, o outcome) bool {
 		s.Logger.Error("a call cannot wait for a connection", "call", c.ID, "error", err)
 	}
 	if suspended {
-		s.flights.done(c.ID)
+		s.flights.refused(c.ID)
 		s.hub.wake(c.ID, nil) // whoever relied on the flight looks again
 	}
 	return suspended
@@ -111,6 +111,7 @@ func (s *Service) attempt(c *Call, skill *agent.Skill, server tool.Server, defin
 	}
 	result, err := source.Call(ctx, server, tool.CallRequest{
 		CallID: c.ID, Tool: c.Tool, Arguments: c.Arguments, Definition: &definition, Timeout: skill.CallTimeout, Caller: caller,
+		Confirm: func(ctx context.Context) error { return s.confirmClaim(ctx, c.ID) },
 	})
 	if err != nil {
 		var failure *tool.Failure
@@ -175,7 +176,14 @@ func (s *Service) checkOutput(definition tool.Definition, raw json.RawMessage) s
 	if err := jsonv2.Unmarshal(raw, &result, jsontext.AllowInvalidUTF8(true)); err != nil {
 		return "the result is not a JSON object without duplicate names"
 	}
-	if problems := schemas.ValidateOutput(json.RawMessage(result.StructuredContent)); len(problems) > 0 {
+	ctx := context.WithoutCancel(s.running) // the call was sent: its result is checked even if the process stops
+	problems, err := s.schemas.validate(ctx, func() ([]tool.Problem, error) {
+		return schemas.ValidateOutput(ctx, json.RawMessage(result.StructuredContent))
+	})
+	switch {
+	case err != nil:
+		return "the result cannot be checked against the tool's outputSchema: it is " + err.Error()
+	case len(problems) > 0:
 		return "the result breaks the tool's outputSchema: " + listProblems(problems)
 	}
 	return ""

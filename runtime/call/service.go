@@ -12,7 +12,6 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
@@ -53,7 +52,7 @@ type Config struct {
 
 	// Reviewable reports whether there is anybody else than a principal (uuid.Nil: none) who may decide about calls. It
 	// is asked for every parked call. Nil: there always is.
-	Reviewable func(ctx context.Context, principal uuid.UUID) (bool, error)
+	Reviewable func(ctx context.Context, principal, agentID uuid.UUID) (bool, error)
 
 	// Attend is told, in the transaction that makes it so, of approvals that people are to look at. Nil: nobody is told.
 	Attend func(ctx context.Context, tx pgx.Tx, list []Attention) error
@@ -72,6 +71,10 @@ type Config struct {
 
 	// Traces makes the spans of calls and waits. Nil: none are recorded.
 	Traces *telemetry.Tracer
+
+	// Restored makes approved and executing calls unknown at the start: the database may have forgotten that they
+	// were sent.
+	Restored bool
 
 	// SkillConcurrency bounds the approved calls in flight per skill, so that
 	// one hung server does not take all workers. Zero: [DefaultSkillConcurrency].
@@ -94,7 +97,10 @@ type Service struct {
 	insights chan struct{} // one for each that is being read
 	searches chan struct{} // those under way that scan
 	metrics  metrics
-	doubtful atomic.Bool // whether there may be claims of ours that we do not know of
+	pulse    pulse
+	doubt    chan struct{} // see [Service.hurry]
+	// vital is the connections of heartbeat and recovery: they go on while all others are taken or dead.
+	vital *pgxpool.Pool
 
 	background sync.WaitGroup // executions and loops
 	stop       context.CancelFunc
@@ -122,6 +128,8 @@ func New(cfg Config) (*Service, error) {
 		gates:    newGates(cfg.SkillConcurrency),
 		schemas:  newSchemaCache(),
 		before:   beforeMemory(cfg.Now),
+		pulse:    pulse{last: cfg.Now(), peers: map[uuid.UUID]peer{}},
+		doubt:    make(chan struct{}, 1),
 		insights: make(chan struct{}, insightsAtOnce),
 		searches: make(chan struct{}, searchAtOnce),
 	}
@@ -144,15 +152,36 @@ func (s *Service) Start(ctx context.Context, client *river.Client[pgx.Tx]) error
 	s.river = client
 	s.scheduleCounting()
 	s.running, s.stop = context.WithCancel(context.WithoutCancel(ctx))
+	if err := s.openVital(ctx); err != nil {
+		return err
+	}
 	if err := s.beat(ctx); err != nil {
 		return err
 	}
-	s.direct = newBatcher(s.running, 2, s.flushIntake)
-	s.gated = newBatcher(s.running, 2, s.flushIntake)
-	s.outcomes = newBatcher(s.running, 4, s.flushOutcomes)
+	if s.Restored {
+		if err := s.abandonRestored(ctx); err != nil {
+			return err
+		}
+	}
+	s.direct = newBatcher(s.running, s.intakeConfig())
+	s.gated = newBatcher(s.running, s.intakeConfig())
+	s.outcomes = newBatcher(s.running, s.outcomesConfig())
 	s.background.Go(s.keepBeating)
+	s.background.Go(s.keepRecovering)
 	s.background.Go(s.pollWaiting)
 	s.background.Go(s.pollConnections)
+	return nil
+}
+
+// vitalConns is one connection for heartbeats and claims, one for recovery.
+const vitalConns = 2
+
+func (s *Service) openVital(ctx context.Context) (err error) {
+	config := s.Pool.Config()
+	config.MaxConns, config.MinConns, config.MinIdleConns = vitalConns, 0, 0
+	if s.vital, err = pgxpool.NewWithConfig(ctx, config); err != nil {
+		return fmt.Errorf("open connections for the heartbeat: %w", err)
+	}
 	return nil
 }
 
@@ -172,11 +201,12 @@ func (s *Service) Stop(ctx context.Context) error {
 		s.outcomes.close()
 	}
 	s.background.Wait()
+	defer s.vital.Close()
 	if !idle {
 		return nil
 	}
 	// Only now: a heartbeat that is under way would bring the instance back.
-	if _, err := s.Pool.Exec(ctx, `DELETE FROM instances WHERE id = $1`, s.Instance); err != nil {
+	if _, err := s.vital.Exec(ctx, `DELETE FROM instances WHERE id = $1`, s.Instance); err != nil {
 		return fmt.Errorf("remove instance %s: %w", s.Instance, err)
 	}
 	return nil

@@ -52,8 +52,10 @@ func (s *Service) submitOnce(ctx context.Context, sub *Submission) (Ticket, erro
 	if err != nil {
 		return Ticket{}, fmt.Errorf("judge %s: %w", sub.Entry.Name, err)
 	}
-	if problems := s.validate(c, schemas); len(problems) > 0 {
-		return s.refuse(ctx, c, sub, Invalid, CodeInvalidArguments, listProblems(problems))
+	if r, err := s.validate(ctx, c, schemas); err != nil {
+		return Ticket{}, fmt.Errorf("submit %s: %w", sub.Entry.Name, err)
+	} else if r != nil {
+		return s.refuse(ctx, c, sub, r.status, r.code, r.message)
 	}
 	if server.PerUser && sub.PrincipalID == uuid.Nil {
 		return s.refuse(ctx, c, sub, Denied, CodeNoPrincipal, noPrincipal)
@@ -67,13 +69,13 @@ func (s *Service) submitOnce(ctx context.Context, sub *Submission) (Ticket, erro
 	if connect, err := s.missing(ctx, server); err != nil {
 		return Ticket{}, fmt.Errorf("submit %s: %w", sub.Entry.Name, err)
 	} else if connect != nil && !connect.Partial && verdict.Action != approval.Deny {
-		return s.submitUnconnected(c, sub, skill, connect, verdict)
+		return s.submitUnconnected(ctx, c, sub, skill, connect, verdict)
 	}
 	switch verdict.Action {
 	case approval.Park:
 		return s.submitParked(ctx, c, sub, skill, verdict)
 	case approval.Allow:
-		return s.submitDirect(c, sub, skill, server, definition)
+		return s.submitDirect(ctx, c, sub, skill, server, definition)
 	default:
 		code, message := denial(verdict.Rule)
 		return s.refuse(ctx, c, sub, Denied, code, message)
@@ -140,10 +142,8 @@ func (s *Service) refuse(ctx context.Context, c *Call, sub *Submission, status S
 	}
 	c.Status, c.Code, c.Message = status, code, message
 	c.Arguments, c.Files, c.request = c.Made(), nil, nil // nothing of it is kept for a server
-	item := &intakeItem{call: c, event: submitted(c, sub, "call."+string(status), map[string]any{"code": code})}
-	began := s.Now()
-	s.direct.do(item)
-	s.took(c, StepLog, began)
+	item := &intakeItem{call: c, event: submitted(ctx, c, sub, "call."+string(status), map[string]any{"code": code})}
+	s.recordCall(s.direct, item)
 	if item.err == nil {
 		s.told(ctx, c)
 	}
@@ -157,11 +157,11 @@ func (s *Service) submitParked(ctx context.Context, c *Call, sub *Submission, sk
 		attachKey: attachKey(sub),
 		keyed:     s.keyed(sub),
 		parking:   &parking{call: c, request: approvalRequest(c, sub.Agent, skill, verdict), alone: s.alone(ctx, c)},
-		event:     submitted(c, sub, "call.parked", map[string]any{"rule": verdict.Rule}),
+		event:     submitted(ctx, c, sub, "call.parked", map[string]any{"rule": verdict.Rule}),
+
+		pendingLimit: sub.Agent.Limits.PendingCalls(),
 	}
-	began := s.Now()
-	s.gated.do(item)
-	s.took(c, StepLog, began)
+	s.recordCall(s.gated, item)
 	item.ticket.Alone = item.err == nil && item.ticket.Status == Parked && item.parking.alone
 	return item.ticket, item.err
 }
@@ -185,9 +185,9 @@ func approvalRequest(c *Call, a *agent.Agent, skill *agent.Skill, verdict approv
 
 // submitDirect records an auto-approved call as claimed, and sends it. From
 // here on the call goes its way whatever becomes of the submitter.
-func (s *Service) submitDirect(c *Call, sub *Submission, skill *agent.Skill, server tool.Server, definition tool.Definition) (Ticket, error) {
+func (s *Service) submitDirect(ctx context.Context, c *Call, sub *Submission, skill *agent.Skill, server tool.Server, definition tool.Definition) (Ticket, error) {
 	c.Status, c.claimedBy = Executing, s.Instance
-	item := &intakeItem{call: c, event: submitted(c, sub, "call.allowed", nil)}
+	item := &intakeItem{call: c, event: submitted(ctx, c, sub, "call.allowed", nil)}
 	if c.awaited = sub.IdempotencyKey != ""; c.awaited {
 		item.attachKey, item.keyed = attachKey(sub), s.keyed(sub)
 	}
@@ -195,9 +195,7 @@ func (s *Service) submitDirect(c *Call, sub *Submission, skill *agent.Skill, ser
 	if !s.flights.add(c.ID) { // it was submitted before, to this process, and is on its way
 		return Ticket{ID: c.ID, Status: Executing, Attached: true}, nil
 	}
-	began := s.Now()
-	s.direct.do(item)
-	s.took(c, StepLog, began)
+	s.recordCall(s.direct, item)
 	if item.err != nil || item.ticket.Attached || item.ticket.Status != Executing {
 		s.flights.release(c.ID) // not ours to send: made before, or the claim was taken away meanwhile
 		return item.ticket, item.err
@@ -206,12 +204,12 @@ func (s *Service) submitDirect(c *Call, sub *Submission, skill *agent.Skill, ser
 	return item.ticket, nil
 }
 
-func submitted(c *Call, sub *Submission, action string, data map[string]any) audit.Event {
+func submitted(ctx context.Context, c *Call, sub *Submission, action string, data map[string]any) audit.Event {
 	actor := audit.Agent(sub.Agent.ID)
 	if sub.PrincipalID != uuid.Nil {
 		actor = audit.Person(sub.PrincipalID)
 	}
-	return audit.Event{Actor: actor, Action: action, Subject: c.ID, Data: data}
+	return audit.Event{Actor: actor, Action: action, Subject: c.ID, Data: data, Origin: audit.OriginOf(ctx, actor)}
 }
 
 // envelope is what a decision about the call is about.

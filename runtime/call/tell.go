@@ -31,6 +31,10 @@ func (c *Call) Tell() string {
 			return "Nobody connected the account that this call needs in time. It was not executed. " +
 				"Say that the skill has to be connected before you try again."
 		}
+		if c.Code == CodeApprovalLapsed {
+			return "This call was approved, but could not be sent in time, and the approval lapsed. It was not executed. " +
+				"You may make the call again; it needs a new approval."
+		}
 		if c.Code == CodeNoReviewer {
 			return "There is nobody who may decide about this call, so its time ran out. It was not executed. " +
 				"Say that an operator has to appoint a reviewer; trying again before that is of no use."
@@ -38,7 +42,7 @@ func (c *Call) Tell() string {
 		return "Nobody decided about this call in time. It was not executed. " +
 			"Do not take this for a rejection; say that an approval is needed before you try again."
 	case Cancelled:
-		return "This call was cancelled before anybody decided about it. It was not executed." + because("Note", c.Message)
+		return "This call was cancelled before it was sent. It was not executed." + because("Note", c.Message)
 	case Denied:
 		return "This call was denied and not executed. " + denialWords(c.Code) + because("Cause", c.Message)
 	case Invalid:
@@ -54,7 +58,7 @@ func (c *Call) Tell() string {
 
 // TellEdits says that a reviewer changed what was sent, with an empty line after it. Empty: nobody did.
 func (c *Call) TellEdits() string {
-	if c.Submitted == nil {
+	if !c.WasEdited() {
 		return ""
 	}
 	return "A reviewer approved this call with other arguments than yours. Do not repeat it with yours. What was sent: " +
@@ -69,6 +73,10 @@ func denialWords(code string) string {
 		return "This agent may no longer use this tool."
 	case CodeSkillChanged:
 		return "An operator changed the skill since the call was made; you may make the call again."
+	case CodePersonBlocked:
+		return "A person whom this call depended on was blocked since it was made."
+	case CodeCredentialRevoked:
+		return "A credential that this call depended on was revoked since it was made; with a valid one you may make the call again."
 	case CodeToolDisabled:
 		return "This tool is switched off."
 	case CodeFileChanged:

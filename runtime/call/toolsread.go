@@ -19,7 +19,7 @@ const (
 
 	uncountedColumns = `SELECT skill_id, agent_id, tool, status, code, error_line, measured, created_at FROM calls`
 
-	uncountedCalls = `FROM (` + uncountedColumns + ` WHERE id IN (SELECT call_id FROM call_stragglers) AND created_at >= $1 AND created_at < $2
+	uncountedCalls = `FROM (` + uncountedColumns + ` WHERE ` + uncountedStraggler + `
 		UNION ALL ` + uncountedColumns + ` WHERE id >= $4 AND id < $5 AND created_at >= $3 AND created_at < $2) AS c WHERE ` + toolSelected
 
 	callsByTool = `WITH made AS (SELECT skill_id, tool, status, calls, last FROM call_tool_counts ` + toolPeriods + `

@@ -47,6 +47,7 @@ func (s Status) Final() bool {
 // The stable codes that say why a call ended as it did.
 const (
 	CodeInvalidArguments  = "invalid_arguments"
+	CodeTooComplex        = "too_complex" // of invalid calls: the arguments cannot be checked within bounds
 	CodeRejected          = "rejected"
 	CodeExpired           = "expired"
 	CodeCancelled         = "cancelled"
@@ -57,10 +58,14 @@ const (
 	CodeToolDisabled      = "tool_disabled"
 	CodeEnvelopeChanged   = "envelope_changed"
 	CodeNoPrincipal       = "no_principal"
-	CodeNotSendable       = "not_sendable"   // the skill's settings make no request; an operator has to mend them
-	CodeFileChanged       = "file_changed"   // an attached file is gone from storage, or is another
-	CodeTaskCancelled     = "task_cancelled" // of failed calls: the server cancelled the task that it had answered with
-	CodeNoReviewer        = "no_reviewer"    // of expired calls: there was nobody who might have decided
+	CodeNotSendable       = "not_sendable"       // the skill's settings make no request; an operator has to mend them
+	CodeFileChanged       = "file_changed"       // an attached file is gone from storage, or is another
+	CodeTaskCancelled     = "task_cancelled"     // of failed calls: the server cancelled the task that it had answered with
+	CodeNoReviewer        = "no_reviewer"        // of expired calls: there was nobody who might have decided
+	CodePersonBlocked     = "person_blocked"     // the principal, the reviewer or the editor was blocked since
+	CodeCredentialRevoked = "credential_revoked" //nolint:gosec // G101: of the agent or of the reviewer
+	// CodeApprovalLapsed is of expired calls that were approved and not sent in time.
+	CodeApprovalLapsed = "approval_lapsed"
 )
 
 // Call is one tools/call and everything that happened to it.
@@ -82,7 +87,7 @@ type Call struct {
 	ExposedName    string // as the agent calls it
 	Pin            tool.Pin
 	Arguments      json.RawMessage // as they were, or will be, sent
-	Submitted      json.RawMessage // as the agent gave them, when a reviewer approved the call with others; else nil
+	Submitted      json.RawMessage // as the agent gave them, when a reviewer edited them; else nil
 	Result         json.RawMessage // as it came: a JSON-RPC result, or the error object of a jsonrpc_error
 	Files          []file.Attached // attached when it was made, whatever of them a reviewer dropped
 	Gated          bool
@@ -179,7 +184,8 @@ type Decision struct {
 	Digest  string    // as it was shown with the approval
 	Note    string    // note of an approval, reason of a rejection
 	By      uuid.UUID // the person
-	// Arguments, of an approval, are sent instead of those that the call was made with. Nil: those.
+	// Arguments, of an approval, are sent instead of those that wait; nil: those are. Where edits need a second reviewer, they wait for
+	// one. The agent's own arguments instead of those of an edit that waits discard it.
 	Arguments json.RawMessage
 }
 

@@ -17,6 +17,9 @@ type Listener struct {
 	Event func(Event)
 	// Asked takes the questions that are open, whenever that may have changed. Its error ends the wait.
 	Asked func([]Question) error
+	// Reviewing takes until when a reviewer decides about a question, whenever that may have changed; zero: no question
+	// is waiting for that.
+	Reviewing func(until time.Time)
 }
 
 // Wait returns when the call has reached its end, or ctx ends (then ctx's
@@ -36,7 +39,7 @@ func (s *Service) Wait(ctx context.Context, id uuid.UUID, l Listener) (Call, err
 			return Call{}, ctx.Err()
 		}
 		if err != nil {
-			if errors.Is(err, ErrNotFound) || !retryable(err) {
+			if errors.Is(err, ErrNotFound) || !isRetryable(err) {
 				return Call{}, err
 			}
 		} else if c.Status.Final() {
@@ -72,17 +75,21 @@ func (s *Service) pass(w *waiter, l Listener) {
 // passQuestions comes after what was heard before them: who wants to hear no more after that is not asked.
 func (s *Service) passQuestions(ctx context.Context, w *waiter, l Listener, c *Call) error {
 	s.pass(w, l)
-	if ctx.Err() != nil || l.Asked == nil {
+	if ctx.Err() != nil || l.Asked == nil && l.Reviewing == nil {
 		return ctx.Err()
 	}
-	open, err := s.questions(ctx, c)
+	open, reviewing, err := s.openQuestions(ctx, c)
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case err != nil:
 		s.Logger.Warn("looking for questions", "call", c.ID, "error", err)
 		return nil
-	case len(open) == 0:
+	}
+	if l.Reviewing != nil {
+		l.Reviewing(reviewing)
+	}
+	if len(open) == 0 || l.Asked == nil {
 		return nil
 	}
 	return l.Asked(open)

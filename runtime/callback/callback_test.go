@@ -19,6 +19,7 @@ import (
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 
 	"github.com/holdpoint/holdpoint/internal/audit"
+	"github.com/holdpoint/holdpoint/internal/receiver"
 	"github.com/holdpoint/holdpoint/internal/secret"
 	"github.com/holdpoint/holdpoint/runtime/call"
 	"github.com/holdpoint/holdpoint/runtime/callback"
@@ -374,7 +375,7 @@ func TestNothingSecretIsKept(t *testing.T) {
 	w.retry(1)
 	d, err := w.callbacks.Test(t.Context(), audit.System(), w.billing, "ops")
 	check(t, err)
-	if d.State != "failed" || len(d.Log) != 1 || !strings.Contains(d.Log[0].Error, "connection refused") {
+	if d.State != "failed" || len(d.Log) != 1 || d.Log[0].Error != receiver.ErrUndelivered.Error() || !strings.Contains(w.logs.String(), "connection refused") {
 		t.Errorf("test: %+v", d)
 	}
 	_, another, err := w.callbacks.Rotate(t.Context(), audit.System(), w.billing, "ops", time.Hour)
@@ -459,8 +460,10 @@ func TestUnsoundCallbacksAreRefused(t *testing.T) {
 		"http":           {w.callbacks, "a", "http://ops.example/hushhush", "url"},
 		"other scheme":   {w.callbacks, "a", "ftp://ops.example/hushhush", "url"},
 		"long":           {w.callbacks, "a", "https://ops.example/" + strings.Repeat("hushhush", 400), "url"},
-		"loopback":       {w.callbacks, "b", "http://localhost:9/x", ""},
-		"loopback IP":    {w.callbacks, "c", "http://[::1]:9/x", ""},
+		"this machine":   {w.callbacks, "b", "https://localhost:9/hushhush", "url"},
+		"loopback IP":    {w.callbacks, "b", "https://[::1]:9/hushhush", "url"},
+		"private IP":     {w.callbacks, "b", "https://10.0.0.7/hushhush", "url"},
+		"trusted IP":     {w.callbacks, "b", "http://127.0.0.1:9/x", ""},
 		"trusted host":   {trusting, "d", "http://inside.example/x", ""},
 		"untrusted host": {trusting, "e", "http://outside.example/hushhush", "url"},
 	} {
@@ -564,7 +567,7 @@ func TestReseal(t *testing.T) {
 	check(t, err)
 	rotated, err := secret.Open(secret.Config{File: w.keyFile})
 	check(t, err)
-	next, err := callback.New(callback.Config{Pool: w.db.Pool(), Box: rotated, Logger: w.log(0), Now: time.Now})
+	next, err := callback.New(callback.Config{Pool: w.db.Pool(), Box: rotated, Logger: w.log(0), Now: time.Now, TrustedHosts: []string{"127.0.0.1"}})
 	check(t, err)
 	t.Cleanup(next.Close)
 	for _, want := range []int{2, 0} { // the URL and the secret
@@ -607,5 +610,40 @@ func TestCrowdOfOneCallback(t *testing.T) {
 	}
 	w.submit(w.support, "files__write", `{"n":1}`)
 	e.await(t, 1)
-	eventually(t, "an attempt times out", func() bool { return strings.Contains(w.state(w.billing, "hangs").Error, "exceeded") })
+	eventually(t, "an attempt times out", func() bool { return w.state(w.billing, "hangs").Error == receiver.ErrUndelivered.Error() })
+}
+
+// A receiver that is named with http or on this machine is sent nothing unless its host is trusted; one that is older than
+// this rule says so before anything is sent. Errors do not tell whether a port is open.
+func TestReceiversThatAreNotTrusted(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	e := newEndpoint(t)
+	silent := newEndpoint(t)
+	silent.Close()
+	w.create(w.billing, "open", e.URL)
+	w.create(w.billing, "closed", silent.URL)
+	errorOf := func(s *callback.Service, name string) string {
+		t.Helper()
+		d, err := s.Test(t.Context(), audit.System(), w.billing, name)
+		check(t, err)
+		return d.Error
+	}
+	if got := errorOf(w.callbacks, "closed"); got != receiver.ErrUndelivered.Error() {
+		t.Errorf("trusted and not there: %q", got)
+	}
+	received := len(e.all())
+	upgraded := w.service(time.Now, func(c *callback.Config) { c.TrustedHosts = nil })
+	c, err := upgraded.Callback(t.Context(), w.billing.ID, "open")
+	check(t, err)
+	if c.State() != "failing" || c.Error != receiver.ErrInsecure.Error() || !strings.Contains(c.Error, "--trusted-hosts") {
+		t.Errorf("before anything is sent: %s, %q", c.State(), c.Error)
+	}
+	open, closed := errorOf(upgraded, "open"), errorOf(upgraded, "closed")
+	if open != closed || open != receiver.ErrInsecure.Error() {
+		t.Errorf("an open port %q, a closed one %q", open, closed)
+	}
+	if len(e.all()) != received {
+		t.Error("a host that is not trusted was sent a message")
+	}
 }

@@ -3,10 +3,6 @@ package callback
 import (
 	"context"
 	"fmt"
-	"net/netip"
-	"net/url"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -77,21 +73,10 @@ func (s *Service) validate(n NewCallback) (string, error) {
 	if err != nil {
 		return "", &InvalidError{"url", err.Error()}
 	}
-	if u.Scheme != "https" && !loopback(u.Hostname()) && !s.trusts(u) {
-		return "", &InvalidError{"url", "must be https; http is for this machine (localhost, 127.0.0.1, [::1]) and for hosts that this server trusts"}
+	if err := receiver.CheckURL(s.TrustedHosts, u); err != nil {
+		return "", &InvalidError{"url", u.Host + " " + err.Error()}
 	}
 	return u.Host, nil
-}
-
-func loopback(host string) bool {
-	ip, err := netip.ParseAddr(host)
-	return strings.EqualFold(host, "localhost") || err == nil && ip.IsLoopback()
-}
-
-func (s *Service) trusts(u *url.URL) bool {
-	return slices.ContainsFunc(s.TrustedHosts, func(trusted string) bool {
-		return strings.EqualFold(trusted, u.Host) || strings.EqualFold(trusted, u.Hostname())
-	})
 }
 
 // Create adds a callback to an agent, and returns its secret, which is not shown again. Errors: *InvalidError.
@@ -128,7 +113,7 @@ func (s *Service) Create(ctx context.Context, by audit.Actor, a *agent.Agent, n 
 		if secretText, err = s.addSecret(ctx, tx, id); err != nil {
 			return err
 		}
-		if created, err = one(ctx, tx, a.ID, n.Name); err != nil {
+		if created, err = s.one(ctx, tx, a.ID, n.Name); err != nil {
 			return err
 		}
 		return audit.Write(ctx, tx, created.event(by, a, "created"))
@@ -209,7 +194,7 @@ func (s *Service) edit(ctx context.Context, by audit.Actor, a *agent.Agent, name
 		if _, err := tx.Exec(ctx, `SELECT FROM callbacks WHERE agent_id = $1 AND name = $2 FOR UPDATE`, a.ID, name); err != nil {
 			return fmt.Errorf("lock callback: %w", err)
 		}
-		c, err := one(ctx, tx, a.ID, name)
+		c, err := s.one(ctx, tx, a.ID, name)
 		if err != nil {
 			return err
 		}
@@ -244,38 +229,51 @@ type querier interface {
 }
 
 const callbackColumns = `k.id, k.agent_id, k.name, k.hint, k.created_at, k.created_by, k.disabled_at, coalesce(k.disabled_reason, ''),
-	k.sent_at, k.failed_at, coalesce(k.error, ''),
+	k.sent_at, k.failed_at, coalesce(k.error, ''), k.sealed,
 	(SELECT max(expires_at) FROM callback_secrets s WHERE s.callback_id = k.id AND s.expires_at > holdpoint_now()),
 	(SELECT count(*) FROM callback_deliveries d WHERE d.callback_id = k.id AND d.state IN ('due', 'pending'))`
 
-func scan(row pgx.CollectableRow) (Callback, error) {
+// scan reads a row. A URL that the server would refuse now, for instance since an upgrade, is the callback's error before
+// anything is sent to it.
+func (s *Service) scan(row pgx.CollectableRow) (Callback, error) {
 	var c Callback
 	var by *uuid.UUID
+	var sealed []byte
 	err := row.Scan(&c.ID, &c.AgentID, &c.Name, &c.Host, &c.CreatedAt, &by, &c.DisabledAt, &c.DisabledReason,
-		&c.SentAt, &c.FailedAt, &c.Error, &c.EarlierUntil, &c.Waiting)
+		&c.SentAt, &c.FailedAt, &c.Error, &sealed, &c.EarlierUntil, &c.Waiting)
+	if err != nil {
+		return c, err
+	}
 	if by != nil {
 		c.CreatedBy = *by
 	}
-	return c, err
+	address, err := s.Box.Open(sealed, secret.For(callbackPurpose, c.ID))
+	if err != nil {
+		return c, nil //nolint:nilerr // sending says so
+	}
+	if err := receiver.CheckStored(s.TrustedHosts, string(address)); err != nil {
+		c.Error = err.Error()
+	}
+	return c, nil
 }
 
-func read(ctx context.Context, db querier, where string, args ...any) ([]Callback, error) {
+func (s *Service) read(ctx context.Context, db querier, where string, args ...any) ([]Callback, error) {
 	rows, err := db.Query(ctx, `SELECT `+callbackColumns+` FROM callbacks k WHERE `+where+` ORDER BY k.name`, args...)
 	if err != nil {
 		return nil, fmt.Errorf("read callbacks: %w", err)
 	}
-	found, err := pgx.CollectRows(rows, scan)
+	found, err := pgx.CollectRows(rows, s.scan)
 	if err != nil {
 		return nil, fmt.Errorf("read callbacks: %w", err)
 	}
 	return found, nil
 }
 
-func one(ctx context.Context, db querier, agentID uuid.UUID, name string) (Callback, error) {
+func (s *Service) one(ctx context.Context, db querier, agentID uuid.UUID, name string) (Callback, error) {
 	if !receiver.ValidName(name) {
 		return Callback{}, ErrNotFound
 	}
-	found, err := read(ctx, db, `k.agent_id = $1 AND k.name = $2`, agentID, name)
+	found, err := s.read(ctx, db, `k.agent_id = $1 AND k.name = $2`, agentID, name)
 	if err == nil && len(found) == 0 {
 		err = ErrNotFound
 	}
@@ -287,10 +285,10 @@ func one(ctx context.Context, db querier, agentID uuid.UUID, name string) (Callb
 
 // Callbacks returns those of an agent, by name.
 func (s *Service) Callbacks(ctx context.Context, agentID uuid.UUID) ([]Callback, error) {
-	return read(ctx, s.Pool, `k.agent_id = $1`, agentID)
+	return s.read(ctx, s.Pool, `k.agent_id = $1`, agentID)
 }
 
 // Callback returns one of them, or ErrNotFound.
 func (s *Service) Callback(ctx context.Context, agentID uuid.UUID, name string) (Callback, error) {
-	return one(ctx, s.Pool, agentID, name)
+	return s.one(ctx, s.Pool, agentID, name)
 }

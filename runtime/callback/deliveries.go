@@ -124,7 +124,7 @@ func delivery(ctx context.Context, db querier, callback, id uuid.UUID) (Delivery
 // waits to be tried again. Errors: ErrNotFound, ErrDisabled.
 func (s *Service) Resend(ctx context.Context, by audit.Actor, a *agent.Agent, name string, id uuid.UUID) (d Delivery, err error) {
 	err = postgres.InTx(ctx, s.Pool, func(tx pgx.Tx) error {
-		c, err := one(ctx, tx, a.ID, name)
+		c, err := s.one(ctx, tx, a.ID, name)
 		if err != nil {
 			return err
 		}
@@ -173,7 +173,7 @@ func (s *Service) test(ctx context.Context, by audit.Actor, a *agent.Agent, name
 	}
 	var c Callback
 	err = postgres.InTx(ctx, s.Pool, func(tx pgx.Tx) error {
-		if c, err = one(ctx, tx, a.ID, name); err != nil {
+		if c, err = s.one(ctx, tx, a.ID, name); err != nil {
 			return err
 		}
 		_, err := tx.Exec(ctx, `INSERT INTO callback_deliveries (id, callback_id, type, state) VALUES ($1, $2, $3, $4)`,

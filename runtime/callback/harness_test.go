@@ -159,7 +159,7 @@ func hasty(c *callback.Config) { c.Timeout = 500 * time.Millisecond }
 // service is one that is not started.
 func (w *world) service(now func() time.Time, configure ...func(*callback.Config)) *callback.Service {
 	w.t.Helper()
-	cfg := callback.Config{Pool: w.db.Pool(), Box: w.box, Logger: w.log(slog.LevelDebug), Now: now, Timeout: patience}
+	cfg := callback.Config{Pool: w.db.Pool(), Box: w.box, Logger: w.log(slog.LevelDebug), Now: now, Timeout: patience, TrustedHosts: []string{"127.0.0.1"}}
 	for _, f := range configure {
 		f(&cfg)
 	}

@@ -114,5 +114,9 @@ func (s *Service) send(ctx context.Context, m *message) receiver.Answer {
 	header.Set(standardwebhooks.HeaderWebhookID, m.id.String())
 	header.Set(standardwebhooks.HeaderWebhookTimestamp, strconv.FormatInt(now.Unix(), 10))
 	header.Set(standardwebhooks.HeaderWebhookSignature, strings.Join(signatures, " "))
-	return receiver.Post(ctx, s.client, string(address), header, body, now)
+	answer := receiver.Post(ctx, s.client, string(address), header, body, now)
+	if answer.Cause != nil && ctx.Err() == nil {
+		s.Logger.Warn("a callback could not be delivered", "callback", m.callback, "message", m.id, "error", answer.Cause)
+	}
+	return answer
 }

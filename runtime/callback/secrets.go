@@ -75,7 +75,7 @@ func (s *Service) Rotate(ctx context.Context, by audit.Actor, a *agent.Agent, na
 		if secretText, err = s.addSecret(ctx, tx, c.ID); err != nil {
 			return err
 		}
-		rotated, err = one(ctx, tx, a.ID, name)
+		rotated, err = s.one(ctx, tx, a.ID, name)
 		return err
 	})
 	if err != nil {

@@ -23,7 +23,6 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/riverqueue/river"
 
-	"github.com/holdpoint/holdpoint/internal/outbound"
 	"github.com/holdpoint/holdpoint/internal/receiver"
 	"github.com/holdpoint/holdpoint/internal/registry"
 	"github.com/holdpoint/holdpoint/internal/secret"
@@ -49,7 +48,7 @@ type Config struct {
 	Logger *slog.Logger
 	Now    func() time.Time // signs, and times what is remembered; all else goes by the database
 
-	// TrustedHosts, "host" or "host:port", may be reached without https.
+	// TrustedHosts, "host" or "host:port", may be reached without https and on private addresses.
 	TrustedHosts []string
 	// Timeout bounds each request to a receiver. Zero: 15 s.
 	Timeout time.Duration
@@ -83,10 +82,9 @@ func New(cfg Config) (*Service, error) {
 	return &Service{
 		Config:    cfg,
 		listening: registry.NewMemory[struct{}](registry.Config[map[uuid.UUID]bool]{Now: cfg.Now, TTL: registry.SafetyNet}),
-		// What an operator wrote down may be on a private address.
-		client: receiver.NewClient(outbound.Policy{AllowPrivate: true}, cfg.Timeout, cfg.TLS),
-		wake:   make(chan struct{}, 1),
-		busy:   map[uuid.UUID]int{},
+		client:    receiver.NewClient(cfg.TrustedHosts, cfg.Timeout, cfg.TLS),
+		wake:      make(chan struct{}, 1),
+		busy:      map[uuid.UUID]int{},
 	}, nil
 }
 

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/uuid"
 
@@ -41,7 +40,7 @@ func (w *world) ask(q converse.Question) call.Ticket {
 // answer waits for the end of a question.
 func (w *world) answer(ticket call.Ticket) (text string, c call.Call) {
 	w.t.Helper()
-	ctx, cancel := context.WithTimeout(w.t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(w.t.Context(), patience)
 	defer cancel()
 	c, err := w.calls.Wait(ctx, ticket.ID, call.Listener{})
 	if err != nil {

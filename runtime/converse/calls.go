@@ -134,8 +134,10 @@ func (t *turn) submit(ctx context.Context, id uuid.UUID, wish *model.ToolCall) (
 		ID: id, Agent: t.agent, PrincipalID: t.loop.PrincipalID, ConversationID: t.id, Entry: entry, Arguments: clean,
 		Caller: call.Caller{Depth: t.loop.Depth + 1},
 	})
-	refused := (*file.AttachmentError)(nil)
+	refused, full := (*file.AttachmentError)(nil), (*call.PendingError)(nil)
 	switch {
+	case errors.As(err, &full):
+		return "The call was not made: " + full.Error() + ".", nil
 	case errors.As(err, &refused):
 		return "A file cannot be attached, so the call was not made: " + plain.Visible(refused.Error(), maxCause), nil
 	case errors.Is(err, agent.ErrNotFound):

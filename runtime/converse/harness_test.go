@@ -393,7 +393,7 @@ func (w *world) until(id uuid.UUID, status converse.Status) converse.Conversatio
 
 func (w *world) untilIt(id uuid.UUID, what string, good func(*converse.Conversation) bool) converse.Conversation {
 	w.t.Helper()
-	ctx, cancel := context.WithTimeout(w.t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(w.t.Context(), patience)
 	defer cancel()
 	var found converse.Conversation
 	err := w.converse.Follow(ctx, w.viewer(), id, 0, func(e converse.Event) error {
@@ -466,15 +466,18 @@ func (w *world) decide(waiting call.Waiting, approve bool, note string) {
 	check(w.t, err)
 }
 
+// patience ends a test that hangs. It is far above what a machine under heavy load takes.
+const patience = 5 * time.Minute
+
 func eventually(t testing.TB, what string, good func() bool) {
 	t.Helper()
-	deadline := time.After(time.Minute)
+	deadline := time.After(patience)
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
 	for !good() {
 		select {
 		case <-deadline:
-			t.Fatalf("not within a minute: %s", what)
+			t.Fatalf("not within %s: %s", patience, what)
 		case <-tick.C:
 		}
 	}

@@ -114,7 +114,7 @@ func answered(c *call.Call) bool {
 // verdictWords say what people had to do with a call that was sent.
 func verdictWords(c *call.Call) string {
 	switch {
-	case c.Submitted != nil:
+	case c.WasEdited():
 		return c.TellEdits()
 	case c.Gated:
 		return "A reviewer approved this call, and it was made as you wanted it.\n\n"

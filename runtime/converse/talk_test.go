@@ -103,7 +103,7 @@ call: files__write approved
 call: files__write cancelled
 call: files__write succeeded
 told: A reviewer approved this call, and it was made as you wanted it.  written
-told: This call was cancelled before anybody decided about it. It was not executed. Note: "the call was cancelled before anyone decided"
+told: This call was cancelled before it was sent. It was not executed. Note: "the call was cancelled before anyone decided"
 notice: stopped
 `)
 	if w.mind.asked() != 1 {

@@ -12,6 +12,8 @@ import (
 	"strconv"
 
 	"github.com/google/uuid"
+
+	"github.com/holdpoint/holdpoint/internal/authfail"
 )
 
 // download hands a file of a call to whoever has its URL, once the call was claimed for sending. Until then, and after its
@@ -19,6 +21,7 @@ import (
 func (s *Service) download(w http.ResponseWriter, r *http.Request) {
 	a, err := s.claimed(r.Context(), r.PathValue("call"), r.PathValue("file"), r.PathValue("capability"))
 	if errors.Is(err, ErrNotFound) {
+		s.Failures.Refuse(r.Context(), authfail.Files)
 		http.Error(w, "there is nothing here", http.StatusNotFound)
 		return
 	}

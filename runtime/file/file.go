@@ -17,6 +17,8 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"gocloud.dev/blob"
+
+	"github.com/holdpoint/holdpoint/internal/authfail"
 )
 
 // The defaults of [Config].
@@ -41,6 +43,9 @@ type Config struct {
 
 	// Open reports whether a call was claimed for sending, and not too long ago: only then its server gets its files.
 	Open func(ctx context.Context, callID uuid.UUID) (bool, error)
+
+	// Failures takes notice of URLs that open nothing. Nil: nobody does.
+	Failures *authfail.Log
 
 	// MaxSize bounds a file, in bytes. Zero: [DefaultMaxSize].
 	MaxSize int64

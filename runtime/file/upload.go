@@ -15,6 +15,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/holdpoint/holdpoint/internal/audit"
+	"github.com/holdpoint/holdpoint/internal/authfail"
 	"github.com/holdpoint/holdpoint/internal/postgres"
 )
 
@@ -42,11 +43,12 @@ func (s *Service) Mount(mux *http.ServeMux) {
 //	415  another Content-Type than announced, or a Content-Encoding
 //	422  shorter than announced, or with another SHA-256; it may be tried again
 func (s *Service) upload(w http.ResponseWriter, r *http.Request) {
-	control := http.NewResponseController(w)
-	_ = control.SetReadDeadline(s.Now().Add(uploadLimit)) // only servers of tests know no deadlines
 	ctx, cancel := context.WithTimeout(r.Context(), uploadLimit)
 	defer cancel()
 	f, err := s.awaited(ctx, r.PathValue("capability"))
+	if errors.Is(err, ErrNotFound) {
+		s.Failures.Refuse(ctx, authfail.Files)
+	}
 	if err == nil {
 		err = checkUpload(r, f)
 	}

@@ -21,7 +21,7 @@ import (
 // post sends a request; once more if no byte of it had been written.
 func (x *exchange) post(s *signed) (*http.Response, *tool.Failure) {
 	a, r := s.attempt, s.request
-	transport := x.source.own
+	transport := x.source.ownFor(x.server.PublicHosts, a.url.Hostname())
 	if a.foreign {
 		transport = x.source.foreign
 	}
@@ -30,6 +30,9 @@ func (x *exchange) post(s *signed) (*http.Response, *tool.Failure) {
 	}
 	for again := false; ; again = true {
 		var wire outbound.Wire
+		if confirm := x.request.Confirm; confirm != nil {
+			wire.Confirm = func() error { return confirm(x.ctx) }
+		}
 		response, err := transport.RoundTrip(r.WithContext(wire.Observe(x.ctx)))
 		if err == nil && response.StatusCode == http.StatusSwitchingProtocols {
 			// What follows is no answer, and nothing bounds it any more.
@@ -39,6 +42,9 @@ func (x *exchange) post(s *signed) (*http.Response, *tool.Failure) {
 		}
 		if err == nil {
 			return response, nil
+		}
+		if err := wire.Refused(); err != nil {
+			return nil, tool.NotConfirmed(err, x.what())
 		}
 		stopped := x.ctx.Err() != nil
 		untouched := wire.Untouched(stopped)

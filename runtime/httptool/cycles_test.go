@@ -56,7 +56,7 @@ func TestCycles(t *testing.T) {
 		{tool: "addCat", input: `{"body": {"kind": "cat", "lives": 9}}`, output: `{"all": [{"kind": "cat", "lives": 9}]}`},
 		{tool: "addCat", input: `{"body": {"kind": "cat", "lives": "nine"}}`, output: `{"all": [{"lives": 9}]}`, wrong: true},
 	} {
-		in, out := schemas[tc.tool].ValidateInput(json.RawMessage(tc.input)), schemas[tc.tool].ValidateOutput(json.RawMessage(tc.output))
+		in, out := validInput(t, schemas[tc.tool], json.RawMessage(tc.input)), validOutput(t, schemas[tc.tool], json.RawMessage(tc.output))
 		if len(in) > 0 != tc.wrong || len(out) > 0 != tc.wrong {
 			t.Errorf("%s: %v, %v", tc.tool, in, out)
 		}

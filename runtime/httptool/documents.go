@@ -133,7 +133,7 @@ func (s *Source) documentNow(ctx context.Context, server *tool.Server) ([]byte, 
 	if server.API.Spec == "" {
 		return s.given(ctx, server)
 	}
-	text, _, failure := s.fetch(ctx, server.API.Spec, validators{})
+	text, _, failure := s.fetch(ctx, server.API.Spec, server.PublicHosts, validators{})
 	if failure != nil {
 		failure.Message = "skill " + server.Skill + ": " + failure.Message
 	}
@@ -172,7 +172,7 @@ func (s *Source) document(ctx context.Context, server *tool.Server) (located, *t
 	if known.digest == "" || s.documents.get(definitionsKey(known.digest, server)) == nil {
 		known = validators{} // what it would say about the document that we know is of no use
 	}
-	text, now, failure := s.fetch(ctx, server.API.Spec, known)
+	text, now, failure := s.fetch(ctx, server.API.Spec, server.PublicHosts, known)
 	if failure != nil {
 		failure.Message = "skill " + server.Skill + ": " + failure.Message
 		return located{}, failure
@@ -182,7 +182,7 @@ func (s *Source) document(ctx context.Context, server *tool.Server) (located, *t
 		if text != nil {
 			return text, nil
 		}
-		again, _, failure := s.fetch(ctx, server.API.Spec, validators{}) // what was made of it was forgotten a moment ago
+		again, _, failure := s.fetch(ctx, server.API.Spec, server.PublicHosts, validators{}) // what was made of it was forgotten a moment ago
 		return again, failure
 	}}, nil
 }
@@ -205,7 +205,7 @@ func (s *Source) given(ctx context.Context, server *tool.Server) ([]byte, *tool.
 var errTooManyHops = errors.New("it redirects more than 5 times")
 
 // fetch reads the document at an operator's URL, unless it is the one that is known. Nothing but the URL is sent.
-func (s *Source) fetch(ctx context.Context, url string, known validators) ([]byte, validators, *tool.Failure) {
+func (s *Source) fetch(ctx context.Context, url string, publicHosts []string, known validators) ([]byte, validators, *tool.Failure) {
 	wrong := func(err error, format string, args ...any) ([]byte, validators, *tool.Failure) {
 		return nil, validators{}, failed(tool.TransportFailure, err, "the OpenAPI document cannot be fetched: "+format, args...)
 	}
@@ -221,7 +221,7 @@ func (s *Source) fetch(ctx context.Context, url string, known validators) ([]byt
 	if known.modified != "" {
 		request.Header.Set("If-Modified-Since", known.modified)
 	}
-	response, err := s.fetcher(request).Do(request)
+	response, err := s.fetcher(request, publicHosts).Do(request)
 	if err != nil {
 		return wrong(err, "%s", fetchProblem(ctx, err))
 	}
@@ -245,9 +245,9 @@ func (s *Source) fetch(ctx context.Context, url string, known validators) ([]byt
 }
 
 // fetcher follows redirects: those within the operator's own origin as the URL itself, others to public addresses only.
-func (s *Source) fetcher(first *http.Request) *http.Client {
+func (s *Source) fetcher(first *http.Request, publicHosts []string) *http.Client {
 	return &http.Client{
-		Transport: byOrigin{origin: originOf(first.URL), own: s.own, foreign: s.foreign},
+		Transport: byOrigin{origin: originOf(first.URL), own: s.ownFor(publicHosts, first.URL.Hostname()), foreign: s.foreign},
 		CheckRedirect: func(r *http.Request, via []*http.Request) error {
 			if len(via) > 5 {
 				return errTooManyHops

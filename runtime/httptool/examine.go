@@ -29,7 +29,7 @@ func Examine(ctx context.Context, text []byte, origin string) (tool.Examination,
 func (s *Source) Examine(ctx context.Context, url string) (tool.Examination, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.config.Limits.List)
 	defer cancel()
-	text, _, failure := s.fetch(ctx, url, validators{})
+	text, _, failure := s.fetch(ctx, url, nil, validators{})
 	if failure != nil {
 		return tool.Examination{}, failure
 	}

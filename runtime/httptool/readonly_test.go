@@ -43,9 +43,9 @@ func TestHiddenProperties(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		problems := schemas.ValidateInput(json.RawMessage(tc.value))
+		problems := validInput(t, schemas, json.RawMessage(tc.value))
 		if tc.output {
-			problems = schemas.ValidateOutput(json.RawMessage(tc.value))
+			problems = validOutput(t, schemas, json.RawMessage(tc.value))
 		}
 		if tc.fits != (len(problems) == 0) {
 			t.Errorf("%s, %s: %v", tc.definition.Name, tc.value, problems)
@@ -73,4 +73,24 @@ func TestWriteOnlyArgumentsAreMarked(t *testing.T) {
 	if !schema.Properties["phrase"].WriteOnly || !schema.Defs["Pin"].WriteOnly {
 		t.Errorf("%s", listing.Tools[0].InputSchema)
 	}
+}
+
+// validInput is what is wrong with arguments that can be judged.
+func validInput(t testing.TB, s *tool.Schemas, arguments json.RawMessage) []tool.Problem {
+	t.Helper()
+	problems, err := s.ValidateInput(t.Context(), arguments)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return problems
+}
+
+// validOutput is what is wrong with a result that can be judged.
+func validOutput(t testing.TB, s *tool.Schemas, structured json.RawMessage) []tool.Problem {
+	t.Helper()
+	problems, err := s.ValidateOutput(t.Context(), structured)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return problems
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
+	"slices"
+	"strings"
 
 	"github.com/google/uuid"
 
@@ -15,7 +17,8 @@ import (
 // than savings, so there is nothing to lose when it ends.
 type Source struct {
 	config Config
-	// own dials what operators named, also on private networks; foreign what documents and redirects named. Neither dials link-local or
+	// own dials what operators named, also on private networks; foreign what documents and redirects named, and names of operators
+	// that were public then. Neither dials link-local or
 	// cloud-metadata addresses.
 	own, foreign *http.Transport
 	documents    *documents
@@ -30,6 +33,14 @@ func New(config Config) *Source {
 	s.own = s.transport(outbound.Policy{AllowPrivate: true})
 	s.foreign = s.transport(outbound.Policy{TrustedHosts: s.config.TrustedHosts})
 	return s
+}
+
+// ownFor is the transport to a host that an operator named: one that was public then may not have become private.
+func (s *Source) ownFor(publicHosts []string, host string) *http.Transport {
+	if slices.Contains(publicHosts, strings.ToLower(host)) {
+		return s.foreign
+	}
+	return s.own
 }
 
 // transport speaks HTTP/1.1 only. Over HTTP/2 a body whose length is not known (see attempt.build) goes out as an empty DATA frame, so each

@@ -31,6 +31,7 @@ const (
 	codeCallNotFound  = "call_not_found"
 	codeToolNotFound  = "tool_not_found"
 	codeDepth         = "too_deep"
+	codePendingLimit  = "pending_limited"
 	codeNoModel       = "no_model"
 )
 
@@ -64,9 +65,16 @@ func told(c *call.Call) []byte {
 }
 
 // pending says that a call goes on while its client stops waiting.
-func pending(id uuid.UUID, status call.Status, deadline time.Time, gated bool) string {
+// Reviewing is until when a reviewer decides about a question of its server; zero: there is none.
+func pending(id uuid.UUID, status call.Status, deadline, reviewing time.Time, gated bool) string {
 	var text strings.Builder
+	if !reviewing.IsZero() {
+		text.WriteString("This call is on its way. Its server asked something, and a reviewer decides until " +
+			reviewing.UTC().Format(time.RFC3339) + " whether it gets the answer.")
+		status = ""
+	}
 	switch status {
+	case "":
 	case call.Parked:
 		text.WriteString("This call was not executed yet: it is waiting for approval by a person")
 		if !deadline.IsZero() {
@@ -105,6 +113,11 @@ func waitingFor(status call.Status, deadline, now time.Time) string {
 	}
 }
 
+// waitingForReview is waitingFor while a reviewer decides about what the skill's server asked.
+func waitingForReview(until time.Time) string {
+	return "waiting until a reviewer decides about an answer to the tool's server, until " + until.UTC().Format("15:04:05Z")
+}
+
 // callMeta is what a result's _meta says of the call, for programs.
 func callMeta(id uuid.UUID, status call.Status, code string, c *call.Call, attached bool) []byte {
 	if code == "" {
@@ -123,7 +136,7 @@ func callMeta(id uuid.UUID, status call.Status, code string, c *call.Call, attac
 	if attached {
 		meta = append(meta, `,"attached":true`...)
 	}
-	if c != nil && c.Submitted != nil {
+	if c != nil && c.WasEdited() {
 		meta = append(meta, `,"edited":true`...)
 	}
 	return append(meta, '}')

@@ -280,3 +280,47 @@ func TestResponsesToNothing(t *testing.T) {
 		}
 	}
 }
+
+// While a reviewer decides about an answer, the client is told so: in its progress, as the message of its task, and when it stops waiting.
+func TestClientIsToldOfReview(t *testing.T) {
+	within(t, func(t *testing.T) {
+		b := newBench(t)
+		until := time.Date(2030, 1, 2, 16, 4, 5, 0, time.UTC)
+		const reviewed = "waiting until a reviewer decides about an answer to the tool's server, until 16:04:05Z"
+		var id uuid.UUID
+		go func() {
+			id = <-b.calls.arrived
+			<-time.After(5 * time.Second)
+			b.calls.review(id, until)
+			<-time.After(4 * time.Second)
+			b.calls.review(id, time.Time{})
+		}()
+		body := `{"jsonrpc":"2.0","id":"x","method":"tools/call","params":{"name":"files__gated","arguments":{},"_meta":{"progressToken":7}}}`
+		session := b.session()
+		go func() {
+			<-time.After(12 * time.Second)
+			b.calls.finish(id, succeeded("done"))
+		}()
+		got := b.post(body, session...).body
+		if !strings.Contains(got, `"progress":5,"message":"`+reviewed+`"`) || !strings.Contains(got, `"progress":10,"message":"executing"`) {
+			t.Errorf("the client heard %s", got)
+		}
+		// A task says so as long as it lasts, and whoever stops waiting is told.
+		var next uuid.UUID
+		go func() {
+			next = <-b.calls.arrived
+			b.calls.review(next, until)
+		}()
+		v := decoded(t, b.post(callBody("1", "gated", `{"n":2}`), append(session, "Accept", "application/json")...).body)
+		text, _ := at(v, "result", "content", 0, "text").(string)
+		if !strings.Contains(text, "a reviewer decides until 2030-01-02T16:04:05Z whether it gets the answer") || !strings.Contains(text, next.String()) {
+			t.Errorf("who stops waiting is told %q", text)
+		}
+		task, headers := modern("tasks/get", `"taskId":"`+next.String()+`"`, "Mcp-Name", next.String())
+		task = strings.Replace(task, `Capabilities":{}`, `Capabilities":{"extensions":{"io.modelcontextprotocol/tasks":{}}}`, 1)
+		v = decoded(t, b.post(task, append(headers, "Accept", "application/json")...).body)
+		if at(v, "result", "status") != "working" || at(v, "result", "statusMessage") != reviewed {
+			t.Errorf("the task is %v", v)
+		}
+	})
+}

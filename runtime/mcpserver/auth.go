@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/holdpoint/holdpoint/internal/audit"
 	"github.com/holdpoint/holdpoint/internal/identity"
 	"github.com/holdpoint/holdpoint/internal/identity/provider"
 	"github.com/holdpoint/holdpoint/runtime/agent"
@@ -19,6 +20,16 @@ import (
 type caller struct {
 	agent     *agent.Agent
 	principal uuid.UUID // uuid.Nil: none
+
+	credential audit.Credential
+}
+
+// actor is the caller as the audit names it.
+func (c caller) actor() audit.Actor {
+	if c.principal != uuid.Nil {
+		return audit.Person(c.principal)
+	}
+	return audit.Agent(c.agent.ID)
 }
 
 // authenticate finds the caller, or answers. An unknown agent and a key of another agent get the same answer, and so do an
@@ -29,6 +40,7 @@ func (x *exchange) authenticate() bool {
 	switch {
 	case err == nil:
 		x.caller = who
+		x.r = x.r.WithContext(audit.WithCredential(x.r.Context(), who.actor(), who.credential))
 		return true
 	case errors.As(err, &refused):
 		x.turnAway(refused)
@@ -99,7 +111,7 @@ func (x *exchange) asAgent(name, key string) (caller, error) {
 	if a.Name != name {
 		return caller{}, agent.ErrUnauthenticated
 	}
-	return caller{agent: a}, nil
+	return caller{agent: a, credential: audit.Credential{Kind: audit.AgentKey, ID: a.KeyID.String()}}, nil
 }
 
 func (x *exchange) asPerson(name, token string) (caller, error) {
@@ -120,7 +132,7 @@ func (x *exchange) asPerson(name, token string) (caller, error) {
 	if err != nil {
 		return caller{}, err
 	}
-	return caller{agent: a, principal: access.Person.ID}, nil
+	return caller{agent: a, principal: access.Person.ID, credential: access.AuditCredential()}, nil
 }
 
 // originAllowed keeps pages of other sites out. Programs send neither header.

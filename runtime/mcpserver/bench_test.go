@@ -39,6 +39,10 @@ func (s *stubCalls) Questions(context.Context, call.Viewer, uuid.UUID) ([]call.Q
 	return nil, nil
 }
 
+func (s *stubCalls) Reviewing(context.Context, call.Viewer, uuid.UUID) (time.Time, error) {
+	return time.Time{}, nil
+}
+
 func (s *stubCalls) Answer(context.Context, call.Viewer, uuid.UUID, int, call.Answer) error {
 	return call.ErrNotFound
 }

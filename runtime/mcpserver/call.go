@@ -96,8 +96,11 @@ func (x *exchange) submit(conversation *agent.Conversation, entry *agent.Entry, 
 		Entry: entry, Arguments: arguments, IdempotencyKey: key,
 		Caller: caller, Advance: advance, Awaited: can.tasks,
 	})
-	refused := (*file.AttachmentError)(nil)
+	refused, full := (*file.AttachmentError)(nil), (*call.PendingError)(nil)
 	switch {
+	case errors.As(err, &full):
+		x.tooManyPending(full)
+		return
 	case errors.Is(err, call.ErrKeyReused):
 		x.fail(keyReused())
 		return
@@ -239,11 +242,23 @@ func (x *exchange) spent(w waiting, answer func(waiting)) {
 
 func (x *exchange) answerPending(w waiting) {
 	status := w.running()
-	text := pending(w.id, status, w.deadline, w.gated)
+	text := pending(w.id, status, w.deadline, x.reviewing(w.id, status), w.gated)
 	if w.alone && status == call.Parked {
 		text += nobodyDecides
 	}
 	x.say(text, callMeta(w.id, status, codePending, nil, w.attached))
+}
+
+// reviewing is until when a reviewer decides about a question of a call; zero: none is known.
+func (x *exchange) reviewing(id uuid.UUID, status call.Status) time.Time {
+	if status != call.Executing {
+		return time.Time{}
+	}
+	until, err := x.Calls.Reviewing(x.r.Context(), x.viewer(), id)
+	if err != nil {
+		x.Logger.Warn("look for questions under review", "agent", x.agent.Name, "call_id", id, "error", err)
+	}
+	return until
 }
 
 // say answers with an error result in our own words.

@@ -111,11 +111,10 @@ func (x *exchange) post() {
 }
 
 // read takes the body in, whole: only then does net/http notice a client that
-// leaves. A client has a bounded time to send it, and then no deadline.
+// leaves. The listener bounds the time that a client has to send it.
 func (x *exchange) read() ([]byte, bool) {
 	var body []byte
 	var err error
-	x.setReadDeadline(x.Now().Add(x.WriteTimeout))
 	switch n := x.r.ContentLength; {
 	case n > x.MaxBody:
 		x.w.Header().Set("Connection", "close")
@@ -126,7 +125,6 @@ func (x *exchange) read() ([]byte, bool) {
 	default:
 		body, err = io.ReadAll(http.MaxBytesReader(x.w, x.r.Body, x.MaxBody))
 	}
-	x.setReadDeadline(time.Time{})
 	var tooLarge *http.MaxBytesError
 	switch {
 	case errors.As(err, &tooLarge):

@@ -44,6 +44,21 @@ type fakeCall struct {
 	news      []func(call.Listener) // for each that waits
 	changed   chan struct{}         // closed and replaced when there is something new
 	cancel    bool                  // it was asked for
+	reviewing time.Time             // until when a reviewer decides about a question
+}
+
+// review has a reviewer decide about a question until then; zero: it was decided.
+func (f *fakeCalls) review(id uuid.UUID, until time.Time) {
+	f.change(id, func(c *fakeCall) { c.Status, c.reviewing = call.Executing, until })
+}
+
+func (f *fakeCalls) Reviewing(_ context.Context, viewer call.Viewer, id uuid.UUID) (time.Time, error) {
+	if _, err := f.Get(context.Background(), viewer, id); err != nil {
+		return time.Time{}, err
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.calls[id].reviewing, nil
 }
 
 // ask has the call's server ask its client.
@@ -194,7 +209,11 @@ func (f *fakeCalls) Wait(ctx context.Context, id uuid.UUID, l call.Listener) (ca
 		}
 		changed, open, news := c.changed, slices.Clone(c.questions), c.news[heard:]
 		heard = len(c.news)
+		reviewing := c.reviewing
 		f.mu.Unlock()
+		if l.Reviewing != nil {
+			l.Reviewing(reviewing)
+		}
 		for _, tell := range news {
 			tell(l)
 		}

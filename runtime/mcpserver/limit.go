@@ -3,6 +3,7 @@ package mcpserver
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"net/http"
 	"strconv"
@@ -11,6 +12,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 
+	"github.com/holdpoint/holdpoint/runtime/call"
 	"github.com/holdpoint/holdpoint/runtime/limit"
 )
 
@@ -63,4 +65,16 @@ func (x *exchange) limited(e *limit.Exceeded) {
 	if err := x.answer(http.StatusTooManyRequests, `,"error":`, [][]byte{fault}); err != nil {
 		x.left(err)
 	}
+}
+
+// tooManyPending says that a call was not made because too many others wait for people.
+func (x *exchange) tooManyPending(e *call.PendingError) {
+	x.Logger.Debug("a call is more than its agent may have waiting", "agent", x.agent.Name, "limit", e.Limit, "waiting", e.Waiting)
+	text := "This call was not made: " + e.Error() + ". Do not repeat it now. Wait until some of them are decided (" + awaitTool +
+		" with the call_id of one) or have expired; an operator can reject them or raise the limit."
+	if x.codes() {
+		x.fail(&jsonrpc.Error{Code: CodeLimited, Message: text, Data: marshal(map[string]any{"code": codePendingLimit, "limit": e.Limit, "waiting": e.Waiting})})
+		return
+	}
+	x.say(text, fmt.Appendf(nil, `"%s":{"code":"%s","limit":%d,"waiting":%d}`, metaCall, codePendingLimit, e.Limit, e.Waiting))
 }

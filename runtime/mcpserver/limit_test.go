@@ -93,3 +93,22 @@ func TestLimitsFailClosed(t *testing.T) {
 		t.Errorf("%d %s", a.status, a.body)
 	}
 }
+
+// TestPendingLimit: an agent is told which limit it met, how many calls wait, and what it can do.
+func TestPendingLimit(t *testing.T) {
+	t.Parallel()
+	for style, want := range map[string][]string{
+		agent.ErrorStyleMCP:   {`"isError":true`, `{"code":"pending_limited","limit":100,"waiting":100}`, "holdpoint_await"},
+		agent.ErrorStyleCodes: {`"error":{"code":-32005`, `"code":"pending_limited"`, `"limit":100`},
+	} {
+		b := newBench(t)
+		b.agents.agents["billing"].ErrorStyle = style
+		b.calls.submitErr = fmt.Errorf("submit: %w", &call.PendingError{Waiting: 100, Limit: 100})
+		a := b.post(callBody("1", "gated", `{}`))
+		for _, part := range append(want, "was not made", "its limit (limits.pending) is 100") {
+			if a.status != http.StatusOK || !strings.Contains(a.body, part) {
+				t.Errorf("%s: %d %s, want %s", style, a.status, a.body, part)
+			}
+		}
+	}
+}

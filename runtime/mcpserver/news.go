@@ -16,10 +16,29 @@ func (w *wait) listener() call.Listener {
 	if x.can.ask() {
 		l.Asked = w.asked
 	}
+	if w.attends.parked() {
+		l.Reviewing = w.reviews
+	}
 	if w.attends.task || x.stream && (x.msg.meta.progressToken != nil || x.wantsLog) {
 		l.Event = w.event
 	}
 	return l
+}
+
+// reviews takes until when a reviewer decides about a question of the call, and tells the client when that begins.
+func (w *wait) reviews(until time.Time) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	begins := w.reviewing.IsZero() && !until.IsZero()
+	if w.reviewing = until; begins {
+		w.attends.status = call.Executing
+	}
+	if !begins || w.over || !w.x.stream {
+		return
+	}
+	if err := w.signOfLife(w.x.Now()); err != nil {
+		w.cancel(errGone)
+	}
 }
 
 // event passes on what a skill's server says while it works on the call.

@@ -1,12 +1,15 @@
 package mcpserver
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"net/http"
 	"net/url"
 	"strings"
 
+	"github.com/holdpoint/holdpoint/internal/audit"
+	"github.com/holdpoint/holdpoint/internal/authfail"
 	"github.com/holdpoint/holdpoint/internal/identity"
 	"github.com/holdpoint/holdpoint/internal/identity/provider"
 	"github.com/holdpoint/holdpoint/runtime/agent"
@@ -75,6 +78,9 @@ func (x *exchange) unknownCredential() *refusal {
 
 // turnAway answers with the challenge of RFC 6750, section 3, and RFC 9728, section 5.1.
 func (x *exchange) turnAway(r *refusal) {
+	if _, _, presented := credential(x.r.Header); presented && r.status == http.StatusUnauthorized {
+		x.Failures.Refuse(x.r.Context(), authfail.Endpoint)
+	}
 	var challenge strings.Builder
 	challenge.WriteString(`Bearer resource_metadata="` + x.PublicURL + wellKnown + endpoint(x.r.PathValue("agent")) + `"`)
 	for _, parameter := range [][2]string{{"error", r.code}, {"error_description", r.description}, {"scope", strings.Join(r.scopes, " ")}} {
@@ -102,8 +108,9 @@ func (x *exchange) asTokenHolder(name, raw string) (caller, error) {
 	if errors.Is(err, agent.ErrNotFound) {
 		return caller{}, mayNot(err)
 	}
+	credential := audit.Credential{Kind: audit.AccessToken, ID: cmp.Or(token.ID, token.ClientID)}
 	if err != nil || token.NoPerson {
-		return caller{agent: a}, err
+		return caller{agent: a, credential: credential}, err
 	}
 	person, err := x.Identity.Vouched(x.r.Context(), identity.Claims{
 		Issuer: token.Issuer, Subject: token.Subject, Name: token.Name, Email: token.Email,
@@ -112,7 +119,7 @@ func (x *exchange) asTokenHolder(name, raw string) (caller, error) {
 	if errors.Is(err, identity.ErrBlocked) || errors.As(err, &invalid) {
 		return caller{}, mayNot(err)
 	}
-	return caller{agent: a, principal: person}, err
+	return caller{agent: a, principal: person, credential: credential}, err
 }
 
 // mayNot is a token that is good, and not for this. No other scope would make it so.

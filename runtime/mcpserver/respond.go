@@ -6,7 +6,6 @@ import (
 	"io"
 	"net/http"
 	"strconv"
-	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 )
@@ -158,8 +157,6 @@ func (x *exchange) comment() error {
 func (x *exchange) extendDeadline() {
 	x.note(x.control.SetWriteDeadline(x.Now().Add(x.WriteTimeout)))
 }
-
-func (x *exchange) setReadDeadline(at time.Time) { x.note(x.control.SetReadDeadline(at)) }
 
 // note logs that a deadline could not be set: the connection is gone, or has none.
 func (x *exchange) note(err error) {

@@ -22,6 +22,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/holdpoint/holdpoint/internal/authfail"
 	"github.com/holdpoint/holdpoint/internal/identity"
 	"github.com/holdpoint/holdpoint/internal/identity/provider"
 	"github.com/holdpoint/holdpoint/internal/telemetry"
@@ -37,6 +38,7 @@ type Calls interface {
 	Delivered(ctx context.Context, id uuid.UUID) error
 	Get(ctx context.Context, viewer call.Viewer, id uuid.UUID) (call.Call, error)
 	Questions(ctx context.Context, viewer call.Viewer, id uuid.UUID) ([]call.Question, error)
+	Reviewing(ctx context.Context, viewer call.Viewer, id uuid.UUID) (time.Time, error)
 	Answer(ctx context.Context, viewer call.Viewer, id uuid.UUID, number int, a call.Answer) error
 	RequestCancel(ctx context.Context, viewer call.Viewer, id uuid.UUID) error
 }
@@ -103,6 +105,9 @@ type Config struct {
 	// Tokens are the authorization servers whose access tokens the endpoints take. Nil: none.
 	Tokens provider.TokenIssuers
 
+	// Failures takes notice of credentials that are not valid. Nil: nobody does.
+	Failures *authfail.Log
+
 	// Traces makes the spans of requests. Nil: none are recorded, and what clients hand in is passed on.
 	Traces *telemetry.Tracer
 
@@ -121,9 +126,8 @@ type Config struct {
 	// response becomes a stream. Zero: [DefaultPatience].
 	Patience time.Duration
 
-	// WriteTimeout bounds each write to a client, and the reading of its request, so that
-	// one that stands still holds nothing for ever. The HTTP server's own
-	// timeouts do not matter. Zero: [DefaultWriteTimeout].
+	// WriteTimeout bounds each write to a client, so that one that does not read
+	// holds nothing forever. The HTTP server's own WriteTimeout does not matter. Zero: [DefaultWriteTimeout].
 	WriteTimeout time.Duration
 
 	// Broadcast relays a client's notifications/cancelled for a request that no response of

@@ -31,14 +31,14 @@ func (x *exchange) unknownTool() *jsonrpc.Error {
 func invalidArguments(c *call.Call) *jsonrpc.Error {
 	return &jsonrpc.Error{
 		Code: jsonrpc.CodeInvalidParams, Message: "invalid arguments:\n" + plain.Visible(c.Message, maxList),
-		Data: marshal(map[string]string{"code": call.CodeInvalidArguments, "call_id": c.ID.String()}),
+		Data: marshal(map[string]string{"code": c.Code, "call_id": c.ID.String()}),
 	}
 }
 
 // answerLate says that the reply did not come in time. The call goes its way, and its outcome can be had.
 func (x *exchange) answerLate(w waiting) {
 	x.fail(&jsonrpc.Error{
-		Code: codeReply, Message: "reply timeout: " + pending(w.id, w.running(), w.deadline, w.gated),
+		Code: codeReply, Message: "reply timeout: " + pending(w.id, w.running(), w.deadline, x.reviewing(w.id, w.running()), w.gated),
 		Data: marshal(map[string]string{"code": codeReplyTimeout, "call_id": w.id.String(), "status": string(w.running())}),
 	})
 }

@@ -50,14 +50,23 @@ func (x *exchange) answerTask(w waiting) {
 
 // appendTask appends the members that every form of a task has.
 func appendTask(dst []byte, c *call.Call, status string, deadline, now time.Time) []byte {
+	message := ""
+	if !c.Status.Final() {
+		message = waitingFor(c.Status, deadline, now)
+	}
+	return appendTaskSaying(dst, c, status, message)
+}
+
+// appendTaskSaying is appendTask with a message of its own; "": none.
+func appendTaskSaying(dst []byte, c *call.Call, status, message string) []byte {
 	updated := c.CreatedAt
 	if c.FinishedAt != nil {
 		updated = *c.FinishedAt
 	}
 	dst = append(append(append(dst, `"taskId":"`...), c.ID.String()...), `","status":"`...)
 	dst = append(append(dst, status...), '"')
-	if !c.Status.Final() {
-		dst = appendString(append(dst, `,"statusMessage":`...), waitingFor(c.Status, deadline, now))
+	if message != "" {
+		dst = appendString(append(dst, `,"statusMessage":`...), message)
 	}
 	dst = append(c.CreatedAt.UTC().AppendFormat(append(dst, `,"createdAt":"`...), time.RFC3339Nano), '"')
 	dst = append(updated.UTC().AppendFormat(append(dst, `,"lastUpdatedAt":"`...), time.RFC3339Nano), '"')
@@ -133,6 +142,9 @@ func (x *exchange) describeTask(ctx context.Context, c *call.Call) ([][]byte, er
 	if len(questions) > 0 {
 		task := append(appendTask(nil, c, taskInputRequired, time.Time{}, x.Now()), ',')
 		return [][]byte{task, inputRequests(questions)}, nil
+	}
+	if reviewing := x.reviewing(c.ID, c.Status); !reviewing.IsZero() {
+		return [][]byte{appendTaskSaying(nil, c, taskWorking, waitingForReview(reviewing))}, nil
 	}
 	return [][]byte{appendTask(nil, c, taskWorking, time.Time{}, x.Now())}, nil
 }

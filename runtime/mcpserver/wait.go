@@ -39,7 +39,8 @@ type wait struct {
 	held  bool // among the server's waiters
 	over  bool
 
-	lastAsked int // the number of the last question that was sent on this response
+	lastAsked int       // the number of the last question that was sent on this response
+	reviewing time.Time // until when a reviewer decides about a question; zero: none waits for that
 	progress  progress
 }
 
@@ -163,6 +164,9 @@ func (w *wait) signOfLife(now time.Time) error {
 		return err
 	}
 	text := waitingFor(w.attends.status, w.attends.deadline, now)
+	if !w.reviewing.IsZero() {
+		text = waitingForReview(w.reviewing)
+	}
 	if w.attends.alone {
 		text += "; nobody is known who may decide"
 	}

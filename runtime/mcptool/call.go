@@ -20,7 +20,7 @@ func callRequest(call tool.CallRequest, limit int64) *request {
 		members = append(members, call.Arguments...)
 	}
 	return &request{
-		method: "tools/call", name: call.Tool, members: members, limit: limit,
+		method: "tools/call", name: call.Tool, members: members, limit: limit, confirm: call.Confirm,
 		definition: paramSource{definition: call.Definition, arguments: call.Arguments},
 		what:       "tools/call " + plain(call.Tool, 100),
 	}

@@ -159,13 +159,9 @@ func about() string {
 // childSkill is a skill whose server is this test binary.
 func childSkill(t testing.TB, mode string) tool.Server {
 	t.Helper()
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
 	return tool.Server{
 		SkillID: uuid.New(), Skill: mode, Revision: 1, Transport: tool.Stdio,
-		Command: []string{self}, Env: map[string]string{"MCPTOOL_TEST_SERVER": mode},
+		Command: []string{binary()}, Env: map[string]string{"MCPTOOL_TEST_SERVER": mode},
 	}
 }
 

@@ -42,11 +42,14 @@ type Config struct {
 	// Limits bound what servers may take and send.
 	Limits Limits
 
+	// TrustedHosts may resolve to private addresses although a skill named them when they were public; see
+	// [tool.Server.PublicHosts].
+	TrustedHosts []string
 	// TLS is used for https skills. Default: Go's defaults.
 	TLS *tls.Config
 
-	// StdioOff refuses skills of transport stdio.
-	StdioOff bool
+	// Stdio says which commands may be run, and what they may reach.
+	Stdio tool.StdioPolicy
 	// DataDir holds the children's private HOME directories, at
 	// homes/<skill id>. Without it stdio skills are refused.
 	DataDir string

@@ -2,6 +2,7 @@ package mcptool
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -155,6 +156,8 @@ type request struct {
 	trace telemetry.Handed
 	// limit bounds the answer's result, in bytes.
 	limit int64
+	// confirm is [tool.CallRequest].Confirm.
+	confirm func(ctx context.Context) error
 	// what names the request in messages: "tools/call echo".
 	what string
 	// continues: the request goes on with a call that the server has begun; a

@@ -54,7 +54,7 @@ func connectHTTP(ctx context.Context, config Config, server tool.Server, e era, 
 	}
 	p := &httpPeer{
 		config: config, server: server, endpoint: endpoint, listener: to,
-		transport: newTransport(config), auth: config.authorizer(server), answers: make(chan struct{}, maxAnswers), heard: make(chan struct{}),
+		transport: newTransport(config, server), auth: config.authorizer(server), answers: make(chan struct{}, maxAnswers), heard: make(chan struct{}),
 		anew: make(chan struct{}, 1),
 	}
 	p.readers.New = func() any { return bufio.NewReaderSize(nil, 4096) }
@@ -78,9 +78,10 @@ const maxAnswers = 64
 // errPeerClosed is why a request ends that outlives its peer.
 var errPeerClosed = errors.New("the connection to the skill was closed")
 
-func newTransport(config Config) *http.Transport {
+func newTransport(config Config, server tool.Server) *http.Transport {
 	return outbound.NewTransport(outbound.Config{
-		Policy:         outbound.Policy{AllowPrivate: true}, // the URL is the operator's
+		// The URL is the operator's.
+		Policy:         outbound.Policy{AllowPrivate: true, PublicHosts: server.PublicHosts, TrustedHosts: config.TrustedHosts},
 		DialTimeout:    config.Limits.Connect,
 		IdleTimeout:    config.Limits.Idle,
 		MaxIdlePerHost: config.Limits.IdlePerSkill,

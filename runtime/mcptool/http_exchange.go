@@ -138,6 +138,12 @@ func (x *httpExchange) build() *http.Request {
 func (x *httpExchange) post(r *http.Request) (*http.Response, outcome) {
 	p := x.peer
 	x.wire = &outbound.Wire{} // what an earlier round wrote was refused
+	if confirm := x.request.confirm; confirm != nil {
+		x.wire.Confirm = func() error { return confirm(x.ctx) }
+		if err := confirm(x.ctx); err != nil { // over HTTP/2 this is the last moment
+			return nil, failed(tool.NotConfirmed(err, x.request.what))
+		}
+	}
 	r = r.WithContext(x.wire.Observe(x.ctx))
 	response, err := p.transport.RoundTrip(r)
 	if err == nil {
@@ -150,6 +156,8 @@ func (x *httpExchange) post(r *http.Request) (*http.Response, outcome) {
 		effect = tool.EffectNone
 	}
 	switch {
+	case x.wire.Refused() != nil:
+		return nil, failed(tool.NotConfirmed(x.wire.Refused(), x.request.what))
 	case stopped:
 		if !untouched {
 			p.sendCancelled(x.id)

@@ -10,6 +10,8 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"slices"
 	"sync"
 	"testing"
@@ -30,14 +32,24 @@ func TestMain(m *testing.M) {
 		runChild(mode)
 		return
 	}
-	goleak.VerifyTestMain(leaktest.Patient(m))
+	goleak.VerifyTestMain(leaktest.Patient(m), goleak.Cleanup(func(code int) {
+		_ = os.RemoveAll(filepath.Dir(binary()))
+		os.Exit(code)
+	}))
 }
+
+// anyCommand lets skills run everything.
+var anyCommand = tool.StdioPolicy{On: true, Allow: [][]string{{}}}
 
 // newSource returns a Source that is closed at the test's end.
 func newSource(t testing.TB, config mcptool.Config) *mcptool.Source {
 	t.Helper()
 	if config.Logger == nil {
 		config.Logger = slog.New(slog.DiscardHandler)
+	}
+	letPass(t, config.DataDir)
+	if config.Stdio.Allow == nil {
+		config.Stdio = anyCommand
 	}
 	if config.Limits.DiscoverProbe == 0 {
 		config.Limits.DiscoverProbe = 30 * time.Second // it begins with the child's process, which takes its time on a busy machine
@@ -320,3 +332,34 @@ func eventually(t testing.TB, what string, condition func() bool) {
 		}
 	}
 }
+
+// letPass lets the accounts of programs pass through a test's folder, and the one above it.
+func letPass(t testing.TB, dir string) {
+	t.Helper()
+	if dir == "" || os.Geteuid() != 0 {
+		return
+	}
+	for _, d := range []string{dir, filepath.Dir(dir)} {
+		if err := os.Chmod(d, 0o711); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// binary is this test's executable, where other accounts reach it.
+var binary = sync.OnceValue(func() string {
+	dir, err := os.MkdirTemp("", "holdpoint-mcptool-")
+	if err == nil {
+		err = os.Chmod(dir, 0o755)
+	}
+	if err == nil {
+		var self string
+		if self, err = os.Executable(); err == nil {
+			err = exec.Command("cp", self, filepath.Join(dir, "server")).Run()
+		}
+	}
+	if err != nil {
+		panic(err)
+	}
+	return filepath.Join(dir, "server")
+})

@@ -20,14 +20,10 @@ func itoa(n int) string { return strconv.Itoa(n) }
 
 // runParent keeps a child like a server process would, and waits to be killed.
 func runParent() {
-	s := mcptool.New(mcptool.Config{DataDir: os.Getenv("MCPTOOL_TEST_DIR")})
-	self, err := os.Executable()
-	if err != nil {
-		panic(err)
-	}
+	s := mcptool.New(mcptool.Config{DataDir: os.Getenv("MCPTOOL_TEST_DIR"), Stdio: anyCommand})
 	result, err := s.Call(context.Background(), tool.Server{
 		SkillID: uuid.New(), Skill: "raw", Revision: 1, Transport: tool.Stdio,
-		Command: []string{self}, Env: map[string]string{"MCPTOOL_TEST_SERVER": "stubborn"},
+		Command: []string{os.Getenv("MCPTOOL_TEST_BINARY")}, Env: map[string]string{"MCPTOOL_TEST_SERVER": "stubborn"},
 	}, tool.CallRequest{Tool: "about", Arguments: json.RawMessage(`{}`)})
 	if err != nil {
 		panic(err)
@@ -48,7 +44,9 @@ func TestChildrenDieWithTheirParent(t *testing.T) {
 		t.Fatal(err)
 	}
 	parent := exec.Command(self)
-	parent.Env = []string{"MCPTOOL_TEST_SERVER=parent", "MCPTOOL_TEST_DIR=" + t.TempDir()}
+	dir := t.TempDir()
+	letPass(t, dir)
+	parent.Env = []string{"MCPTOOL_TEST_SERVER=parent", "MCPTOOL_TEST_DIR=" + dir, "MCPTOOL_TEST_BINARY=" + binary()}
 	parent.Stderr = os.Stderr
 	out, err := parent.StdoutPipe()
 	if err != nil {

@@ -140,7 +140,7 @@ func (e *errand) askAll(ctx context.Context, questions []tool.Question) ([]json.
 	}
 	n := &notAnswered{code: codeInternal, message: "there was no answer to be had", err: err}
 	if failure, ok := errors.AsType[*tool.Failure](err); ok && json.Valid(failure.RPC) {
-		n.rpc = failure.RPC
+		n.rpc, n.message = failure.RPC, plain(failure.Message, 300)
 	}
 	if ctx.Err() == nil {
 		e.log.Warn("server's question not answered", "method", questions[0].Method, "error", err)

@@ -315,3 +315,35 @@ func TestServerThatCannotGoOnIsNotCalledAgain(t *testing.T) {
 		t.Errorf("%d calls arrived", n)
 	}
 }
+
+// TestRefusedByReviewer: a server is told who refused its question, in the form of its era, and a call that cannot go on
+// without an answer says so.
+func TestRefusedByReviewer(t *testing.T) {
+	t.Parallel()
+	refuses := asks(func(context.Context, tool.Question) (json.RawMessage, error) {
+		return nil, &tool.Failure{
+			Kind: tool.JSONRPCError, Message: "a reviewer rejected this request", RPC: json.RawMessage(`{"code":-1,"message":"a reviewer rejected this request"}`),
+		}
+	})
+	sampling := `"method":"sampling/createMessage","params":{"messages":[],"maxTokens":1}`
+	s := newSource(t, mcptool.Config{})
+	upstream := modern(replies(inputRequired(`"a":{`+sampling+`}`, "")))
+	f := failCallFor(t.Context(), t, s, httpSkill(upstream.serve(t).URL), refuses)
+	if f.Effect != tool.EffectPossible || !strings.HasSuffix(f.Message, "the server asks for input, and a reviewer rejected this request") {
+		t.Errorf("effect %s: %s", f.Effect, f.Message)
+	}
+	legacy, _ := asker(`{"jsonrpc":"2.0","id":"1",` + sampling + `}`)
+	told := make(chan message, 1)
+	usual := legacy.at["answer"]
+	legacy.at["answer"] = func(w http.ResponseWriter, r *http.Request, m message) {
+		told <- m
+		usual(w, r, m)
+	}
+	_, err := s.Call(t.Context(), httpSkill(legacy.serve(t).URL), tool.CallRequest{Tool: "t", Caller: refuses})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if m := <-told; !strings.Contains(string(m.Error), "a reviewer rejected this request") || m.Result != nil {
+		t.Errorf("the server was told %s %s", m.Result, m.Error)
+	}
+}

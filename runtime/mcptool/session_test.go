@@ -127,7 +127,9 @@ func TestCloseEndsSessions(t *testing.T) {
 func TestCloseWithoutTime(t *testing.T) {
 	t.Parallel()
 	upstream := &script{session: "s1", at: map[string]act{"DELETE": hang}}
-	s := mcptool.New(mcptool.Config{DataDir: t.TempDir(), Limits: mcptool.Limits{Stop: time.Hour}})
+	dir := t.TempDir()
+	letPass(t, dir)
+	s := mcptool.New(mcptool.Config{DataDir: dir, Stdio: anyCommand, Limits: mcptool.Limits{Stop: time.Hour}})
 	call(t, s, httpSkill(upstream.serve(t).URL), "echo", `{}`)
 	child := aboutChild(t, s, childSkill(t, "stubborn")).PID
 	_ = s.Close(within(t, 200*time.Millisecond)) // an error, or not, as it happens

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -54,8 +55,11 @@ type message struct {
 	data  []byte
 	state atomic.Int32
 	done  chan struct{} // closed when the line was written, or was not
-	bytes int           // written; read after done
-	err   error
+	// confirm is asked right before the line is written; refused is closed when it returns an error. Nil: nothing is asked.
+	confirm func() error
+	refused chan struct{}
+	bytes   int // written; read after done
+	err     error
 }
 
 // The states of a message.
@@ -82,18 +86,18 @@ func oneLine(data []byte) []byte {
 
 // connectStdio starts the child and negotiates. ctx bounds that only.
 func connectStdio(ctx context.Context, config Config, server tool.Server, e era, h *handshake, to listener) (*stdioPeer, *tool.Failure) {
-	switch {
-	case config.StdioOff:
-		return nil, tool.BrokeOff(tool.EffectNone, nil, "start skill %s: stdio skills are switched off on this server", server.Skill)
-	case len(server.Command) == 0:
+	if len(server.Command) == 0 {
 		return nil, tool.BrokeOff(tool.EffectNone, nil, "start skill %s: it has no command", server.Skill)
 	}
+	for _, refusal := range config.Stdio.Check(server.Command, server.RunAs, server.Paths) {
+		return nil, tool.BrokeOff(tool.EffectNone, nil, "start skill %s: %s", server.Skill, plain(refusal.Error(), 500))
+	}
 	h.begin("connect", "")
-	c, err := startChild(config, server)
+	c, err := startChild(ctx, config, server)
 	if err != nil {
 		return nil, tool.BrokeOff(tool.EffectNone, err, "start skill %s: %s", server.Skill, plain(err.Error(), 500))
 	}
-	h.finish(fmt.Sprintf("process %d", c.cmd.Process.Pid), nil)
+	h.finish(strings.Join(append([]string{fmt.Sprintf("process %d", c.process.PID)}, c.process.Notes...), "; "), nil)
 	p := &stdioPeer{
 		config: config, server: server, child: c, listener: to,
 		queue: make(chan *message, 64), gone: make(chan struct{}),
@@ -167,6 +171,13 @@ func (p *stdioPeer) write() {
 		case m := <-p.queue:
 			if !m.state.CompareAndSwap(queued, writing) {
 				continue
+			}
+			if m.confirm != nil {
+				if m.err = m.confirm(); m.err != nil {
+					close(m.done)
+					close(m.refused)
+					continue
+				}
 			}
 			m.bytes, m.err = p.child.stdin.Write(m.data)
 			close(m.done)

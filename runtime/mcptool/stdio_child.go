@@ -7,46 +7,44 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"os/exec"
+	"os/user"
 	"path/filepath"
-	"runtime"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
 
+	"github.com/holdpoint/holdpoint/internal/sandbox"
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
 const (
 	maxStderrLine  = 4 << 10
 	maxLastWords   = 1 << 10
-	lingeringPipes = time.Second // for what an escaped grandchild still writes
+	lingeringPipes = 10 * time.Second // for the end of a child that closed its output
 )
 
-// child is a running server process, the leader of its own process group.
+// child is a running server process, with all that it starts.
 type child struct {
-	cmd    *exec.Cmd
-	stdin  *os.File
-	stdout *os.File
-	stderr *os.File
-	log    *slog.Logger
-	hide   *strings.Replacer // secrets out of what the child writes to stderr
+	process *sandbox.Process
+	stdin   *os.File
+	stdout  *os.File
+	log     *slog.Logger
+	hide    *strings.Replacer // secrets out of what the child writes to stderr
 
-	exited chan struct{} // closed after the process was reaped
-	status error         // how it ended; read after exited
-	read   chan struct{} // closed after stderr was read to its end
+	read chan struct{} // closed after stderr was read to its end
 
 	mu    sync.Mutex
 	words []string // last lines of stderr
 }
 
-// startChild starts a skill's program.
-func startChild(config Config, server tool.Server) (*child, error) {
-	home, err := privateHome(config.DataDir, server)
+// startChild starts a skill's program. ctx bounds the start only.
+func startChild(ctx context.Context, config Config, server tool.Server) (*child, error) {
+	home, err := prepareHome(config, server)
 	if err != nil {
 		return nil, err
 	}
-	env := map[string]string{"PATH": config.Path, "LANG": config.Lang, "HOME": home}
+	env := map[string]string{"PATH": config.Path, "LANG": config.Lang, "HOME": home.dir, "TMPDIR": home.temp}
 	var secrets []string
 	for name, value := range server.Env {
 		env[name] = value
@@ -58,33 +56,79 @@ func startChild(config Config, server tool.Server) (*child, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &child{
-		cmd:  &exec.Cmd{Path: program, Args: server.Command, Dir: home, SysProcAttr: processAttributes()},
-		log:  config.Logger.With("skill", server.Skill),
-		hide: strings.NewReplacer(secrets...), exited: make(chan struct{}), read: make(chan struct{}),
+	if !filepath.IsAbs(program) {
+		program = filepath.Join(home.dir, program)
+	}
+	spec := sandbox.Spec{
+		Program: program, Args: server.Command, Dir: home.dir, Account: home.account, Own: []string{home.dir, home.temp},
+		Read: server.Paths.Read, Write: server.Paths.Write,
+		Roots: config.Stdio.Paths, Keep: config.Stdio.Keep, Hide: append([]string{config.DataDir}, config.Stdio.Hide...),
+		Open: config.Stdio.Unsandboxed && sandbox.Unsupported() != "", Limits: config.Stdio.Limits,
 	}
 	for name, value := range env {
-		c.cmd.Env = append(c.cmd.Env, name+"="+value)
+		spec.Env = append(spec.Env, name+"="+value)
 	}
-	return c, c.start()
+	p, err := sandbox.Start(ctx, spec)
+	if err != nil {
+		return nil, err
+	}
+	c := &child{
+		process: p, stdin: p.Stdin, stdout: p.Stdout, log: config.Logger.With("skill", server.Skill),
+		hide: strings.NewReplacer(secrets...), read: make(chan struct{}),
+	}
+	for _, note := range p.Notes {
+		c.log.Warn("skill's program is refused a path", "reason", note)
+	}
+	go c.readStderr()
+	return c, nil
 }
 
-// privateHome makes the HOME that only this skill's children use.
-func privateHome(dataDir string, server tool.Server) (string, error) {
-	if dataDir == "" {
-		return "", errors.New("make private home: no data directory is configured")
+// home are the private folders of a skill's program, and the account that owns them.
+type home struct {
+	dir, temp string
+	account   *sandbox.Account // nil: the server's
+}
+
+// prepareHome makes the folders that only this skill's program uses.
+func prepareHome(config Config, server tool.Server) (home, error) {
+	if config.DataDir == "" {
+		return home{}, errors.New("make private home: no data directory is configured")
 	}
-	home, err := filepath.Abs(filepath.Join(dataDir, "homes", server.SkillID.String()))
+	dataDir, err := filepath.Abs(config.DataDir)
 	if err != nil {
-		return "", fmt.Errorf("make private home: %w", err)
+		return home{}, fmt.Errorf("make private home: %w", err)
 	}
-	if err := os.MkdirAll(home, 0o700); err != nil {
-		return "", fmt.Errorf("make private home: %w", err)
+	h := home{dir: filepath.Join(dataDir, "homes", server.SkillID.String()), temp: filepath.Join(dataDir, "homes", server.SkillID.String()+".tmp")}
+	sandboxed := sandbox.Unsupported() == "" || !config.Stdio.Unsandboxed
+	switch {
+	case os.Geteuid() == 0 && sandboxed && server.RunAs != "":
+		h.account, err = sandbox.NamedAccount(server.RunAs, append([]string{filepath.Join(dataDir, "postgres", "data")}, config.Stdio.Keep...))
+	case os.Geteuid() == 0 && sandboxed:
+		h.account, err = sandbox.OwnAccount(filepath.Join(dataDir, "homes", "accounts"), server.SkillID.String())
+	case server.RunAs != "":
+		err = checkOwnName(server.RunAs)
 	}
-	if err := os.Chmod(home, 0o700); err != nil { //nolint:gosec // G302: a directory that only its owner enters
-		return "", fmt.Errorf("make private home: %w", err)
+	if err != nil {
+		return home{}, err
 	}
-	return home, nil
+	for _, dir := range []string{h.dir, h.temp} {
+		if err := sandbox.PrivateDir(dir, h.account); err != nil {
+			return home{}, err
+		}
+	}
+	return h, nil
+}
+
+// checkOwnName refuses every account but the server's own, where the server cannot become another.
+func checkOwnName(name string) error {
+	found, err := user.Lookup(name)
+	if err != nil {
+		return fmt.Errorf("find account %s: %w", name, err)
+	}
+	if found.Uid != strconv.Itoa(os.Geteuid()) {
+		return fmt.Errorf("run as %s: only a server that runs as root, with a sandbox, can do that", name)
+	}
+	return nil
 }
 
 // lookUp finds a program as a shell with that PATH would.
@@ -101,60 +145,10 @@ func lookUp(program, path string) (string, error) {
 	return "", fmt.Errorf("look up %s: no such program on the PATH of skills (%s)", plain(program, 100), plain(path, 300))
 }
 
-// start starts the process on a thread that waits for it until it ended: the
-// death signal is bound to the life of the thread, not of this process.
-func (c *child) start() error {
-	var pipes [6]*os.File
-	for i := 0; i < len(pipes); i += 2 {
-		var err error
-		if pipes[i], pipes[i+1], err = os.Pipe(); err != nil { //nolint:gosec // G602: i goes in twos
-			closeFiles(pipes[:])
-			return fmt.Errorf("start %s: %w", c.cmd.Path, err)
-		}
-	}
-	c.cmd.Stdin, c.stdin = pipes[0], pipes[1]
-	c.stdout, c.cmd.Stdout = pipes[2], pipes[3]
-	c.stderr, c.cmd.Stderr = pipes[4], pipes[5]
-	started := make(chan error)
-	go func() {
-		runtime.LockOSThread()
-		defer runtime.UnlockOSThread()
-		err := c.cmd.Start()
-		closeFiles([]*os.File{pipes[0], pipes[3], pipes[5]})
-		started <- err
-		if err == nil {
-			c.wait()
-		}
-	}()
-	if err := <-started; err != nil {
-		closeFiles([]*os.File{pipes[1], pipes[2], pipes[4]})
-		return fmt.Errorf("start %s: %w", c.cmd.Path, err)
-	}
-	go c.readStderr()
-	return nil
-}
-
-func closeFiles(files []*os.File) {
-	for _, f := range files {
-		if f != nil {
-			_ = f.Close()
-		}
-	}
-}
-
-// wait reaps the process and ends what it left behind in its group.
-func (c *child) wait() {
-	err := c.cmd.Wait()
-	killGroup(c.cmd.Process.Pid)
-	c.status = err
-	close(c.exited)
-	time.AfterFunc(lingeringPipes, func() { closeFiles([]*os.File{c.stdin, c.stdout, c.stderr}) })
-}
-
 // readStderr logs what the child says.
 func (c *child) readStderr() {
 	defer close(c.read)
-	reader := bufio.NewReaderSize(c.stderr, maxStderrLine)
+	reader := bufio.NewReaderSize(c.process.Stderr, maxStderrLine)
 	for {
 		line, err := reader.ReadSlice('\n')
 		if len(line) > 0 {
@@ -201,38 +195,32 @@ func (c *child) lastWords() string {
 func (c *child) ending() string {
 	timer := time.NewTimer(lingeringPipes)
 	defer timer.Stop()
-	for _, done := range []chan struct{}{c.exited, c.read} {
+	for _, done := range []<-chan struct{}{c.process.Done(), c.read} {
 		select {
 		case <-done:
 		case <-timer.C:
 			return "the server's process closed its output" + c.lastWords()
 		}
 	}
-	how := "exit status 0"
-	if c.status != nil {
-		how = plain(c.status.Error(), 100)
-	}
-	return "the server's process ended (" + how + ")" + c.lastWords()
+	return "the server's process ended (" + plain(c.process.Ending(), 200) + ")" + c.lastWords()
 }
 
-// stop ends the child: by closing its input, then by SIGTERM to its group, then
+// stop ends the child: by closing its input, then by SIGTERM to all its processes, then
 // by SIGKILL; at once when ctx ended.
 func (c *child) stop(ctx context.Context, patience time.Duration) {
 	_ = c.stdin.Close()
 	ended := c.ends(ctx, patience)
 	if !ended && ctx.Err() == nil {
-		terminateGroup(c.cmd.Process.Pid)
+		c.process.Terminate()
 		ended = c.ends(ctx, patience)
 	}
 	if !ended {
-		killGroup(c.cmd.Process.Pid)
-		ended = c.ends(context.WithoutCancel(ctx), patience)
+		c.process.Kill()
 	}
-	if ended { // let its last words be read; their end comes soon, see wait
-		<-c.read
-	}
-	closeFiles([]*os.File{c.stdout, c.stderr})
+	<-c.process.Done() // with every process that could write
 	<-c.read
+	_ = c.stdout.Close() // a pipe, which was only read
+	_ = c.process.Stderr.Close()
 }
 
 // ends reports whether the child ended in time.
@@ -240,7 +228,7 @@ func (c *child) ends(ctx context.Context, patience time.Duration) bool {
 	timer := time.NewTimer(patience)
 	defer timer.Stop()
 	select {
-	case <-c.exited:
+	case <-c.process.Done():
 		return true
 	case <-ctx.Done():
 	case <-timer.C:

@@ -19,6 +19,9 @@ func (p *stdioPeer) exchange(ctx context.Context, r *request) outcome {
 
 	noise := p.noise.Load()
 	m := newMessage(r.encode(id, p.agreed.metaOf(r)))
+	if r.confirm != nil {
+		m.confirm, m.refused = func() error { return r.confirm(ctx) }, make(chan struct{})
+	}
 	select {
 	case p.queue <- m:
 	case <-p.gone:
@@ -29,6 +32,8 @@ func (p *stdioPeer) exchange(ctx context.Context, r *request) outcome {
 	select {
 	case got := <-answer:
 		return p.answered(got, r)
+	case <-m.refused:
+		return failed(tool.NotConfirmed(m.err, r.what))
 	case <-p.gone:
 		select {
 		case got := <-answer: // it came first

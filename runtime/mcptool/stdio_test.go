@@ -230,7 +230,7 @@ func TestChildSeesOnlyItsOwnEnvironment(t *testing.T) {
 	a := aboutChild(t, s, skill)
 	home := filepath.Join(dir, "homes", skill.SkillID.String())
 	want := map[string]bool{
-		"PATH=/usr/bin:/bin": true, "LANG=de_CH.UTF-8": true, "HOME=" + home: true, "PWD=" + home: true,
+		"PATH=/usr/bin:/bin": true, "LANG=de_CH.UTF-8": true, "HOME=" + home: true, "TMPDIR=" + home + ".tmp": true, "PWD=" + home: true,
 		"MCPTOOL_TEST_SERVER=raw": true, "EXTRA=a b": true,
 	}
 	for _, entry := range a.Env {
@@ -325,7 +325,7 @@ func zombie(pid int) bool {
 func TestStdioMayBeOff(t *testing.T) {
 	t.Parallel()
 	for name, config := range map[string]mcptool.Config{
-		"switched off":   {StdioOff: true, DataDir: t.TempDir()},
+		"switched off":   {Stdio: tool.StdioPolicy{Allow: [][]string{{}}}, DataDir: t.TempDir()},
 		"data directory": {},
 	} {
 		s := newSource(t, config)

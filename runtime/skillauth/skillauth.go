@@ -23,7 +23,7 @@ import (
 func Target(server tool.Server) oauthclient.Target {
 	return oauthclient.Target{
 		Key:   oauthclient.Key{SkillID: server.SkillID, Principal: server.Principal},
-		Skill: server.Skill, PerUser: server.PerUser, Revision: server.Revision, URL: server.URL,
+		Skill: server.Skill, PerUser: server.PerUser, Revision: server.Revision, URL: server.URL, PublicHosts: server.PublicHosts,
 		Settings: oauthclient.Settings(server.Authorization),
 	}
 }

@@ -29,7 +29,8 @@ const (
 // Selection is a program in jq (as github.com/itchyny/gojq has it) that makes of a JSON answer what is wanted of it. It reads
 // no environment, no input but the answer, and no modules.
 type Selection struct {
-	code *gojq.Code
+	code   *gojq.Code
+	budget *budget
 }
 
 // ParseSelect reads a program.
@@ -45,11 +46,12 @@ func ParseSelect(program string) (*Selection, error) {
 		return nil, errors.New("is a jq program with modules, which there are none of")
 	}
 	guardQuery(query)
-	code, err := gojq.Compile(query, guardFunctions()...)
+	may := &budget{}
+	code, err := gojq.Compile(query, guardFunctions(may)...)
 	if err != nil {
 		return nil, fmt.Errorf("is not a jq program that can be run: %s", plain.Line(err.Error(), 200))
 	}
-	return &Selection{code: code}, nil
+	return &Selection{code: code, budget: may}, nil
 }
 
 // CheckSelect says what is wrong with a program; nil: nothing.
@@ -58,7 +60,8 @@ func CheckSelect(program string) error {
 	return err
 }
 
-// Run runs the program on a JSON text until ctx is over, which is looked at between its steps: one step may go on for longer. What it
+// Run runs the program on a JSON text until ctx is over, which is looked at between its steps: one step may go on for longer. It is not
+// for several goroutines at once. What it
 // makes is one JSON text a line; numbers that it does not calculate with stay as they are written.
 func (s *Selection) Run(ctx context.Context, text []byte) ([]byte, error) {
 	if len(text) > maxSelectInput {
@@ -68,6 +71,7 @@ func (s *Selection) Run(ctx context.Context, text []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	s.budget.left.Store(mostHandled)
 	var made []byte
 	for results := s.code.RunWithContext(ctx, input); ; {
 		result, more := results.Next()

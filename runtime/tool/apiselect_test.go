@@ -83,9 +83,9 @@ func TestSelectGuards(t *testing.T) {
 		". as $r | [] | setpath($r.at; 1)":    "an index is below 1048576",
 		". as $r | null | getpath($r.at) = 1": "an index is below 1048576",
 		".rows | transpose":                   "transpose makes at most 1048576",
-		".long | gsub(\",\"; \";\")":          "at most 65536 bytes",
-		".long | [scan(\",\")]":               "at most 65536 bytes",
-		".long | split(\",\"; null)":          "at most 65536 bytes",
+		".long | gsub(\",\"; \";\")":          "at most 16384 bytes",
+		".long | [scan(\",\")]":               "at most 16384 bytes",
+		".long | split(\",\"; null)":          "at most 16384 bytes",
 		"reduce range(40) as $i (1; [., .])":  "more than 1048576 bytes",
 		"reduce range(20000) as $i (1; [.])":  "nested deeper than 10000",
 	} {
@@ -111,5 +111,29 @@ func TestSelectBounds(t *testing.T) {
 	cancel()
 	if _, err := s.Run(over, []byte("1")); !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v, want that it ends with its context", err)
+	}
+}
+
+// A program that multiplies what it was given is ended by its budget, before it takes the memory.
+func TestSelectThatMultiplies(t *testing.T) {
+	t.Parallel()
+	for _, program := range []string{
+		`reduce range(40) as $i ("x"; . + .) | length`,
+		`reduce range(40) as $i ("x"; "\(.)\(.)") | length`,
+		`reduce range(40) as $i ([1]; . + .) | length`,
+		`reduce range(40) as $i (1; {a: ., b: .}) | tojson | length`,
+		`reduce range(40) as $i (1; {a: ., b: .}) | @json | length`,
+		`reduce range(40) as $i (1; {a: ., b: .}) | (. == {a: 1}), (. == .) | not`,
+		`reduce range(40) as $i (1; {a: ., b: .}) | [., 1] | sort | length`,
+		`[range(1000000000)] | length`,
+		`[range(100000)] | join("y") as $s | [range(100000) | {a: ($s | ascii_upcase)}] | length`,
+	} {
+		got, err := selectOf(t, program, `null`)
+		if err == nil || !strings.Contains(err.Error(), "handles more than 512 MiB") {
+			t.Errorf("%s: %.50s, %v", program, got, err)
+		}
+	}
+	if got, err := selectOf(t, `[.[] | "\(.)-" + (. | tostring) + @base64 "\(.)"] | sort | join(",")`, `[1,2]`); err != nil || got != `"1-1MQ==,2-2Mg=="` {
+		t.Errorf("%s, %v", got, err)
 	}
 }

@@ -1,9 +1,12 @@
 package tool
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
+	"math/big"
 	"reflect"
+	"sync/atomic"
 
 	"github.com/itchyny/gojq"
 )
@@ -14,9 +17,74 @@ import (
 const (
 	mostCompared = 4000     // values on each side of what compares each with each
 	mostSought   = 100      // elements, or characters, of what is looked for at each place
-	mostMatched  = 64 << 10 // bytes of a text in which regular expressions are looked for
+	mostMatched  = 16 << 10 // bytes of a text in which regular expressions are looked for: their time may grow with its square
 	mostIndexed  = 1 << 20  // elements of a list, or of a table, that one step makes
+
+	// mostHandled are the bytes that all steps of a program together join, collect, compare, sort and write: so many of a text
+	// and valueSize of each value. A value that stands in several places counts in each, where it is walked.
+	mostHandled = 512 << 20
+	valueSize   = 32
+	mostBetween = valueSize // bytes that join puts between two values
 )
+
+// budget is what a program may still handle, in bytes.
+type budget struct{ left atomic.Int64 }
+
+// spend takes what v is worth.
+func (b *budget) spend(v any) error {
+	left := b.left.Load()
+	enough := takeSize(v, &left)
+	b.left.Store(left)
+	if !enough {
+		return errHandled
+	}
+	return nil
+}
+
+// spendTop takes what v is worth without what is in its members: where they are shared and not walked.
+func (b *budget) spendTop(v any) error {
+	size := int64(valueSize)
+	switch v := v.(type) {
+	case string:
+		size += int64(len(v))
+	case []any:
+		size += int64(len(v)) * valueSize / 2
+	case map[string]any:
+		size += int64(len(v)) * valueSize
+	}
+	if b.left.Add(-size) < 0 {
+		return errHandled
+	}
+	return nil
+}
+
+var errHandled = fmt.Errorf("it handles more than %d MiB", mostHandled>>20)
+
+// takeSize takes the size of v from left; false: it is larger.
+func takeSize(v any, left *int64) bool {
+	*left -= valueSize
+	switch v := v.(type) {
+	case string:
+		*left -= int64(len(v))
+	case json.Number:
+		*left -= int64(len(v))
+	case *big.Int:
+		*left -= int64(v.BitLen() / 8)
+	case []any:
+		for _, member := range v {
+			if !takeSize(member, left) {
+				return false
+			}
+		}
+	case map[string]any:
+		for name, member := range v {
+			if *left -= int64(len(name)); !takeSize(member, left) {
+				return false
+			}
+		}
+	}
+	return *left >= 0
+}
 
 // The names of guards, as functions of a program.
 const (
@@ -27,9 +95,12 @@ const (
 	guardIndex    = "_holdpoint_index"
 	guardPath     = "_holdpoint_path"
 	guardTable    = "_holdpoint_table"
+	guardSize     = "_holdpoint_size"
+	guardTop      = "_holdpoint_top"
+	guardBetween  = "_holdpoint_between"
 )
 
-func guards() map[string]func(any) error {
+func guards(b *budget) map[string]func(any) error {
 	return map[string]func(any) error{
 		guardCompared: func(v any) error {
 			if left := mostCompared; !countDown(v, &left) {
@@ -66,6 +137,14 @@ func guards() map[string]func(any) error {
 			return nil
 		},
 		guardTable: checkTable,
+		guardSize:  b.spend,
+		guardTop:   b.spendTop,
+		guardBetween: func(v any) error {
+			if text, ok := v.(string); ok && len(text) > mostBetween {
+				return fmt.Errorf("join puts at most %d bytes between two values", mostBetween)
+			}
+			return nil
+		},
 	}
 }
 
@@ -127,9 +206,9 @@ func checkTable(v any) error {
 }
 
 // guardFunctions are the guards for the compiler: functions that give true, or fail.
-func guardFunctions() []gojq.CompilerOption {
+func guardFunctions(b *budget) []gojq.CompilerOption {
 	var options []gojq.CompilerOption
-	for name, check := range guards() {
+	for name, check := range guards(b) {
 		options = append(options, gojq.WithFunction(name, 0, 0, func(v any, _ []any) any {
 			if err := check(v); err != nil {
 				return err
@@ -151,12 +230,20 @@ func guardedCalls(name string, arguments int) (input, argument string) {
 		if arguments == 2 {
 			return guardMatched, ""
 		}
+		return guardTop, ""
 	case "match", "capture", "scan", "splits", "sub", "gsub":
 		return guardMatched, ""
 	case "setpath", "getpath":
 		return "", guardPath
 	case "transpose":
 		return guardTable, ""
+	case "tojson", "tostring", "add", "flatten", "format", "sort", "sort_by", "group_by", "unique", "unique_by",
+		"min", "min_by", "max", "max_by":
+		return guardSize, ""
+	case "join":
+		return guardSize, guardBetween
+	case "ascii_downcase", "ascii_upcase", "explode", "implode", "reverse", "ltrimstr", "rtrimstr", "trim", "ltrim", "rtrim":
+		return guardTop, ""
 	}
 	return "", ""
 }
@@ -185,9 +272,24 @@ func guardBelow(v reflect.Value) {
 		guardOperator(node)
 	case *gojq.Term:
 		guardCall(node)
+	case *gojq.Array:
+		if node.Query != nil {
+			node.Query = guarded(node.Query, guardTop)
+		}
+	case *gojq.String:
+		guardText(node)
 	case *gojq.Index:
 		if node.Start != nil && !node.IsSlice {
 			node.Start = guarded(node.Start, guardIndex)
+		}
+	}
+}
+
+// guardText guards the values that are written into a text.
+func guardText(text *gojq.String) {
+	for i, part := range text.Queries {
+		if part.Term == nil || part.Term.Str == nil { // not the text between
+			text.Queries[i] = &gojq.Query{Term: &gojq.Term{Type: gojq.TermTypeQuery, Query: guarded(part, guardSize)}}
 		}
 	}
 }
@@ -199,6 +301,10 @@ func guardOperator(q *gojq.Query) {
 		guard = guardCompared
 	case gojq.OpMul, gojq.OpUpdateMul:
 		guard = guardFactor
+	case gojq.OpAdd, gojq.OpUpdateAdd:
+		guard = guardTop
+	case gojq.OpEq, gojq.OpNe, gojq.OpGt, gojq.OpLt, gojq.OpGe, gojq.OpLe:
+		guard = guardSize
 	default:
 		return
 	}
@@ -206,6 +312,11 @@ func guardOperator(q *gojq.Query) {
 }
 
 func guardCall(t *gojq.Term) {
+	if t.Type == gojq.TermTypeFormat && t.Str == nil {
+		call := &gojq.Query{Term: &gojq.Term{Type: gojq.TermTypeFormat, Format: t.Format}}
+		t.Type, t.Format = gojq.TermTypeQuery, ""
+		t.Query = &gojq.Query{Left: passing(guardSize), Op: gojq.OpPipe, Right: call}
+	}
 	if t.Type != gojq.TermTypeFunc {
 		return
 	}

@@ -60,6 +60,9 @@ type Authorization struct {
 	AuthMethod   string   // empty: by the authorization server's metadata
 	PrivateKey   string   // secret: PEM (PKCS #8), for private_key_jwt; empty: Holdpoint's own key
 	Scopes       []string // empty: those that the server asks for
+	// TrustOrigin lets the server's metadata name a resource above its own URL, such as its whole origin. Tokens are then good
+	// for whatever else is there.
+	TrustOrigin bool
 
 	// Of the enterprise's identity provider (grant enterprise_managed).
 	IDPIssuer       string

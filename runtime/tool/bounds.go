@@ -73,9 +73,12 @@ const maxApplied = 10_000
 
 // checkCost refuses schemas that take too long to apply, and those that take for ever: what applies itself to the same value judges none (JSON
 // Schema 2020-12, section 9.4.1).
-func checkCost(schema *jsonschema.Schema) error {
-	c := coster{costs: map[*jsonschema.Schema]int{}, counting: map[*jsonschema.Schema]bool{}, seen: map[*jsonschema.Schema]bool{}}
-	highest := c.walk(schema)
+func checkCost(schemas []*jsonschema.Schema) error {
+	c := coster{costs: map[*jsonschema.Schema]int{}, counting: map[*jsonschema.Schema]bool{}}
+	highest := 0
+	for _, schema := range schemas {
+		highest = max(highest, c.cost(schema))
+	}
 	switch {
 	case c.round != nil:
 		_, at, _ := strings.Cut(c.round.Location, "#")
@@ -89,21 +92,24 @@ func checkCost(schema *jsonschema.Schema) error {
 type coster struct {
 	costs    map[*jsonschema.Schema]int // of applying it to one place
 	counting map[*jsonschema.Schema]bool
-	seen     map[*jsonschema.Schema]bool
 	round    *jsonschema.Schema // one that applies itself in place; nil: none was met
 }
 
-// walk returns the highest cost of a schema and all that can be reached from it.
-func (c *coster) walk(s *jsonschema.Schema) int {
-	if s == nil || c.seen[s] {
-		return 0
+// reachable are some schemas and all that can be reached from them.
+func reachable(from []*jsonschema.Schema) []*jsonschema.Schema {
+	seen := map[*jsonschema.Schema]bool{nil: true}
+	var all []*jsonschema.Schema
+	for waiting := from; len(waiting) > 0; {
+		s := waiting[len(waiting)-1]
+		waiting = waiting[:len(waiting)-1]
+		if seen[s] {
+			continue
+		}
+		seen[s] = true
+		all = append(all, s)
+		waiting = append(append(waiting, inPlace(s)...), deeper(s)...)
 	}
-	c.seen[s] = true
-	highest := c.cost(s)
-	for _, next := range append(inPlace(s), deeper(s)...) {
-		highest = max(highest, c.walk(next))
-	}
-	return highest
+	return all
 }
 
 func (c *coster) cost(s *jsonschema.Schema) int {

@@ -82,10 +82,10 @@ func TestSchemas(t *testing.T) {
 		return s
 	}
 	s := compile(`{"name":"a","inputSchema":{"type":"object","properties":{"n":{"type":"integer","minimum":1},"a/b":{"type":"string"}},"required":["n"],"additionalProperties":false}}`)
-	if problems := s.ValidateInput(json.RawMessage(`{"n":9007199254740993}`)); len(problems) != 0 {
+	if problems := validInput(t, s, json.RawMessage(`{"n":9007199254740993}`)); len(problems) != 0 {
 		t.Errorf("a fitting value: %v", problems)
 	}
-	problems := s.ValidateInput(json.RawMessage(`{"n":0,"a/b":1,"x":2}`))
+	problems := validInput(t, s, json.RawMessage(`{"n":0,"a/b":1,"x":2}`))
 	found := map[string]bool{}
 	for _, p := range problems {
 		found[p.Pointer] = true
@@ -94,7 +94,7 @@ func TestSchemas(t *testing.T) {
 		t.Errorf("three mistakes: %v", problems)
 	}
 	draft7 := compile(`{"name":"a","inputSchema":{"$schema":"http://json-schema.org/draft-07/schema#","type":"object","properties":{"p":{"items":[{"type":"string"}]}}}}`)
-	if problems := draft7.ValidateInput(json.RawMessage(`{"p":[1]}`)); len(problems) != 1 {
+	if problems := validInput(t, draft7, json.RawMessage(`{"p":[1]}`)); len(problems) != 1 {
 		t.Errorf("draft-07 tuple: %v", problems)
 	}
 	var costly strings.Builder
@@ -132,10 +132,10 @@ func TestSchemasOfTrees(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if problems := s.ValidateInput(json.RawMessage(`{"sub":[{"sub":[null,{"n":1}]}],"x":{"n":2}}`)); len(problems) != 0 {
+	if problems := validInput(t, s, json.RawMessage(`{"sub":[{"sub":[null,{"n":1}]}],"x":{"n":2}}`)); len(problems) != 0 {
 		t.Errorf("a fitting value: %v", problems)
 	}
-	if problems := s.ValidateInput(json.RawMessage(`{"x":{"sub":[{"n":1.5}]}}`)); len(problems) == 0 {
+	if problems := validInput(t, s, json.RawMessage(`{"x":{"sub":[{"n":1.5}]}}`)); len(problems) == 0 {
 		t.Error("no integer passed")
 	}
 }
@@ -159,7 +159,7 @@ func TestValidationIsBounded(t *testing.T) {
 		"digits":    `{"n":` + strings.Repeat("1", 100_000) + `}`,
 		"long name": `{"` + strings.Repeat("x", 100_000) + `":[` + strings.Repeat("1,", 60) + `1]}`,
 	} {
-		problems := s.ValidateOutput(json.RawMessage(text))
+		problems := validOutput(t, s, json.RawMessage(text))
 		size := 0
 		for _, p := range problems {
 			size += len(p.String())
@@ -168,4 +168,24 @@ func TestValidationIsBounded(t *testing.T) {
 			t.Errorf("%s: %d problems of %d bytes", name, len(problems), size)
 		}
 	}
+}
+
+// validInput is what is wrong with arguments that can be judged.
+func validInput(t testing.TB, s *tool.Schemas, arguments json.RawMessage) []tool.Problem {
+	t.Helper()
+	problems, err := s.ValidateInput(t.Context(), arguments)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return problems
+}
+
+// validOutput is what is wrong with a result that can be judged.
+func validOutput(t testing.TB, s *tool.Schemas, structured json.RawMessage) []tool.Problem {
+	t.Helper()
+	problems, err := s.ValidateOutput(t.Context(), structured)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return problems
 }

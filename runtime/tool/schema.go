@@ -2,6 +2,7 @@ package tool
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -14,8 +15,8 @@ import (
 
 // Schemas are a definition's compiled schemas. They are safe for concurrent use.
 type Schemas struct {
-	input  *jsonschema.Schema
-	output *jsonschema.Schema // nil: the tool declares none
+	input  *validators
+	output *validators // nil: the tool declares none
 }
 
 // Problem is one place where a value breaks its schema.
@@ -50,20 +51,7 @@ func CompileSchemas(d Definition) (*Schemas, error) {
 	return s, nil
 }
 
-// noLoader refuses every reference to another document.
-type noLoader struct{}
-
-func (noLoader) Load(url string) (any, error) {
-	return nil, fmt.Errorf("reference to %q: references to other documents are not followed", url)
-}
-
-func compile(name string, schema json.RawMessage) (_ *jsonschema.Schema, err error) {
-	defer func() {
-		// The library meets hostile text here; what it does not survive is an invalid schema.
-		if cause := recover(); cause != nil {
-			err = fmt.Errorf("%s: cannot be used: %v", name, cause)
-		}
-	}()
+func compile(name string, schema json.RawMessage) (*validators, error) {
 	if err := checkNumbers(schema); err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
@@ -71,62 +59,49 @@ func compile(name string, schema json.RawMessage) (_ *jsonschema.Schema, err err
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
-	const base = "tool:///schema.json"
-	c := jsonschema.NewCompiler()
-	c.DefaultDraft(jsonschema.Draft2020)
-	c.UseLoader(noLoader{})
-	if err := c.AddResource(base, doc); err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
-	}
-	compiled, err := c.Compile(base)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
-	}
-	if err := checkCost(compiled); err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
-	}
-	return compiled, nil
+	return compileValidators(name, doc)
 }
 
-// ValidateInput lists everything that is wrong with a call's arguments.
-func (s *Schemas) ValidateInput(arguments json.RawMessage) []Problem {
-	return validate(s.input, arguments)
+// ValidateInput lists what is wrong with a call's arguments. An error means that they could not be judged, and do not
+// pass: [ErrTooComplex], or that ctx is over.
+func (s *Schemas) ValidateInput(ctx context.Context, arguments json.RawMessage) ([]Problem, error) {
+	return validate(ctx, s.input, arguments)
 }
 
-// ValidateOutput lists everything that is wrong with a result's structuredContent.
-// A tool with an output schema must answer with one.
-func (s *Schemas) ValidateOutput(structured json.RawMessage) []Problem {
+// ValidateOutput lists what is wrong with a result's structuredContent. A tool with an output schema must answer with
+// one. Errors are those of [Schemas.ValidateInput].
+func (s *Schemas) ValidateOutput(ctx context.Context, structured json.RawMessage) ([]Problem, error) {
 	if s.output == nil {
-		return nil
+		return nil, nil
 	}
 	if len(structured) == 0 {
-		return []Problem{{Message: "structuredContent is missing, though the tool declares an outputSchema"}}
+		return []Problem{{Message: "structuredContent is missing, though the tool declares an outputSchema"}}, nil
 	}
-	return validate(s.output, structured)
+	return validate(ctx, s.output, structured)
 }
 
-func validate(schema *jsonschema.Schema, text json.RawMessage) (problems []Problem) {
-	defer func() {
-		// An error while judging means that the value does not pass.
-		if cause := recover(); cause != nil {
-			problems = []Problem{{Message: clip(fmt.Sprintf("cannot be validated: %v", cause))}}
-		}
-	}()
+func validate(ctx context.Context, schema *validators, text json.RawMessage) ([]Problem, error) {
 	if err := checkNumbers(text); err != nil {
-		return []Problem{{Message: err.Error()}}
+		return []Problem{{Message: err.Error()}}, nil //nolint:nilerr // it is what is wrong with the text
 	}
 	value, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
 	if err != nil {
-		return []Problem{{Message: clip("not JSON: " + err.Error())}}
+		return []Problem{{Message: clip("not JSON: " + err.Error())}}, nil //nolint:nilerr // likewise
 	}
-	err = schema.Validate(value)
-	if err == nil {
-		return nil
+	invalid, err := schema.check(ctx, value, len(text))
+	switch {
+	case errors.Is(err, ErrTooComplex), ctx.Err() != nil:
+		return nil, err
+	case err != nil:
+		return []Problem{{Message: clip(err.Error())}}, nil
+	case invalid == nil:
+		return nil, nil
 	}
-	var invalid *jsonschema.ValidationError
-	if !errors.As(err, &invalid) {
-		return []Problem{{Message: clip(err.Error())}}
-	}
+	return listErrors(invalid), nil
+}
+
+// listErrors takes the first problems out of a tree of errors.
+func listErrors(invalid *jsonschema.ValidationError) (problems []Problem) {
 	printer := message.NewPrinter(language.English)
 	var walk func(e *jsonschema.ValidationError)
 	walk = func(e *jsonschema.ValidationError) {
@@ -146,11 +121,15 @@ func validate(schema *jsonschema.Schema, text json.RawMessage) (problems []Probl
 }
 
 func pointer(location []string) string {
-	escapes := strings.NewReplacer("~", "~0", "/", "~1")
 	var b strings.Builder
 	for _, part := range location {
 		b.WriteByte('/')
-		b.WriteString(escapes.Replace(part))
+		b.WriteString(escapePointer(part))
 	}
 	return b.String()
+}
+
+// escapePointer writes a name as a part of a JSON pointer (RFC 6901).
+func escapePointer(name string) string {
+	return strings.ReplaceAll(strings.ReplaceAll(name, "~", "~0"), "/", "~1")
 }

@@ -27,10 +27,15 @@ type Server struct {
 	Revision int64
 
 	Transport Transport
-	URL       string            // HTTP: the endpoint; OpenAPI, HTTPAPI: the base URL, empty: the document's
-	Headers   map[string]string // HTTP, OpenAPI, HTTPAPI: sent with every request; values are secret
-	Command   []string          // Stdio: program and arguments
-	Env       map[string]string // Stdio: all the child gets besides PATH, LANG and HOME; values are secret
+	URL       string // HTTP: the endpoint; OpenAPI, HTTPAPI: the base URL, empty: the document's
+	// PublicHosts are the names in the skill's http URLs that had public addresses when an operator wrote them down: they
+	// may not lead to private ones later, unless the server trusts them.
+	PublicHosts []string
+	Headers     map[string]string // HTTP, OpenAPI, HTTPAPI: sent with every request; values are secret
+	Command     []string          // Stdio: program and arguments
+	Env         map[string]string // Stdio: all the child gets besides PATH, LANG, HOME and TMPDIR; values are secret
+	RunAs       string            // Stdio: the account that the child runs as; "": one of its own, if the server runs as root
+	Paths       Paths             // Stdio: what the child may use outside its home
 
 	// API is what else is known of an HTTP API (OpenAPI, HTTPAPI). Nil: it is none.
 	API        *API
@@ -137,6 +142,14 @@ type CallRequest struct {
 	Timeout time.Duration
 	// Caller is who the call is made for.
 	Caller Caller
+	// Confirm is asked right before the call is written, each time that it is; its error ends the call unsent. Nil: nothing is
+	// asked.
+	Confirm func(ctx context.Context) error
+}
+
+// NotConfirmed is the failure of a call whose Confirm returned err.
+func NotConfirmed(err error, what string) *Failure {
+	return BrokeOff(EffectNone, err, "%s: not sent: %s", what, err)
 }
 
 // Result is a server's answer to a tools/call, as it came.

@@ -8,6 +8,8 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/holdpoint/holdpoint/internal/authfail"
+	"github.com/holdpoint/holdpoint/internal/clientaddr"
 	"github.com/holdpoint/holdpoint/internal/identity"
 	"github.com/holdpoint/holdpoint/internal/identity/provider"
 	"github.com/holdpoint/holdpoint/ui/view"
@@ -82,7 +84,8 @@ func (l *Login) again(w http.ResponseWriter, r *http.Request) {
 		complaint = "This is somebody else’s token."
 	}
 	if err == nil && complaint != "" {
-		l.cfg.Logger.Info("proof refused", "person", access.Person.ID, "remote", r.RemoteAddr)
+		l.cfg.Logger.Info("proof refused", "person", access.Person.ID, "remote", clientaddr.FromContext(r.Context()).String())
+		l.cfg.Failures.Refuse(r.Context(), authfail.Dashboard)
 		l.againPage(w, r, http.StatusUnauthorized, access, next, complaint)
 		return
 	}
@@ -116,7 +119,7 @@ func (l *Login) finishAgain(w http.ResponseWriter, r *http.Request, p *provider.
 	}
 	switch {
 	case errors.Is(err, identity.ErrUnauthenticated):
-		l.cfg.Logger.Info("proof refused", "session", fl.Session, "remote", r.RemoteAddr)
+		l.cfg.Logger.Info("proof refused", "session", fl.Session, "remote", clientaddr.FromContext(r.Context()).String())
 		l.refuse(w, r, http.StatusForbidden, view.SignInRefused{
 			Title: "That is somebody else", Next: fl.Next,
 			Text: "The identity provider vouches for another person than the one who is signed in here, or this session is over. Nothing was changed.",

@@ -13,6 +13,8 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/holdpoint/holdpoint/internal/authfail"
+	"github.com/holdpoint/holdpoint/internal/clientaddr"
 	"github.com/holdpoint/holdpoint/internal/identity"
 	"github.com/holdpoint/holdpoint/internal/identity/provider"
 	"github.com/holdpoint/holdpoint/ui/view"
@@ -141,7 +143,8 @@ func (l *Login) callback(w http.ResponseWriter, r *http.Request) {
 	}
 	p := l.provider(fl.Provider)
 	if !ok || p == nil {
-		l.cfg.Logger.Info("sign-in refused", "reason", "no such flow", "remote", r.RemoteAddr)
+		l.cfg.Logger.Info("sign-in refused", "reason", "no such flow", "remote", clientaddr.FromContext(r.Context()).String())
+		l.cfg.Failures.Refuse(r.Context(), authfail.Dashboard)
 		l.refuse(w, r, http.StatusBadRequest, view.SignInRefused{
 			Text: "What came back belongs to no sign-in that this browser began, or it came twice or too late. Nobody was signed in by it.",
 		})
@@ -156,9 +159,13 @@ func (l *Login) callback(w http.ResponseWriter, r *http.Request) {
 		l.finishAgain(w, r, p, fl, answer)
 		return
 	}
-	session, err := l.cfg.Identity.SignIn(r.Context(), answer.Claims, identity.NewSession{Client: r.UserAgent(), Lifetime: p.Session()})
+	session, invited, err := l.signInClaimed(r, answer.Claims, identity.NewSession{Client: r.UserAgent(), Lifetime: p.Session()})
 	if err == nil {
 		err = l.begin(r.Context(), session)
+	}
+	if err != nil && invited {
+		l.invitationRefused(w, r, err)
+		return
 	}
 	if err != nil {
 		l.notLetIn(w, r, answer.Claims, err)
@@ -166,6 +173,18 @@ func (l *Login) callback(w http.ResponseWriter, r *http.Request) {
 	}
 	l.welcome(w, r, session, fl.Next)
 	l.vouched(r.Context(), session.Person, p, answer)
+}
+
+// signInClaimed signs in whom a provider vouches for, with the invitation that the browser opened before, if it did.
+func (l *Login) signInClaimed(r *http.Request, claims identity.Claims, n identity.NewSession) (_ identity.Session, invited bool, _ error) {
+	ctx := r.Context()
+	invitation := l.sessions.PopString(ctx, keyInvitation)
+	if invitation == "" {
+		session, err := l.cfg.Identity.SignIn(ctx, claims, n)
+		return session, false, err
+	}
+	session, err := l.cfg.Identity.SignInInvited(ctx, claims, invitation, n)
+	return session, true, err
 }
 
 // welcome ends a sign-in that succeeded.
@@ -218,7 +237,7 @@ func (l *Login) notLetIn(w http.ResponseWriter, r *http.Request, claims identity
 		l.page(w, r, http.StatusInternalServerError, view.SignIn{Error: "That did not work here. Try again."})
 		return
 	}
-	l.cfg.Logger.Info("sign-in refused", "issuer", claims.Issuer, "reason", strings.TrimSpace(err.Error()), "remote", r.RemoteAddr)
+	l.cfg.Logger.Info("sign-in refused", "issuer", claims.Issuer, "reason", strings.TrimSpace(err.Error()), "remote", clientaddr.FromContext(r.Context()).String())
 	l.refuse(w, r, http.StatusForbidden, refused)
 }
 

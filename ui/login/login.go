@@ -17,6 +17,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/holdpoint/holdpoint/internal/authfail"
 	"github.com/holdpoint/holdpoint/internal/identity"
 	"github.com/holdpoint/holdpoint/internal/identity/provider"
 	"github.com/holdpoint/holdpoint/ui/view"
@@ -31,7 +32,7 @@ const (
 	againPath = SignInPath + "/again"
 )
 
-// Config is what a [Login] is made of. All of it is required, but for Providers and Vouched.
+// Config is what a [Login] is made of. All of it is required, but for Providers, Vouched and Failures.
 type Config struct {
 	Pool      *pgxpool.Pool
 	Identity  *identity.Service
@@ -43,6 +44,8 @@ type Config struct {
 	Page func(r *http.Request, title string) view.Page
 	// Vouched is told whom a provider vouched for. It does not hold up the sign-in.
 	Vouched func(ctx context.Context, person uuid.UUID, by *provider.Provider, answer provider.Answer)
+	// Failures takes notice of credentials that are not valid. Nil: nobody does.
+	Failures *authfail.Log
 }
 
 // Login signs people in and out and knows who is signed in.
@@ -86,13 +89,15 @@ func (l *Login) sessionFailed(w http.ResponseWriter, _ *http.Request, err error)
 // Mount adds the routes of signing in and out.
 func (l *Login) Mount(mux *http.ServeMux) {
 	for pattern, handle := range map[string]http.HandlerFunc{
-		"GET " + SignInPath:            l.showSignIn,
-		"POST " + SignInPath:           l.signIn,
-		"GET " + startPath:             l.start,
-		"GET " + provider.CallbackPath: l.callback,
-		"GET " + againPath:             l.showAgain,
-		"POST " + againPath:            l.again,
-		"POST " + SignOutPath:          l.signOut,
+		"GET " + SignInPath:               l.showSignIn,
+		"POST " + SignInPath:              l.signIn,
+		"GET " + startPath:                l.start,
+		"GET " + provider.CallbackPath:    l.callback,
+		"GET " + againPath:                l.showAgain,
+		"POST " + againPath:               l.again,
+		"GET " + identity.InvitationPath:  l.showInvitation,
+		"POST " + identity.InvitationPath: l.redeem,
+		"POST " + SignOutPath:             l.signOut,
 	} {
 		mux.Handle(pattern, l.sessions.LoadAndSave(handle))
 	}

@@ -17,9 +17,10 @@ import (
 
 // Keys of a session's data.
 const (
-	keySession = "session" // of package identity
-	keyFlows   = "flows"   // to providers, on their way
-	keyNext    = "next"    // where to go after a one-time link
+	keySession    = "session"    // of package identity
+	keyFlows      = "flows"      // to providers, on their way
+	keyInvitation = "invitation" // that a sign-in with a provider redeems
+	keyNext       = "next"       // where to go after a one-time link
 )
 
 type accessKey struct{}
@@ -42,7 +43,8 @@ func (l *Login) Required(next http.Handler) http.Handler {
 		case !ok:
 			l.turnAway(w, r)
 		default:
-			next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), accessKey{}, access)))
+			ctx := audit.WithCredential(r.Context(), audit.Person(access.Person.ID), access.AuditCredential())
+			next.ServeHTTP(w, r.WithContext(context.WithValue(ctx, accessKey{}, access)))
 		}
 	}))
 }

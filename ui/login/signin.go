@@ -7,6 +7,8 @@ import (
 
 	"github.com/a-h/templ"
 
+	"github.com/holdpoint/holdpoint/internal/authfail"
+	"github.com/holdpoint/holdpoint/internal/clientaddr"
 	"github.com/holdpoint/holdpoint/internal/identity"
 	"github.com/holdpoint/holdpoint/ui/view"
 )
@@ -59,7 +61,8 @@ func (l *Login) signIn(w http.ResponseWriter, r *http.Request) {
 		l.page(w, r, http.StatusInternalServerError, view.SignIn{Next: next, Error: "That did not work here. Try again."})
 		return
 	case complaint != "":
-		l.cfg.Logger.Info("sign-in refused", "remote", r.RemoteAddr)
+		l.cfg.Logger.Info("sign-in refused", "remote", clientaddr.FromContext(r.Context()).String())
+		l.cfg.Failures.Refuse(r.Context(), authfail.Dashboard)
 		l.page(w, r, http.StatusUnauthorized, view.SignIn{Next: next, Error: complaint})
 		return
 	}

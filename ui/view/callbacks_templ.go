@@ -280,7 +280,7 @@ func NewCallbackPage(p Page, c NewCallbackForm) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = webhookField("url", "URL that takes the webhooks", "url", "", "It begins with https; http is for this server's own machine. It is kept encrypted and not shown again.", c.Form.wrong("url"), true).Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = webhookField("url", "URL that takes the webhooks", "url", "", "It begins with https; other hosts than public ones must be in this server's --trusted-hosts. It is kept encrypted and not shown again.", c.Form.wrong("url"), true).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}

@@ -29,6 +29,17 @@ type Edited struct {
 	Arguments   string // goes with the decision
 	Fingerprint string // of them
 	Diff        hostile.Diff
+	Second      bool // another reviewer has to approve them
+	Original    bool // they are the agent's, and discard the edit that waits
+}
+
+// Changed is what a reviewer changed of the agent's arguments.
+type Changed struct {
+	By    string     // empty: the one who decided
+	At    *time.Time // nil: likewise
+	Own   bool       // the reader changed it
+	Waits bool       // another reviewer has to approve it
+	Diff  hostile.Diff
 }
 
 // Editing is the editor on a call's arguments.

@@ -8,7 +8,34 @@ type Members struct {
 	Text   string // that was searched for
 	Next   string // URL of the next page; empty: none
 	Newest bool   // this is the first page
-	New    NewToken
+	New    NewInvitation
+
+	Invitations []InvitationRow
+}
+
+// InvitationRow is an invitation that nobody redeemed yet.
+type InvitationRow struct {
+	ID, Name, For, Issuer, Roles, By string
+	Ends                             time.Time
+}
+
+// NewInvitation is the form that makes an invitation.
+type NewInvitation struct {
+	Name               string
+	Account            string   // e-mail address or subject
+	Issuer             string   // chosen
+	Issuers            []string // to choose from; empty: nobody vouches for people
+	Reviewer, Operator bool
+	Agents             string // with commas
+	Known              string // URL of somebody who has the name
+	Error              string
+}
+
+// MadeInvitation is an invitation that was just made: its link is shown this once.
+type MadeInvitation struct {
+	Name, Link string
+	Ends       time.Time
+	Verified   bool // an identity provider vouches for the person
 }
 
 // MemberRow is a person in the list.
@@ -23,12 +50,14 @@ type MemberRow struct {
 	Sessions   int
 	Tokens     int
 	SignedInAt *time.Time
+	Notes      []Badge
 }
 
 // Member is one person, with all that an operator can do about them.
 type Member struct {
 	URL      string
 	Notice   *Notice
+	Notes    []Badge
 	State    Badge
 	Name     string
 	Self     bool // the reader
@@ -58,17 +87,16 @@ type TokenRow struct {
 	Roles   string
 	Agents  string
 	Created time.Time
+	Ends    time.Time
+
+	EndsSoon bool
 }
 
 // NewToken is the form that makes a personal token.
 type NewToken struct {
 	Action             string
-	Person             string // typed: a new person's name
-	Named              bool   // it asks for the name
 	Reviewer, Operator bool
 	Agents             string // with commas
-	Unsent             bool   // typed before, and still to be sent
-	Known              string // URL of somebody who has the name
 	Error              string
 }
 
@@ -84,5 +112,6 @@ type Same struct {
 type MadeToken struct {
 	Name   string
 	Secret string
-	URL    string // of the person
+	URL    string // where to go on
+	Ends   time.Time
 }

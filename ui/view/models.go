@@ -11,6 +11,7 @@ import (
 
 // Page is what all pages have in common.
 type Page struct {
+	Notices      []Notice // that every page shows the reader
 	Title        string
 	Assets       Assets
 	Theme        Theme
@@ -78,6 +79,7 @@ type Call struct {
 	Countdown *Countdown
 	Notice    *Notice
 	Wait      *Wait // nil: it does not wait for a connection
+	Questions []Question
 	Warnings  []Notice
 	Decision  *Decision
 	Outcome   *Outcome
@@ -103,8 +105,8 @@ type Call struct {
 	Led             *Led   // nil: nothing is known of what led to it
 	AnswerURL       string // of the conversation that answers it; empty: it asks no agent, or none is known
 	Editing         *Editing
-	Edited          *Edited       // what an edit would make of it
-	Sent            *hostile.Diff // what a reviewer changed of what was sent; nil: nothing
+	Edited          *Edited  // what an edit would make of it
+	Sent            *Changed // what a reviewer changed of the agent's arguments; nil: nothing
 }
 
 // Sentence says who wants what.
@@ -200,6 +202,7 @@ type Actions struct {
 	ProveURL   string          // of ActionConfirm: where to prove first, in another tab, who one is; empty: not needed
 	Presets    []string
 	MayExtend  bool
+	MayRestore bool // the agent's arguments may be approved instead of the edit that waits
 }
 
 // ActionKind says which actions are offered.
@@ -214,6 +217,7 @@ const (
 	ActionShowAll ActionKind = "showall" // reject, or see everything first
 	ActionReveal  ActionKind = "reveal"  // reject, or have shown first what is hidden
 	ActionEdit    ActionKind = "edit"    // the editor
+	ActionOwnEdit ActionKind = "ownedit" // reject, or edit again: another reviewer approves the edit
 )
 
 // Fact is a detail with its name.

@@ -5,8 +5,9 @@ import "github.com/holdpoint/holdpoint/ui/view/hostile"
 // Queue is the list of approvals that wait.
 type Queue struct {
 	Rows      []Row
-	Waits     []Wait // calls that wait for a connection, which nobody decides about
-	Total     int    // that the filter selects
+	Waits     []Wait            // calls that wait for a connection, which nobody decides about
+	Asked     []PendingQuestion // of calls on their way
+	Total     int               // that the filter selects
 	All       int
 	Own       int // of Total, those that the reader's teams are asked about
 	HasTeams  bool

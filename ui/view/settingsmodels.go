@@ -32,6 +32,8 @@ type Settings struct {
 	You      []Fact
 	Theme    Theme
 	Sessions []Session
+	Tokens   []TokenRow
+	NewToken NewToken
 	// How the reader hears of calls while they look elsewhere.
 	Notifications Notifications
 	Server        []Fact // for operators: how this server runs; nil: the reader is none

@@ -15,6 +15,14 @@ type SignInProvider struct {
 	Down bool   // it could not be reached when it was asked last
 }
 
+// Invited is an invitation that can be redeemed.
+type Invited struct {
+	Name, Roles string
+	Key         string          // its secret; empty: the provider's sign-in redeems it
+	Provider    *SignInProvider // that has to vouch for the person; nil: nobody does
+	Account     string          // whom it has to vouch for
+}
+
 // SignInAgain asks somebody who is signed in to prove who they are.
 type SignInAgain struct {
 	Name     string

@@ -32,6 +32,7 @@ type Options struct {
 	Port        int      // zero: a free one
 	Failpoint   string   // where it kills itself; empty: nowhere
 	Args        []string // more flags
+	Programs    []string // that skills may run, besides the usual
 	Env         []string // more variables
 	User        *syscall.Credential
 	Dir         string // working directory
@@ -105,8 +106,18 @@ func (o Options) arguments() []string {
 	if o.DataDir != "" {
 		args = append(args, "--data-dir", o.DataDir)
 	}
-	if o.Token != "" {
-		args = append(args, "--bootstrap-token", o.Token)
+	if o.Command != "demo" {
+		// The programs of the tests' skills, and what they read and write.
+		for _, program := range []string{"node", "/usr/bin/node", "/usr/local/bin/node", "npx", "false", "sh"} {
+			args = append(args, "--stdio-allow", program)
+		}
+		args = append(args, "--stdio-paths", os.TempDir())
+		if dir, err := os.Getwd(); err == nil {
+			args = append(args, "--stdio-paths", dir)
+		}
+	}
+	for _, program := range o.Programs {
+		args = append(args, "--stdio-allow", program)
 	}
 	return append(args, o.Args...)
 }
@@ -118,6 +129,9 @@ func (o Options) environment(t testing.TB) []string {
 	}
 	if o.DatabaseURL != "" {
 		env = append(env, "DATABASE_URL="+o.DatabaseURL)
+	}
+	if o.Token != "" {
+		env = append(env, "HOLDPOINT_BOOTSTRAP_TOKEN="+o.Token)
 	}
 	if o.Failpoint != "" {
 		env = append(env, "HOLDPOINT_FAILPOINT="+o.Failpoint)
@@ -166,6 +180,9 @@ func (p *Process) Ready() error {
 	}
 	return nil
 }
+
+// PID is the process's id.
+func (p *Process) PID() int { return p.cmd.Process.Pid }
 
 // Ended reports whether the process has ended.
 func (p *Process) Ended() bool {

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -14,13 +16,31 @@ import (
 // StdioArgument is the first argument that makes a test binary a stdio skill server.
 const StdioArgument = "stdio-skill"
 
+// StdioBinary is this test binary where every account reaches it, once CopyBinary was called.
+var StdioBinary string
+
+// CopyBinary makes StdioBinary.
+func CopyBinary(dir string) error {
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	StdioBinary = filepath.Join(dir, "stdio-skill")
+	return exec.CommandContext(context.Background(), "cp", self, StdioBinary).Run() //nolint:gosec // G204: this test binary
+}
+
 // StdioCommand is the command of a skill that runs this test binary.
 func StdioCommand(t testing.TB, file string) []string {
-	binary, err := os.Executable()
-	if err != nil {
-		t.Fatalf("find the test binary: %v", err)
+	var err error
+	for _, folder := range []string{filepath.Dir(file), filepath.Dir(filepath.Dir(file))} {
+		if err == nil {
+			err = os.Chmod(folder, 0o777) //nolint:gosec // G302: the skill's account writes there
+		}
 	}
-	return []string{binary, StdioArgument, file}
+	if err != nil {
+		t.Fatalf("make the test binary a skill: %v", err)
+	}
+	return []string{StdioBinary, StdioArgument, file}
 }
 
 // RunStdio is the server: "environ" answers with its environment; "record" writes n and its own
@@ -43,6 +63,17 @@ func RunStdio(file string) error {
 				select {}
 			}
 			return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: "recorded " + n}}}, nil
+		})
+	server.AddTool(&mcp.Tool{Name: "shell", InputSchema: json.RawMessage(`{"type":"object"}`)},
+		func(ctx context.Context, r *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+			var given struct {
+				Script string `json:"script"`
+			}
+			if err := json.Unmarshal(r.Params.Arguments, &given); err != nil {
+				return nil, err
+			}
+			said, err := exec.CommandContext(ctx, "/bin/sh", "-c", given.Script).CombinedOutput() //nolint:gosec // G204: an attacker's
+			return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: fmt.Sprintf("%s%v", said, err)}}}, nil
 		})
 	return server.Run(context.Background(), &mcp.StdioTransport{})
 }

@@ -26,6 +26,8 @@ type TokenConfig struct {
 	// Audience that tokens must be issued for, to the byte. Empty: the resource identifier of the endpoint that they are
 	// presented to.
 	Audience string
+	// IdentityClaim is the claim that says who a token's person is. Empty: "sub". See [Config].
+	IdentityClaim string
 	// Scopes that a token must have, all of them.
 	Scopes []string
 	// AgentClaim is the claim that says which agents the token may act as: a text or a list; a dotted name is also looked for
@@ -45,6 +47,9 @@ const defaultAgentClaim = "agent"
 func (c *TokenConfig) check() (*url.URL, error) {
 	issuer, err := issuerURL(c.Issuer)
 	if err != nil {
+		return nil, err
+	}
+	if err := checkIdentityClaim(c.IdentityClaim); err != nil {
 		return nil, err
 	}
 	for _, scope := range c.Scopes {
@@ -141,6 +146,7 @@ func (all TokenIssuers) CommonScopes() []string {
 
 // AccessToken is what a verified token says. It is not kept.
 type AccessToken struct {
+	ID       string // empty: it has none
 	Issuer   string
 	Subject  string
 	ClientID string // empty: it does not say
@@ -315,12 +321,16 @@ func (i *TokenIssuer) accept(t *oidc.IDToken, c claimSet) (*AccessToken, error) 
 			return nil, &ScopeError{i.cfg.Scopes}
 		}
 	}
+	subject, ok := c.subject(t.Subject, i.cfg.IdentityClaim)
+	if !ok {
+		return nil, &TokenError{Description: "the token has no claim " + quotable(i.cfg.IdentityClaim)}
+	}
 	token := &AccessToken{
-		Issuer: t.Issuer, Subject: t.Subject, ClientID: c.text("client_id", "azp"),
+		ID: c.text("jti"), Issuer: t.Issuer, Subject: subject, ClientID: c.text("client_id", "azp"),
 		Name: c.text(nameClaims()...), Email: c.text("email"),
 		Agents: i.agents(c),
 	}
-	token.NoPerson = i.cfg.NoPerson || token.ClientID == token.Subject || slices.Contains(i.cfg.ServiceClients, token.ClientID)
+	token.NoPerson = i.cfg.NoPerson || token.ClientID == t.Subject || slices.Contains(i.cfg.ServiceClients, token.ClientID)
 	return token, nil
 }
 

@@ -2,12 +2,13 @@ package provider
 
 import (
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strings"
-	"unicode"
 	"unicode/utf8"
 
 	"github.com/holdpoint/holdpoint/internal/identity"
+	"github.com/holdpoint/holdpoint/internal/plain"
 )
 
 // nameClaims are what a person may be called by, best first.
@@ -16,15 +17,40 @@ func nameClaims() []string { return []string{"name", "preferred_username", "emai
 // maxGroups bounds the groups of one person: real ones have hundreds.
 const maxGroups = 5000
 
+// editableClaims are those that people may change of themselves, or that a provider gives to another person later.
+func editableClaims() []string {
+	return []string{"name", "given_name", "family_name", "nickname", "preferred_username", "email", "upn", "phone_number"}
+}
+
+func checkIdentityClaim(claim string) error {
+	if slices.Contains(editableClaims(), claim) || !printable(claim) {
+		return &InvalidError{"identity_claim", fmt.Sprintf("%q: want a claim that is unique and never changes, such as sub or oid", claim)}
+	}
+	return nil
+}
+
+// subject is who a person is, by the claim that is configured; false if the claim is missing.
+func (c claimSet) subject(sub, claim string) (string, bool) {
+	if claim == "" || claim == "sub" {
+		return sub, true
+	}
+	subject := c.text(claim)
+	return subject, subject != ""
+}
+
 // claims are what is said of a person, in this server's words.
 func (p *Provider) claims(subject string, c claimSet) (identity.Claims, error) {
 	groups, err := c.groups(p.cfg.GroupsClaim)
 	if err != nil {
 		return identity.Claims{}, err
 	}
+	subject, ok := c.subject(subject, p.cfg.IdentityClaim)
+	if !ok {
+		return identity.Claims{}, &Error{Text: "The identity provider's claim " + p.cfg.IdentityClaim + ", which says who you are here, is missing."}
+	}
 	return identity.Claims{
 		Issuer: p.cfg.Issuer, Subject: subject, Name: c.text(nameClaims()...), Email: c.text("email"),
-		Roles: p.cfg.roles(groups), Teams: p.cfg.Teams.of(groups),
+		EmailUnverified: string(c["email_verified"]) == "false" || string(c["email_verified"]) == `"false"`, Roles: p.cfg.roles(groups), Teams: p.cfg.Teams.of(groups),
 	}, nil
 }
 
@@ -100,5 +126,5 @@ func (c claimSet) groups(claim string) ([]string, error) {
 }
 
 func printable(s string) bool {
-	return utf8.ValidString(s) && !strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) })
+	return utf8.ValidString(s) && !strings.ContainsFunc(s, func(r rune) bool { return !plain.IsVisible(r) })
 }

@@ -35,6 +35,9 @@ type Config struct {
 	ClientID     string
 	ClientSecret string   // empty: a public client
 	Scopes       []string // openid is always among them
+	// IdentityClaim is the claim that says who a person is. Empty: "sub". Where a provider gives each client another "sub"
+	// for the same person (pairwise identifiers), it names one that is the same everywhere, like "oid".
+	IdentityClaim string
 	// GroupsClaim is the claim that lists a person's groups; a dotted name is also looked for as a path.
 	GroupsClaim string
 	// Roles are the groups whose members have a role. DefaultRoles have all whom the provider vouches for.
@@ -140,6 +143,9 @@ func (c *Config) check() (*url.URL, error) {
 	}
 	if c.ClientID == "" {
 		return nil, &InvalidError{"client_id", "is missing"}
+	}
+	if err := checkIdentityClaim(c.IdentityClaim); err != nil {
+		return nil, err
 	}
 	if c.Session < time.Minute || c.Session > maxSession {
 		return nil, &InvalidError{"session", "want between 1m and 720h"}

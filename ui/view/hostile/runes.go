@@ -3,33 +3,18 @@ package hostile
 import (
 	"fmt"
 	"unicode"
-	"unicode/utf8"
+
+	"github.com/holdpoint/holdpoint/internal/plain"
 )
 
 // visible reports whether a reader sees r, at its place, as itself. Everything
 // else becomes a chip.
-func visible(r rune) bool {
-	switch {
-	case r < utf8.RuneSelf:
-		return r >= ' ' && r < 0x7f
-	case !unicode.IsGraphic(r), // control, format, private use, unassigned
-		unicode.Is(unicode.Zs, r), // spaces that are not U+0020
-		unicode.Is(unicode.Variation_Selector, r),
-		unicode.Is(unicode.Other_Default_Ignorable_Code_Point, r), // fillers
-		r == blankBraille, r == nullNotehead, r == objectReplacement:
-		return false
-	}
-	return true
-}
+func visible(r rune) bool { return plain.IsVisible(r) }
 
 const (
-	blankBraille = '\u2800'
-	nullNotehead = '\U0001D159'
-	tagFirst     = rune(0xE0000)
-	tagLast      = rune(0xE007F)
-	tagOffset    = rune(0xE0000) // of the letter that a tag character stands for
-
-	objectReplacement = '\uFFFC'
+	tagFirst  = rune(0xE0000)
+	tagLast   = rune(0xE007F)
+	tagOffset = rune(0xE0000) // of the letter that a tag character stands for
 
 	maxRowOfMarks = 4 // more combining marks than this in a row only cover other lines
 )
@@ -126,6 +111,9 @@ var names = map[rune]string{ //nolint:gochecknoglobals // a table
 	0xFEFF:   "zero-width no-break space",
 	0xFFA0:   "Hangul filler",
 	0xFFFC:   "object replacement",
+	0x13441:  "blank Egyptian hieroglyph",
+	0x13442:  "blank Egyptian hieroglyph",
+	0x16FE4:  "Khitan filler",
 	0x1D159:  "null notehead, which shows nothing",
 	tagFirst: "hidden tag character",
 	0xE0001:  "language tag",

@@ -169,6 +169,7 @@ type keyRow struct {
 	ID        string     `json:"id"`
 	Hint      string     `json:"hint"`
 	CreatedAt time.Time  `json:"created_at"`
+	ExpiresAt *time.Time `json:"expires_at"`
 	RevokedAt *time.Time `json:"revoked_at"`
 }
 
@@ -182,8 +183,8 @@ func newKeyListCmd(e *Env) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return printList(e, text, []string{"ID", "KEY", "CREATED", "REVOKED"}, func(k keyRow) []string {
-				return []string{k.ID, k.Hint + "…", moment(&k.CreatedAt), moment(k.RevokedAt)}
+			return printList(e, text, []string{"ID", "KEY", "CREATED", "ENDS", "REVOKED"}, func(k keyRow) []string {
+				return []string{k.ID, k.Hint + "…", moment(&k.CreatedAt), moment(k.ExpiresAt), moment(k.RevokedAt)}
 			})
 		},
 	}

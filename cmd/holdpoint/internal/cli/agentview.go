@@ -88,6 +88,8 @@ type serverView struct {
 	Database           string   `json:"database"`
 	Stdio              bool     `json:"stdio"`
 	StdioFromDashboard bool     `json:"stdio_from_dashboard"`
+	StdioAllow         []string `json:"stdio_allow"`
+	StdioPaths         []string `json:"stdio_paths"`
 	AllowSelfApproval  bool     `json:"allow_self_approval"`
 	HighRiskMaxAge     string   `json:"high_risk_max_age"`
 	TrustedHosts       []string `json:"trusted_hosts"`
@@ -101,6 +103,7 @@ func (s *serverView) pairs() []string {
 	pairs := []string{
 		"version", s.Version, "public_url", s.PublicURL, "data_dir", s.DataDir, "database", s.Database,
 		"stdio", strconv.FormatBool(s.Stdio), "stdio_from_dashboard", strconv.FormatBool(s.StdioFromDashboard),
+		"stdio_allow", strings.Join(s.StdioAllow, "; "), "stdio_paths", strings.Join(s.StdioPaths, ", "),
 		"allow_self_approval", strconv.FormatBool(s.AllowSelfApproval), "high_risk_max_age", s.HighRiskMaxAge,
 		"trusted_hosts", strings.Join(s.TrustedHosts, ", "),
 	}

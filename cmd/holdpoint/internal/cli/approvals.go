@@ -1,8 +1,11 @@
 package cli
 
 import (
+	"bufio"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"strings"
 	"time"
 
@@ -13,7 +16,7 @@ import (
 
 func newApprovalsCmd(e *Env) *cobra.Command {
 	return group("approvals", "The queue of calls that wait for a decision",
-		newApprovalsListCmd(e), newApprovalsShowCmd(e), newApproveCmd(e), newRejectCmd(e), newExtendCmd(e))
+		newApprovalsListCmd(e), newQuestionsCmd(e), newApprovalsShowCmd(e), newApproveCmd(e), newRejectCmd(e), newExtendCmd(e))
 }
 
 type approvalView struct {
@@ -33,8 +36,14 @@ type approvalView struct {
 	Rule      string          `json:"rule"`
 	Team      *string         `json:"team"`
 	Edited    bool            `json:"edited"`
-	Reviewers *bool           `json:"reviewers"`
-	Risk      string          `json:"risk"`
+	Edit      *struct {
+		By        string          `json:"by"`
+		At        time.Time       `json:"at"`
+		Submitted json.RawMessage `json:"submitted_arguments"`
+	} `json:"edit"`
+	Reviewers *bool          `json:"reviewers"`
+	Risk      string         `json:"risk"`
+	Questions []questionView `json:"questions"`
 	Decision  *struct {
 		By      *string   `json:"by"`
 		At      time.Time `json:"at"`
@@ -120,7 +129,11 @@ func (e *Env) showApproval(a approvalView) error {
 	if a.Reviewers != nil && !*a.Reviewers {
 		pairs = append(pairs, "Reviewers", "nobody is known who may decide about this call")
 	}
-	if a.Edited {
+	switch {
+	case a.Edit != nil:
+		pairs = append(pairs, "Edited by", a.Edit.By+", at "+moment(&a.Edit.At)+", who may not approve these arguments",
+			"The agent wrote", clipped(string(a.Edit.Submitted), 2000))
+	case a.Edited:
 		pairs = append(pairs, "Edited", "approved with these arguments, not with those that the call was made with")
 	}
 	if a.Status == "pending" {
@@ -133,7 +146,15 @@ func (e *Env) showApproval(a approvalView) error {
 		}
 		pairs = append(pairs, "Decided", d.Outcome+" at "+moment(&d.At)+" by "+by, "Note", d.Note)
 	}
-	return e.fields(append(pairs, "Digest", a.Digest, "Tool's pin", a.ToolPin)...)
+	if err := e.fields(append(pairs, "Digest", a.Digest, "Tool's pin", a.ToolPin)...); err != nil {
+		return err
+	}
+	for i := range a.Questions {
+		if err := e.showQuestion(&a.Questions[i]); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func riskWords(risk string) string {
@@ -146,33 +167,60 @@ func riskWords(risk string) string {
 	return risk
 }
 
-// mayApprove refuses to approve in one go with looking, where that wants a second thought. What the server does not
-// call ordinary does.
-func mayApprove(a approvalView) error {
-	if a.Status != "pending" || a.Risk == "standard" { // what is decided is the server's to refuse
+// confirmApproval lets a call be approved by the digest that was shown only. At a terminal a person may confirm a call
+// of ordinary risk right away.
+func (e *Env) confirmApproval(a approvalView) error {
+	switch {
+	case a.Status != "pending": // the server refuses
 		return nil
+	case a.Risk != "standard":
+		return misuse("nothing was approved: this call's risk is not ordinary (%s). Read what it does, then approve it with\n  --digest %s",
+			riskWords(a.Risk), a.Digest)
+	case e.json || !e.Terminal:
+		return misuse("nothing was approved. Read what the call does, then approve it with\n  --digest %s", a.Digest)
 	}
-	return misuse("nothing was approved: this call's risk is not ordinary (%s). Look at what it is about, then say that you mean it, with\n  --digest %s",
-		riskWords(a.Risk), a.Digest)
+	if err := write(e.Stdout, "\nApprove this call? Type yes: "); err != nil {
+		return err
+	}
+	answer, err := bufio.NewReader(e.Stdin).ReadString('\n')
+	if err != nil && !errors.Is(err, io.EOF) {
+		return fmt.Errorf("read the confirmation: %w", err)
+	}
+	if strings.TrimSpace(answer) != "yes" {
+		return misuse("nothing was approved: want yes")
+	}
+	return nil
 }
 
 func newApproveCmd(e *Env) *cobra.Command {
 	var digest, note, arguments string
+	var question int
 	cmd := &cobra.Command{
 		Use: "approve ID", Short: "Approve a call, exactly as it is shown, or with other arguments",
-		Long: `Approve a call. Without --digest the approval is fetched and shown, and what was shown is
-approved: if anything about it changes in between, the server refuses.
+		Long: `Approve a call by the digest that "approvals show" shows: if anything about the call has changed since, the server refuses.
 
-A call of a tool that an operator marked as of high risk, or that its server calls destructive, is only shown then.
-To approve it, pass the digest that stands there.
+Without --digest the call is shown. At a terminal you are then asked to confirm it; elsewhere nothing is approved. A call of a
+tool that an operator marked as of high risk, or that its server calls destructive, always takes --digest.
 
 With --args the call is sent with these arguments instead. They are checked against the tool's schema, what
-differs is recorded, and the agent is told.`,
-		Example: `  holdpoint approvals approve 0198c1de-9f6b-7c4e-8f0a-7f3f9f2f6f11 --note "checked with Rita"
-  holdpoint approvals approve 0198c1de-9f6b-7c4e-8f0a-7f3f9f2f6f11 --args '{"path":"/srv/shared/test.txt"}'
-  holdpoint approvals approve 0198c1de-9f6b-7c4e-8f0a-7f3f9f2f6f11 --digest 5f0c…`,
+differs is recorded, and the agent is told. Where edits of the skill need a second reviewer (by default, tools of
+high risk), the call waits on until another reviewer approves the edit. That reviewer sees the edited arguments
+and approves without --args. The agent's own arguments, given with --args, discard the edit and are approved.
+
+With --question the decision is about what the skill's server asked after the approval: about the question with the
+client's answer, or about a URL before the client opens it. It always takes the digest that "holdpoint approvals show"
+shows with the question.`,
+		Example: `  holdpoint approvals approve 0198c1de-9f6b-7c4e-8f0a-7f3f9f2f6f11 --digest 5f0c… --note "checked with Rita"
+  holdpoint approvals approve 0198c1de-9f6b-7c4e-8f0a-7f3f9f2f6f11 --digest 5f0c… --args '{"path":"/srv/shared/test.txt"}'
+  holdpoint approvals approve 0198c1de-9f6b-7c4e-8f0a-7f3f9f2f6f11 --question 1 --digest 88ab…`,
 		Args: usage(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if cmd.Flags().Changed("question") {
+				if arguments != "" {
+					return misuse("--args belongs to calls: a question is approved with the answer that the client gave")
+				}
+				return e.decideQuestion(cmd, args[0], question, "approve", digest, note)
+			}
 			body := map[string]any{}
 			if note != "" {
 				body["note"] = note
@@ -183,12 +231,13 @@ differs is recorded, and the agent is told.`,
 				}
 				body["arguments"] = json.RawMessage(arguments)
 			}
-			return e.decide(cmd, args[0], "approve", digest, mayApprove, body)
+			return e.decide(cmd, args[0], "approve", digest, e.confirmApproval, body)
 		},
 	}
 	cmd.Flags().StringVar(&digest, "digest", "", "of the approval as it was shown to you")
 	cmd.Flags().StringVar(&note, "note", "", "for the record")
 	cmd.Flags().StringVar(&arguments, "args", "", "other arguments, as JSON")
+	cmd.Flags().IntVar(&question, "question", 0, "the number of a question of the call's server, to decide about that")
 	return cmd
 }
 
@@ -218,11 +267,20 @@ recorded.`,
 
 func newRejectCmd(e *Env) *cobra.Command {
 	var digest, reason string
+	var question int
 	cmd := &cobra.Command{
 		Use: "reject ID --reason TEXT", Short: "Reject a call; its agent is told the reason",
-		Example: `  holdpoint approvals reject 0198c1de-9f6b-7c4e-8f0a-7f3f9f2f6f11 --reason "use the test folder"`,
-		Args:    usage(cobra.ExactArgs(1)),
+		Long: `Reject a call. Its agent is told the reason.
+
+With --question the decision is about what the skill's server asked after the approval. The server gets a refusal
+without data. The reason is optional then, and for people only.`,
+		Example: `  holdpoint approvals reject 0198c1de-9f6b-7c4e-8f0a-7f3f9f2f6f11 --reason "use the test folder"
+  holdpoint approvals reject 0198c1de-9f6b-7c4e-8f0a-7f3f9f2f6f11 --question 1 --digest 88ab…`,
+		Args: usage(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if cmd.Flags().Changed("question") {
+				return e.decideQuestion(cmd, args[0], question, "reject", digest, reason)
+			}
 			if strings.TrimSpace(reason) == "" {
 				return misuse("give the agent a --reason")
 			}
@@ -231,6 +289,7 @@ func newRejectCmd(e *Env) *cobra.Command {
 	}
 	cmd.Flags().StringVar(&digest, "digest", "", "of the approval as it was shown to you")
 	cmd.Flags().StringVar(&reason, "reason", "", "why, and what to do instead")
+	cmd.Flags().IntVar(&question, "question", 0, "the number of a question of the call's server, to decide about that")
 	return cmd
 }
 
@@ -262,6 +321,9 @@ func (e *Env) decide(cmd *cobra.Command, id, action, digest string, may func(app
 	decided, err := decode[approvalView](text)
 	if err != nil {
 		return err
+	}
+	if decided.Status == "pending" {
+		return write(e.Stdout, "\nYour edit is recorded. Another reviewer has to approve it by "+moment(&decided.Deadline)+".\n")
 	}
 	return write(e.Stdout, "\nThe call is "+cell(decided.Status)+".\n")
 }

@@ -10,6 +10,7 @@ import (
 	"io"
 	"os"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -17,6 +18,7 @@ import (
 	"github.com/holdpoint/holdpoint/internal/client"
 	"github.com/holdpoint/holdpoint/internal/postgres"
 	"github.com/holdpoint/holdpoint/internal/secret"
+	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
 // Env is all that commands know of the process they run in, and the settings
@@ -35,6 +37,8 @@ type Env struct {
 	// Reseal encrypts again, with the key that encrypts now, what older keys of the keyset had
 	// encrypted in a database, and returns how many rows that were. Nil: migrate leaves all as it is.
 	Reseal func(ctx context.Context, db *postgres.DB, box *secret.Box) (int, error)
+	// Refused lists the skills that may not run their programs under a policy. Nil: nobody knows.
+	Refused func(ctx context.Context, db *postgres.DB, policy tool.StdioPolicy) ([]tool.RefusedSkill, error)
 	// Examine takes the steps to a skill's server, up to the first that breaks, whose error it returns.
 	Examine func(ctx context.Context, x Examination) error
 
@@ -42,6 +46,8 @@ type Env struct {
 	token  string
 	json   bool
 	config string
+
+	tokenEnds sync.Once // said
 }
 
 // Run runs the command that args name and returns the exit code. Further
@@ -127,7 +133,7 @@ itself then from the part "server:" of holdpoint.yaml.`,
 	flags.BoolVar(&e.json, "json", false, "print JSON, in the shapes of the API")
 	flags.StringVar(&e.config, "config", "", `file with the server's settings (HOLDPOINT_CONFIG, else ./holdpoint.yaml if there is one)`)
 	root.AddCommand(
-		newApplyCmd(e), newAgentCmd(e), newSkillCmd(e), newTokenCmd(e),
+		newApplyCmd(e), newAgentCmd(e), newSkillCmd(e), newTokenCmd(e), newInvitationCmd(e),
 		newToolsCmd(e), newCallCmd(e), newChatCmd(e), newConnectCmd(e), newApprovalsCmd(e), newCallsCmd(e), newFilesCmd(e), newInsightsCmd(e),
 		newConversationsCmd(e), newAuditCmd(e),
 		newConnectionsCmd(e), newPeopleCmd(e), newWebhooksCmd(e),
@@ -154,7 +160,16 @@ func group(use, short string, commands ...*cobra.Command) *cobra.Command {
 
 // client is the way to the server.
 func (e *Env) client() (*client.Client, error) {
-	return client.New(client.Config{URL: e.url, Token: e.token, Version: e.Version})
+	return e.clientWith(e.token)
+}
+
+// clientWith is a client with another credential than the environment's.
+func (e *Env) clientWith(token string) (*client.Client, error) {
+	return client.New(client.Config{URL: e.url, Token: token, Version: e.Version, TokenEnds: func(at time.Time) {
+		e.tokenEnds.Do(func() {
+			e.notef("Your token ends on %s. Make a new one with: holdpoint token create", moment(&at))
+		})
+	}})
 }
 
 // usageError is bad use of a command.

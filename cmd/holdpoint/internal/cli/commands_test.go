@@ -13,8 +13,21 @@ func TestApprove(t *testing.T) {
 	t.Parallel()
 	f := newFake(t).answer("GET /api/v1/approvals/a1", approvalText).
 		answer("POST /api/v1/approvals/a1/approve", strings.Replace(approvalText, "pending", "approved", 1))
-	got := f.run("approvals", "approve", "a1", "--note", "fine").want(t, 0)
-	contains(t, "stdout", got.stdout, "billing wants files: write<U+202E> on behalf of paula", `"n": 1e400`, "in 1m0s", "The call is approved.")
+	got := f.run("approvals", "approve", "a1", "--note", "fine").want(t, 1)
+	contains(t, "stdout", got.stdout, "billing wants files: write<U+202E> on behalf of paula", `"n": 1e400`, "in 1m0s")
+	contains(t, "stderr", got.stderr, "nothing was approved", "--digest d1")
+	f.run("approvals", "approve", "a1", "--json").want(t, 1)
+	if len(f.asked) != 2 {
+		t.Fatalf("asked %v", f.asked)
+	}
+	for answer, code := range map[string]int{"yes\n": 0, "no\n": 1, "\n": 1, "": 1} {
+		f.asked = nil
+		if got := f.runAtTerminal(answer, "approvals", "approve", "a1", "--note", "fine").want(t, code); code != 0 && len(f.asked) != 1 {
+			t.Errorf("%q: asked %v, %s", answer, f.asked, got.stdout)
+		}
+	}
+	got = f.runAtTerminal("yes\n", "approvals", "approve", "a1", "--note", "fine").want(t, 0)
+	contains(t, "stdout", got.stdout, "Type yes", "The call is approved.")
 	if f.sent() != `{"digest":"d1","note":"fine"}` {
 		t.Errorf("sent %s", f.sent())
 	}
@@ -120,8 +133,19 @@ func TestSecrets(t *testing.T) {
 	if got.stdout != "hpp_secret\n" || f.sent() != `{"agents":["a","b"],"person":"rita","roles":["reviewer","operator"]}` {
 		t.Errorf("got %+v, sent %s", got, f.sent())
 	}
-	f.run("token", "create", "--person", "rita").want(t, 1)
-	f.run("token", "create", "--role", "reviewer").want(t, 1)
+	if f.run("token", "create").want(t, 0); f.sent() != `{}` {
+		t.Errorf("a token of one's own: sent %s", f.sent())
+	}
+	f.answer("POST /api/v1/invitations", `{"url":"https://gate/invitation?key=hpi_secret","key":"hpi_secret","invitation":{"name":"rita"}}`).
+		answer("POST /api/v1/invitations/redeem", `{"key":"hpp_first","id":"t2"}`)
+	got = f.run("invitation", "create", "--name", "rita", "--role", "reviewer", "--email", "rita@example.com", "--ttl", "24h").want(t, 0)
+	if got.stdout != "https://gate/invitation?key=hpi_secret\n" || f.sent() != `{"email":"rita@example.com","name":"rita","roles":["reviewer"],"ttl":"24h0m0s"}` {
+		t.Errorf("got %+v, sent %s", got, f.sent())
+	}
+	f.run("invitation", "create", "--name", "rita").want(t, 1)
+	if got := f.run("invitation", "redeem", "https://gate/invitation?key=hpi_secret").want(t, 0); got.stdout != "hpp_first\n" {
+		t.Errorf("got %+v", got)
+	}
 	if got := f.run("token", "revoke", "t1").want(t, 0); got.stdout != "Revoked.\n" {
 		t.Errorf("got %+v", got)
 	}
@@ -194,7 +218,7 @@ func TestHelp(t *testing.T) {
 	t.Parallel()
 	for _, command := range []string{
 		"apply", "agent list", "agent show", "agent create", "agent edit", "agent tools", "server show", "agent delete", "agent assign", "agent unassign", "agent key create", "agent key list", "agent key revoke", "skill list", "skill tools",
-		"skill show", "skill create", "skill edit", "skill delete", "skill set", "skill health", "skill accept", "skill refuse", "skill probe", "token create", "token list", "token revoke", "tools", "call", "approvals list",
+		"skill show", "skill create", "skill edit", "skill delete", "skill set", "skill health", "skill accept", "skill refuse", "skill probe", "token create", "invitation create", "invitation list", "invitation revoke", "invitation redeem", "token list", "token revoke", "tools", "call", "approvals list",
 		"approvals show", "approvals approve", "approvals reject", "calls list", "calls export", "calls show", "conversations list", "conversations show", "audit list", "audit export", "calls cancel", "calls resolve",
 		"connections list", "connections connect", "connections disconnect", "people list", "people link", "people unlink",
 		"people show", "people grant", "people block", "people unblock", "people sessions", "people end-session", "people sign-out",

@@ -17,6 +17,7 @@ import (
 	"github.com/holdpoint/holdpoint/internal/postgres"
 	"github.com/holdpoint/holdpoint/internal/secret"
 	"github.com/holdpoint/holdpoint/migrations"
+	"github.com/holdpoint/holdpoint/runtime"
 )
 
 func newDoctorCmd(e *Env) *cobra.Command {
@@ -98,9 +99,9 @@ func (e *Env) examine(ctx context.Context, d database, skill *skillCheck) []find
 		return []finding{{fail, "settings", err.Error(), "give a --data-dir"}}
 	}
 	findings := []finding{{ok, "settings", "data directory " + d.dataDir + ", server " + e.url, ""}, checkDataDir(d.dataDir)}
-	findings = append(findings, e.checkDatabase(ctx, d)...)
-	findings = append(findings, e.checkKey(ctx, d))
-	findings = append(findings, checkOutward(&skill.outward)...)
+	outward := checkOutward(&skill.outward) // it also brings the trusted hosts into the form in which they are compared
+	findings = append(findings, e.checkDatabase(ctx, d, skill)...)
+	findings = append(findings, outward...)
 	if skill.name != "" {
 		return append(findings, e.examineSkill(ctx, d, skill)...)
 	}
@@ -131,10 +132,10 @@ func checkDataDir(dir string) finding {
 	return f
 }
 
-func (e *Env) checkDatabase(ctx context.Context, d database) []finding {
+func (e *Env) checkDatabase(ctx context.Context, d database, skill *skillCheck) []finding {
 	config := d.config(e)
 	if config.DatabaseURL == "" && !exists(filepath.Join(d.dataDir, "postgres")) {
-		return []finding{tryCluster(ctx, config)}
+		return []finding{tryCluster(ctx, config), first(e.checkKey(ctx, d, nil))}
 	}
 	db, err := postgres.Open(ctx, config)
 	if err != nil {
@@ -142,9 +143,15 @@ func (e *Env) checkDatabase(ctx context.Context, d database) []finding {
 		if config.DatabaseURL != "" {
 			advice = "check DATABASE_URL, and that the server runs and lets this machine in"
 		}
-		return []finding{{fail, "PostgreSQL", err.Error(), advice}}
+		return []finding{{fail, "PostgreSQL", err.Error(), advice}, first(e.checkKey(ctx, d, nil))}
 	}
-	findings := []finding{inspect(ctx, db), e.checkClock(ctx, db), checkSchema(ctx, db)}
+	schema := checkSchema(ctx, db)
+	key, box := e.checkKey(ctx, d, db)
+	findings := []finding{inspect(ctx, db), e.checkClock(ctx, db), schema, key}
+	if schema.Status == ok && key.Status == ok {
+		findings = append(findings, checkReceivers(ctx, db, box, &skill.outward)...)
+	}
+	findings = append(findings, e.checkPrograms(ctx, db, d, skill)...)
 	if err := closeDatabase(ctx, db); err != nil {
 		findings = append(findings, finding{warn, "PostgreSQL", err.Error(), "look at the log in the data directory"})
 	}
@@ -219,38 +226,39 @@ func (e *Env) checkClock(ctx context.Context, db *postgres.DB) finding {
 	return f
 }
 
-// checkSchema compares what the record of migrations says with what this program has.
+// checkSchema compares the record of migrations with those of this program, as serve does.
 func checkSchema(ctx context.Context, db *postgres.DB) finding {
 	files, err := fs.Glob(migrations.FS, "*.sql")
 	if err != nil {
 		return finding{fail, "schema", err.Error(), ""}
 	}
-	var recorded bool
-	applied := 0
-	err = db.Pool().QueryRow(ctx, `SELECT to_regclass('schema_migrations') IS NOT NULL`).Scan(&recorded)
-	if err == nil && recorded {
-		err = db.Pool().QueryRow(ctx, `SELECT count(*) FROM schema_migrations`).Scan(&applied)
-	}
-	f := finding{Status: ok, Check: "schema", Detail: fmt.Sprintf("%d of %d migrations applied", applied, len(files))}
+	pending, err := postgres.Pending(ctx, db, migrations.FS)
+	f := finding{Status: ok, Check: "schema", Detail: fmt.Sprintf("%d of %d migrations applied", len(files)-pending, len(files))}
 	switch {
+	case errors.Is(err, postgres.ErrSchemaNewer):
+		f.Status, f.Detail, f.Advice = fail, err.Error(), "use that one"
 	case err != nil:
-		return finding{fail, "schema", err.Error(), "look at the database's log"}
-	case applied < len(files):
+		f.Status, f.Detail, f.Advice = fail, err.Error(), "serve and migrate refuse this database: use the program that migrated it, or restore a backup"
+	case pending > 0:
 		f.Status, f.Advice = warn, "serve applies them when it starts, or run holdpoint migrate"
-	case applied > len(files):
-		f.Status, f.Advice = fail, "a newer Holdpoint has migrated this database: use that one"
 	}
 	return f
 }
 
-func (e *Env) checkKey(ctx context.Context, d database) finding {
+// checkKey opens the key, and decrypts the value by which the database, if there is one, knows it.
+func (e *Env) checkKey(ctx context.Context, d database, db *postgres.DB) (finding, *secret.Box) {
 	config := d.secret(e)
 	if config.Keyset == "" {
 		if _, err := os.Stat(config.File); errors.Is(err, fs.ErrNotExist) {
+			if db != nil {
+				if err := secret.MayMakeKey(ctx, db.Pool(), config); err != nil {
+					return finding{fail, "encryption key", err.Error(), "restore the key: without it the stored secrets cannot be read"}, nil
+				}
+			}
 			return finding{
 				warn, "encryption key", filepath.Clean(config.File) + " is not there yet",
 				"serve makes one; with several servers give all of them the same key",
-			}
+			}, nil
 		}
 	}
 	box, err := secret.OpenContext(ctx, config)
@@ -259,9 +267,40 @@ func (e *Env) checkKey(ctx context.Context, d database) finding {
 		if config.KMS.URI != "" {
 			advice = "check --" + KeysetKMS + ", and that this machine reaches the KMS and may use the key; else " + advice
 		}
-		return finding{fail, "encryption key", err.Error(), advice}
+		return finding{fail, "encryption key", err.Error(), advice}, nil
 	}
-	return finding{ok, "encryption key", "of " + box.Source(), ""}
+	f := finding{ok, "encryption key", "of " + box.Source(), ""}
+	if db == nil {
+		return f, box
+	}
+	stored, err := secret.VerifyKey(ctx, db.Pool(), box)
+	switch {
+	case err != nil:
+		f.Status, f.Detail, f.Advice = fail, err.Error(), "restore the key: serve refuses to start with another one"
+	case stored:
+		f.Detail += ", that of the database"
+	}
+	return f, box
+}
+
+func first(f finding, _ *secret.Box) finding { return f }
+
+// checkReceivers says to which webhooks and callbacks serve, with these settings, would send nothing.
+func checkReceivers(ctx context.Context, db *postgres.DB, box *secret.Box, outward *Outward) []finding {
+	count, refused, err := runtime.ExamineReceivers(ctx, db, box, outward.TrustedHosts)
+	if err != nil {
+		return []finding{{fail, "receivers", err.Error(), "look at the database's log"}}
+	}
+	if count == 0 {
+		return nil
+	}
+	findings := []finding{{ok, "receivers", fmt.Sprintf("messages may be sent to %d of %d webhooks and callbacks", count-len(refused), count), ""}}
+	for _, text := range refused {
+		findings = append(findings, finding{
+			warn, "receivers", text, "nothing is sent there: give serve its host in --" + trustedHosts + ", or make it anew with an https URL at a public address",
+		})
+	}
+	return findings
 }
 
 // checkServer asks a running server about its skills.

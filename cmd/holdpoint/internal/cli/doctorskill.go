@@ -3,12 +3,14 @@ package cli
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/holdpoint/holdpoint/internal/postgres"
 	"github.com/holdpoint/holdpoint/internal/secret"
+	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
 // Examination is what [Env.Examine] is asked: how a server with these settings reaches a skill.
@@ -19,7 +21,7 @@ type Examination struct {
 	PublicURL string
 	DataDir   string
 	Outward   Outward
-	StdioOff  bool
+	Stdio     tool.StdioPolicy
 	// Step is told of each step that was taken; err is why it failed.
 	Step func(name, detail string, took time.Duration, err error)
 }
@@ -29,7 +31,7 @@ type skillCheck struct {
 	name      string
 	addr      string
 	publicURL string
-	stdio     string
+	stdio     Stdio
 	outward   Outward
 }
 
@@ -38,7 +40,7 @@ func (s *skillCheck) bind(cmd *cobra.Command) {
 	flags.StringVar(&s.name, "skill", "", "take the steps to this skill's server one after the other, and say where it breaks")
 	flags.StringVar(&s.addr, "addr", "127.0.0.1:8080", "address that serve listens on")
 	flags.StringVar(&s.publicURL, "public-url", "", "where people and agents reach the server (default http:// and the address)")
-	flags.StringVar(&s.stdio, "stdio", "on", `"off": skills that run a command are not tried`)
+	s.stdio.Bind(cmd)
 	s.outward.Bind(cmd)
 	notSettings(cmd, "skill")
 	_ = cmd.RegisterFlagCompletionFunc("skill", cobra.NoFileCompletions) // it fails for a flag that is not defined
@@ -77,6 +79,10 @@ func (e *Env) examineSkill(ctx context.Context, d database, s *skillCheck) []fin
 	if config.DatabaseURL == "" && !exists(d.dataDir+"/postgres") || key.Keyset == "" && !exists(key.File) {
 		return []finding{{fail, "skill " + s.name, "there are no skills yet: serve has not run with these settings", "give the settings that serve has"}}
 	}
+	policy, err := s.stdio.Policy(d.kept(e)...)
+	if err != nil {
+		return broken(err, "serve does not start with it")
+	}
 	box, err := secret.OpenContext(ctx, key)
 	if err != nil {
 		return broken(err, "restore the key: the skill's secrets cannot be read")
@@ -86,7 +92,7 @@ func (e *Env) examineSkill(ctx context.Context, d database, s *skillCheck) []fin
 	if err != nil {
 		return broken(err, "see PostgreSQL above")
 	}
-	findings := e.walkSkill(ctx, db, box, d.dataDir, s)
+	findings := e.walkSkill(ctx, db, box, d.dataDir, s, policy)
 	if err := closeDatabase(ctx, db); err != nil {
 		findings = append(findings, finding{warn, "PostgreSQL", err.Error(), "look at the log in the data directory"})
 	}
@@ -97,11 +103,11 @@ func (e *Env) examineSkill(ctx context.Context, d database, s *skillCheck) []fin
 // row's lock, and stored by another connection.
 const skillConns = 5
 
-func (e *Env) walkSkill(ctx context.Context, db *postgres.DB, box *secret.Box, dataDir string, s *skillCheck) []finding {
+func (e *Env) walkSkill(ctx context.Context, db *postgres.DB, box *secret.Box, dataDir string, s *skillCheck, policy tool.StdioPolicy) []finding {
 	var findings []finding
 	told := false
 	err := e.Examine(ctx, Examination{
-		Skill: s.name, DB: db, Box: box, PublicURL: s.url(), DataDir: dataDir, Outward: s.outward, StdioOff: s.stdio == "off",
+		Skill: s.name, DB: db, Box: box, PublicURL: s.url(), DataDir: dataDir, Outward: s.outward, Stdio: policy,
 		Step: func(name, detail string, took time.Duration, err error) {
 			f := finding{Status: ok, Check: name, Detail: fmt.Sprintf("%s (%s)", detail, took.Round(time.Millisecond))}
 			if err != nil {
@@ -132,4 +138,32 @@ func stepAdvice(step, skill string) string {
 		return "holdpoint connections connect " + skill + ", where a person has to; else check the skill's oauth"
 	}
 	return ""
+}
+
+// checkPrograms lists the skills that may not run their programs with these settings.
+func (e *Env) checkPrograms(ctx context.Context, db *postgres.DB, d database, s *skillCheck) []finding {
+	policy, err := s.stdio.Policy(d.kept(e)...)
+	if err != nil {
+		return []finding{{fail, "programs", err.Error(), "serve does not start with it"}}
+	}
+	if e.Refused == nil {
+		return nil
+	}
+	var made bool
+	if err := db.Pool().QueryRow(ctx, `SELECT to_regclass('skills') IS NOT NULL`).Scan(&made); err == nil && !made {
+		return nil
+	}
+	refused, err := e.Refused(ctx, db, policy)
+	if err != nil {
+		return []finding{{warn, "programs", err.Error(), "look at the schema above"}}
+	}
+	var findings []finding
+	for _, skill := range refused {
+		f := finding{Status: warn, Check: "skill " + skill.Name, Detail: "its program is not run: " + skill.Reason}
+		if len(skill.Flags) > 0 {
+			f.Advice = "start serve with " + strings.Join(skill.Flags, " ")
+		}
+		findings = append(findings, f)
+	}
+	return findings
 }

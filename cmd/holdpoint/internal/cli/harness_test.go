@@ -110,6 +110,19 @@ func (f *fake) run(args ...string) ran {
 	return run(f.t, f.env(), "", args...)
 }
 
+// runAtTerminal is run with a person who types an answer.
+func (f *fake) runAtTerminal(answer string, args ...string) ran {
+	f.t.Helper()
+	env := f.env()
+	var stdout, stderr bytes.Buffer
+	e := &cli.Env{
+		Getenv: func(name string) string { return env[name] }, Stdin: strings.NewReader(answer), Stdout: &stdout, Stderr: &stderr, Terminal: true,
+		Now: func() time.Time { return time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC) },
+	}
+	code := cli.Run(f.t.Context(), e, args)
+	return ran{stdout.String(), stderr.String(), code}
+}
+
 // sent is the body of the last request.
 func (f *fake) sent() string {
 	f.mu.Lock()

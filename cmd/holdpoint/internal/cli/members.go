@@ -27,6 +27,7 @@ func printPerson(e *Env, text json.RawMessage) error {
 		"Roles by groups", strings.Join(p.ClaimedRoles, ", "), "Roles granted", strings.Join(p.GrantedRoles, ", "),
 		"Roles by tokens and links", strings.Join(p.CredentialRoles, ", "),
 		"Teams by groups", strings.Join(p.ClaimedTeams, ", "), "Teams granted", strings.Join(p.GrantedTeams, ", "),
+		"Agents granted", strings.Join(p.GrantedAgents, ", "), "Verified", p.verified(), "Name is", p.nameNote(),
 		"Signed in", moment(p.SignedInAt), "Blocked", moment(p.BlockedAt), "Sessions", strconv.Itoa(p.Sessions), "Tokens", strconv.Itoa(p.Tokens),
 		"Same as", p.same(), "Created", moment(&p.CreatedAt))
 }
@@ -59,7 +60,7 @@ func changePerson(e *Env, cmd *cobra.Command, id string, change map[string]any) 
 }
 
 func newPeopleGrantCmd(e *Env) *cobra.Command {
-	var roles, teams []string
+	var roles, teams, agents []string
 	cmd := &cobra.Command{
 		Use: "grant ID [--role …] [--team …]", Short: "Say which roles and teams a person has besides those of their groups",
 		Long: `Say which roles and teams a person has besides those that the groups of their identity provider give them.
@@ -76,13 +77,17 @@ everything but personal tokens, which have roles of their own.`,
 			if cmd.Flags().Changed("team") {
 				change["granted_teams"] = notEmpty(teams)
 			}
+			if cmd.Flags().Changed("agents") {
+				change["granted_agents"] = notEmpty(agents)
+			}
 			if len(change) == 0 {
-				return misuse("say with --role or --team what they are to have")
+				return misuse("say with --role, --team or --agents what they are to have")
 			}
 			return changePerson(e, cmd, args[0], change)
 		},
 	}
 	cmd.Flags().StringSliceVar(&roles, "role", nil, `reviewer or operator; may be given twice; "" is none`)
+	cmd.Flags().StringSliceVar(&agents, "agents", nil, `agents that they may act as, besides those of their roles; "*" is every one, "" none`)
 	cmd.Flags().StringArrayVar(&teams, "team", nil, `a team; may be given twice; "" is none`)
 	return cmd
 }

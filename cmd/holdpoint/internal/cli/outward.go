@@ -17,7 +17,7 @@ import (
 // Outward are the settings of the server about whom it believes and who it is when it is
 // authorized to skill servers.
 type Outward struct {
-	// TrustedHosts may be on private addresses and without https although a skill's server names them.
+	// TrustedHosts may be on private addresses and without https although a skill's server, a webhook or a callback names them.
 	TrustedHosts []string
 	// WorkloadTokenFile holds this server's own identity token. Empty: it has none.
 	WorkloadTokenFile string
@@ -32,7 +32,7 @@ const (
 func (o *Outward) Bind(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringSliceVar(&o.TrustedHosts, trustedHosts, nil,
-		`hosts, "host" or "host:port", that may be on private addresses and without https although a skill's server names them`)
+		`hosts, "host" or "host:port", that may be on private addresses and without https although a skill's server, a webhook or a callback names them`)
 	flags.StringVar(&o.WorkloadTokenFile, workloadTokenFile, "",
 		"file with this server's own identity token (a JWT), for skills with the grant workload_identity; read anew for each use")
 }

@@ -27,15 +27,19 @@ type personRow struct {
 	} `json:"link"`
 	CreatedAt time.Time `json:"created_at"`
 
-	ClaimedRoles    []string   `json:"claimed_roles"`
-	GrantedRoles    []string   `json:"granted_roles"`
-	CredentialRoles []string   `json:"credential_roles"`
-	ClaimedTeams    []string   `json:"claimed_teams"`
-	GrantedTeams    []string   `json:"granted_teams"`
-	SignedInAt      *time.Time `json:"signed_in_at"`
-	BlockedAt       *time.Time `json:"blocked_at"`
-	Sessions        int        `json:"sessions"`
-	Tokens          int        `json:"tokens"`
+	ClaimedRoles    []string    `json:"claimed_roles"`
+	GrantedRoles    []string    `json:"granted_roles"`
+	CredentialRoles []string    `json:"credential_roles"`
+	ClaimedTeams    []string    `json:"claimed_teams"`
+	GrantedTeams    []string    `json:"granted_teams"`
+	GrantedAgents   []string    `json:"granted_agents"`
+	Alike           bool        `json:"alike"`
+	InvitedBy       *personName `json:"invited_by"`
+	First           bool        `json:"first"`
+	SignedInAt      *time.Time  `json:"signed_in_at"`
+	BlockedAt       *time.Time  `json:"blocked_at"`
+	Sessions        int         `json:"sessions"`
+	Tokens          int         `json:"tokens"`
 }
 
 // both are what was claimed and what was granted, without saying anything twice.
@@ -45,12 +49,48 @@ func both(claimed, granted []string) string {
 	return strings.Join(slices.Compact(all), ", ")
 }
 
+// verified says on whose word the person is known.
+func (p *personRow) verified() string {
+	switch {
+	case p.InvitedBy != nil:
+		return "no: invited by " + p.InvitedBy.Name + " (" + p.InvitedBy.ID + "), and nobody verified who they are"
+	case p.First:
+		return "no: the first person, by the bootstrap token"
+	case p.Issuer == "holdpoint":
+		return "no: known to this server only"
+	}
+	return "by " + p.Issuer
+}
+
+// nameNote warns of a name that is taken for another's.
+func (p *personRow) nameNote() string {
+	if p.Alike {
+		return "looks like another person's: compare issuer and subject"
+	}
+	return ""
+}
+
 // same is whom the person is the same as.
 func (p *personRow) same() string {
 	if p.Link == nil {
 		return ""
 	}
 	return p.Link.SameAs.Name + " (" + p.Link.SameAs.ID + ")"
+}
+
+// note is what a reader has to know before believing the name.
+func (p *personRow) note() string {
+	var notes []string
+	if p.Alike {
+		notes = append(notes, "name looks like another's")
+	}
+	if p.InvitedBy != nil {
+		notes = append(notes, "invited by "+p.InvitedBy.Name+", not verified")
+	}
+	if p.First {
+		notes = append(notes, "first person")
+	}
+	return strings.Join(notes, "; ")
 }
 
 func newPeopleListCmd(e *Env) *cobra.Command {
@@ -67,11 +107,11 @@ func newPeopleListCmd(e *Env) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return printList(e, text, []string{"ID", "NAME", "ISSUER", "SUBJECT", "EMAIL", "ROLES", "TEAMS", "SIGNED IN", "BLOCKED", "SAME AS"},
+			return printList(e, text, []string{"ID", "NAME", "ISSUER", "SUBJECT", "EMAIL", "ROLES", "TEAMS", "SIGNED IN", "BLOCKED", "SAME AS", "NOTE"},
 				func(p personRow) []string {
 					return []string{
 						p.ID, p.Name, p.Issuer, p.Subject, value(p.Email), both(p.ClaimedRoles, p.GrantedRoles), both(p.ClaimedTeams, p.GrantedTeams),
-						moment(p.SignedInAt), moment(p.BlockedAt), p.same(),
+						moment(p.SignedInAt), moment(p.BlockedAt), p.same(), p.note(),
 					}
 				})
 		},

@@ -27,14 +27,15 @@ func (p *Providers) Bind(cmd *cobra.Command) {
 
 // providerEntry is a provider in the file.
 type providerEntry struct {
-	Name         string   `json:"name"`
-	Issuer       string   `json:"issuer"`
-	ClientID     string   `json:"client_id"`
-	ClientSecret string   `json:"client_secret"`
-	Scopes       []string `json:"scopes"`
-	GroupsClaim  string   `json:"groups_claim"`
-	Session      string   `json:"session"`
-	Roles        struct {
+	Name          string   `json:"name"`
+	Issuer        string   `json:"issuer"`
+	ClientID      string   `json:"client_id"`
+	ClientSecret  string   `json:"client_secret"`
+	Scopes        []string `json:"scopes"`
+	GroupsClaim   string   `json:"groups_claim"`
+	IdentityClaim string   `json:"identity_claim"`
+	Session       string   `json:"session"`
+	Roles         struct {
 		Reviewer []string `json:"reviewer"`
 		Operator []string `json:"operator"`
 	} `json:"roles"`
@@ -94,7 +95,7 @@ func open(e *providerEntry, there []*provider.Provider, s provider.Surroundings)
 		}
 	}
 	cfg := provider.Config{
-		Name: e.Name, Issuer: e.Issuer, ClientID: e.ClientID, ClientSecret: e.ClientSecret, Scopes: e.Scopes, GroupsClaim: e.GroupsClaim,
+		Name: e.Name, Issuer: e.Issuer, ClientID: e.ClientID, ClientSecret: e.ClientSecret, Scopes: e.Scopes, GroupsClaim: e.GroupsClaim, IdentityClaim: e.IdentityClaim,
 		Roles: map[identity.Role][]string{}, DefaultRoles: e.DefaultRoles, Teams: provider.Teams{Prefix: e.Teams.Prefix, Groups: e.Teams.Groups},
 	}
 	for role, groups := range map[identity.Role][]string{identity.Reviewer: e.Roles.Reviewer, identity.Operator: e.Roles.Operator} {

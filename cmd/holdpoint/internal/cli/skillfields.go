@@ -14,16 +14,22 @@ func skillFields(e *Env, cmd *cobra.Command, removable bool) *fieldFlags {
 	f.words("command", "command", "a word of the command that runs on the server: the program, and again for each argument (stdio)")
 	f.secrets("header", "headers", "a header that is sent with every request", removable)
 	f.secrets("env", "env", "a variable that the program gets", removable)
+	f.text("run-as", "run_as", `the account that the program runs as; "" is one of its own (stdio)`)
+	f.words("path-read", "paths.read", "a folder or file that the program may read and run, and again for each (stdio)")
+	f.words("path-write", "paths.write", "a folder or file that the program may write, and again for each (stdio)")
 	f.bool("auto-approve", "auto_approve", "its calls need no approval")
 	f.bool("trust-new-tools", "trust_new_tools", "tools that it begins to offer later are accepted as they come")
 	f.text("approval-timeout", "approval_timeout", "time to decide about a call: 5m")
 	f.text("call-timeout", "call_timeout", "time for its server to answer a call: 60s")
 	f.text("resources", "resources", "which resources clients may read while it is not auto-approved: gated, those that a finished call returned, or pass")
+	f.text("edits", "edits", "who approves a reviewer's edit of a call: alone, the editor; second, another reviewer; by_risk, another reviewer for tools of high risk")
+	f.text("questions", "questions", "who decides about what its server asks during a gated call: reviewer, or client")
 	f.bool("identity-headers", "identity_headers.enabled", "tell its server in headers which agent calls, in which call and on whose behalf")
 	f.text("identity-header-agent", "identity_headers.agent", "the header of the agent's name; X-Holdpoint-Agent where none is given")
 	f.text("identity-header-call", "identity_headers.call", "the header of the call's id; X-Holdpoint-Call where none is given")
 	f.text("identity-header-principal", "identity_headers.principal", "the header of the person; X-Holdpoint-Principal where none is given")
 	f.text("connection", "connection", "shared, or per_user: each person has their own")
+	f.number("pending", "limits.pending", "how many calls for one person may wait for a decision or a connection; 0 is the default, 100")
 	f.text("team", "team", `whose attention its calls want; "" is the agent's team`)
 	f.text("escalate-to", "escalate_to", `the team that is asked at half of the deadline; "" is the agent's`)
 	apiFields(f)
@@ -33,6 +39,7 @@ func skillFields(e *Env, cmd *cobra.Command, removable bool) *fieldFlags {
 	f.secret("oauth-client-secret", "oauth.client_secret", "the client's secret")
 	f.text("oauth-auth-method", "oauth.auth_method", "client_secret_basic, client_secret_post, private_key_jwt or none")
 	f.secret("oauth-private-key", "oauth.private_key", "the client's private key")
+	f.bool("oauth-trust-origin", "oauth.trust_origin", "whether the server's metadata may name a resource above its own URL, such as its whole origin")
 	f.list("oauth-scopes", "oauth.scopes", "scopes to ask for, with commas between")
 	f.text("oauth-idp-issuer", "oauth.idp.issuer", "the enterprise's identity provider")
 	f.text("oauth-idp-client-id", "oauth.idp.client_id", "of Holdpoint's client there")
@@ -49,7 +56,7 @@ again. To declare several things at once, in a file, use "holdpoint apply"; "hol
 writes such a file from an OpenAPI document.`,
 		Example: `  holdpoint skill create shop --transport openapi --spec shop.yaml --include tag=orders --auth-type bearer --auth-secret-env SHOP_TOKEN
   holdpoint skill create ledger --transport http --url https://ledger.example.com/mcp --header-env X-Team=TEAM_KEY
-  holdpoint skill create files --transport stdio --command npx --command -y --command @modelcontextprotocol/server-filesystem --command /srv`,
+  holdpoint skill create files --transport stdio --command npx --command -y --command @modelcontextprotocol/server-filesystem@2026.8.31 --command /srv/shared --path-write /srv/shared`,
 		Args: usage(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return f.create(cmd.Context(), "skills", args[0], "Registered. Ask its server: holdpoint skill tools "+args[0]+" --refresh")
@@ -71,7 +78,7 @@ its tools, see "holdpoint skill set".`,
   holdpoint skill edit ledger --oauth-client-secret-file secret.txt --remove-header X-Team`,
 		Args: usage(cobra.ExactArgs(1)), ValidArgsFunction: e.completeNames("skills"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return f.edit(cmd.Context(), "skills/"+client.Segment(args[0]), "Saved.", "oauth", "identity_headers", "auth")
+			return f.edit(cmd.Context(), "skills/"+client.Segment(args[0]), "Saved.", "oauth", "identity_headers", "auth", "paths")
 		},
 	}
 	f = skillFields(e, cmd, true)

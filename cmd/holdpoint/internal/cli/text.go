@@ -1,20 +1,18 @@
 package cli
 
 import (
-	"fmt"
 	"strings"
-	"unicode"
 	"unicode/utf8"
+
+	"github.com/holdpoint/holdpoint/ui/view/hostile"
 )
 
-// Visible shows text from outside on a terminal: what cannot be seen, or does
-// something to what is around it, is written as <U+202E>. Line breaks and tabs stay.
-func Visible(s string) string {
-	return escape(s, func(r rune) bool { return r == '\n' || r == '\t' })
-}
+// Visible shows text from outside on a terminal: what cannot be seen, or does something to what is around it, is
+// written as <U+202E>, and a word that may not be what it looks like has a note after it. Line breaks and tabs stay.
+func Visible(s string) string { return escape(s, true) }
 
 // cell is Visible for a place on one line.
-func cell(s string) string { return escape(s, func(rune) bool { return false }) }
+func cell(s string) string { return escape(s, false) }
 
 // clipped is cell for at most n characters.
 func clipped(s string, n int) string {
@@ -24,33 +22,39 @@ func clipped(s string, n int) string {
 	return cell(string([]rune(s)[:n-1])) + "…"
 }
 
-func escape(s string, stays func(rune) bool) string {
+// escape shows what the dashboard shows, in characters.
+func escape(s string, lines bool) string {
 	var b strings.Builder
-	for i, r := range s {
-		switch {
-		case r == utf8.RuneError && isInvalid(s[i:]):
-			fmt.Fprintf(&b, "<0x%02X>", s[i])
-		case stays(r), !hidden(r):
-			b.WriteRune(r)
-		default:
-			fmt.Fprintf(&b, "<U+%04X>", r)
+	for _, p := range hostile.Show(s) {
+		switch p.Kind {
+		case hostile.Plain, hostile.Secret:
+			b.WriteString(p.Text)
+		case hostile.Suspect:
+			b.WriteString(p.Text + "<! " + p.Note + ">")
+		case hostile.Break, hostile.Chip:
+			b.WriteString(strings.Repeat(escapeChip(p.Text, lines), p.Count))
 		}
 	}
 	return b.String()
 }
 
-func isInvalid(s string) bool {
-	_, size := utf8.DecodeRuneInString(s)
-	return size == 1
-}
-
-// hidden reports whether a character is not plainly there to be seen: controls, bidi and
-// format characters, separators other than the space, fillers, private ones
-// and those that only change others.
-func hidden(r rune) bool {
-	if r == ' ' {
-		return false
+// escapeChip is one character that a page shows as a chip.
+func escapeChip(label string, lines bool) string {
+	switch {
+	case label == "space":
+		return " "
+	case label == `\n` && lines:
+		return "\n"
+	case label == `\t` && lines:
+		return "\t"
+	case label == `\n`:
+		return "<U+000A>"
+	case label == `\t`:
+		return "<U+0009>"
+	case label == `\r`:
+		return "<U+000D>"
+	case strings.HasPrefix(label, `\x`):
+		return "<0x" + label[2:] + ">"
 	}
-	return !unicode.IsGraphic(r) || unicode.In(r, unicode.Zs, unicode.Variation_Selector,
-		unicode.Other_Default_Ignorable_Code_Point) || r == '\u2800'
+	return "<" + label + ">"
 }

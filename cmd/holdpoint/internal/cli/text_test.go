@@ -1,6 +1,7 @@
 package cli_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/holdpoint/holdpoint/cmd/holdpoint/internal/cli"
@@ -19,10 +20,28 @@ func TestVisible(t *testing.T) {
 		"\u2028\u2029\u0085":                 "<U+2028><U+2029><U+0085>",
 		"\ue000\ufdd0":                       "<U+E000><U+FDD0>",
 		"bad\xff\xc3":                        "bad<0xFF><0xC3>",
+		"\U00013441\U00016fe4\U0001d159":     "<U+13441><U+16FE4><U+1D159>",
 		"real \ufffd":                        "real \ufffd",
 	} {
 		if got := cli.Visible(text); got != want {
 			t.Errorf("%q: got %q, want %q", text, got, want)
+		}
+	}
+}
+
+func TestVisibleFlagsLookalikes(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"p\u0430ypal":             "p\u0430ypal<! ",
+		"https://p\u0430ypal.com": "this address is really",
+	} {
+		if got := cli.Visible(text); !strings.Contains(got, want) {
+			t.Errorf("%q: got %q, want %q in it", text, got, want)
+		}
+	}
+	for _, honest := range []string{"Привет, мир", "naïve café", "  indented\n  twice  ", "a    b"} {
+		if got := cli.Visible(honest); got != honest {
+			t.Errorf("%q: got %q", honest, got)
 		}
 	}
 }

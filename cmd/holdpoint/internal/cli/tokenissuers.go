@@ -28,6 +28,7 @@ func (t *TokenIssuers) Bind(cmd *cobra.Command) {
 type issuerEntry struct {
 	Issuer         string              `json:"issuer"`
 	Audience       string              `json:"audience"`
+	IdentityClaim  string              `json:"identity_claim"`
 	Scopes         []string            `json:"scopes"`
 	AgentClaim     string              `json:"agent_claim"`
 	Agents         map[string][]string `json:"agents"`
@@ -84,7 +85,7 @@ func openIssuer(e *issuerEntry, there provider.TokenIssuers, s provider.Surround
 		return nil, &provider.InvalidError{Field: "principal", Expected: "want subject or none"}
 	}
 	return provider.NewTokenIssuer(provider.TokenConfig{
-		Issuer: e.Issuer, Audience: e.Audience, Scopes: e.Scopes, AgentClaim: e.AgentClaim, Agents: e.Agents,
+		Issuer: e.Issuer, Audience: e.Audience, IdentityClaim: e.IdentityClaim, Scopes: e.Scopes, AgentClaim: e.AgentClaim, Agents: e.Agents,
 		NoPerson: e.Principal == "none", ServiceClients: e.ServiceClients,
 	}, s)
 }

@@ -17,22 +17,31 @@ func newTokenCreateCmd(e *Env) *cobra.Command {
 	var person, id string
 	var roles, agents []string
 	cmd := &cobra.Command{
-		Use: "create --person NAME --role reviewer|operator", Short: "Make a token for a person and print it, this once",
-		Long: `Make a token for a person and print it, this once.
+		Use: "create [--role reviewer|operator] [--agents …]", Short: "Make a token for yourself and print it, this once",
+		Long: `Make a token for yourself and print it, this once. It has your own roles, or those of them that --role
+names, and ends after the time that the server sets (90 days).
 
 A reviewer decides approvals. An operator registers skills, agents and assignments, and makes
-credentials. A person may be both. With --agents they may also make calls as those agents; such
-calls are theirs, and somebody else decides them.`,
-		Example: `  holdpoint token create --person rita --role reviewer
-  holdpoint token create --person olga --role operator --role reviewer --agents billing,clerk`,
+credentials. A person may be both. With --agents you may also make calls as those agents; such
+calls are yours, and somebody else decides them.
+
+Nobody makes a token for another person: invite them with "holdpoint invitation create". Only the
+holder of the bootstrap token names a person, with --person: themselves, the first person. That
+works until there is a second operator.`,
+		Example: `  holdpoint token create
+  holdpoint token create --role reviewer --agents billing,clerk
+  holdpoint token create --person rita --role reviewer --role operator  # with the bootstrap token`,
 		Args: usage(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if (person == "") == (id == "") || len(roles) == 0 {
-				return misuse("name a person with --person or --person-id, and at least one --role")
+			body := map[string]any{}
+			if person != "" {
+				body["person"] = person
 			}
-			body := map[string]any{"person": person, "roles": roles}
 			if id != "" {
-				body = map[string]any{"person_id": id, "roles": roles}
+				body["person_id"] = id
+			}
+			if len(roles) > 0 {
+				body["roles"] = roles
 			}
 			if len(agents) > 0 {
 				body["agents"] = agents
@@ -41,17 +50,23 @@ calls are theirs, and somebody else decides them.`,
 			if err != nil {
 				return err
 			}
-			return e.printSecret(text, "The person's token. It is not shown again.")
+			return e.printSecret(text, "The token. It is not shown again.")
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&person, "person", "", "name of the person; one who is not known yet is made")
-	flags.StringVar(&id, "person-id", "", "instead: id of a person who is known, as of an identity provider's")
-	flags.StringSliceVar(&roles, "role", nil, "reviewer or operator; may be given twice")
-	flags.StringSliceVar(&agents, "agents", nil, `agents that the person may act as; "*" is every one`)
+	flags.StringVar(&person, "person", "", "your own name, with the bootstrap token; for others see invitation create")
+	flags.StringVar(&id, "person-id", "", "instead: your own id")
+	_ = flags.MarkHidden("person-id") // it fails for a flag that is not defined
+	bindRoles(cmd, &roles, "reviewer or operator, among your own; may be given twice (default all of yours)")
+	flags.StringSliceVar(&agents, "agents", nil, `agents that the token may act as, among your own; "*" is every one`)
+	return cmd
+}
+
+// bindRoles adds the flag that names roles of a person.
+func bindRoles(cmd *cobra.Command, roles *[]string, words string) {
+	cmd.Flags().StringSliceVar(roles, "role", nil, words)
 	_ = cmd.RegisterFlagCompletionFunc("role", // it fails for a flag that is not defined
 		cobra.FixedCompletions([]cobra.Completion{"reviewer", "operator"}, cobra.ShellCompDirectiveNoFileComp))
-	return cmd
 }
 
 type tokenRow struct {
@@ -60,24 +75,27 @@ type tokenRow struct {
 	Roles     []string   `json:"roles"`
 	Agents    []string   `json:"agents"`
 	Hint      string     `json:"hint"`
+	Issuer    string     `json:"issuer"`
+	Subject   string     `json:"subject"`
 	CreatedAt time.Time  `json:"created_at"`
+	ExpiresAt time.Time  `json:"expires_at"`
 	RevokedAt *time.Time `json:"revoked_at"`
 }
 
 func newTokenListCmd(e *Env) *cobra.Command {
 	var p page
 	cmd := &cobra.Command{
-		Use: "list", Short: "List tokens, without their secrets", Example: "  holdpoint token list", Args: usage(cobra.NoArgs),
+		Use: "list", Short: "List tokens, without their secrets: all for operators, else your own", Example: "  holdpoint token list", Args: usage(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			text, err := e.get(cmd.Context(), "tokens", p.query())
 			if err != nil {
 				return err
 			}
-			return printList(e, text, []string{"ID", "PERSON", "ROLES", "AGENTS", "TOKEN", "CREATED", "REVOKED"},
+			return printList(e, text, []string{"ID", "PERSON", "SUBJECT", "ISSUER", "ROLES", "AGENTS", "TOKEN", "CREATED", "ENDS", "REVOKED"},
 				func(t tokenRow) []string {
 					return []string{
-						t.ID, t.Person, strings.Join(t.Roles, ", "), strings.Join(t.Agents, ", "), t.Hint + "…",
-						moment(&t.CreatedAt), moment(t.RevokedAt),
+						t.ID, t.Person, t.Subject, t.Issuer, strings.Join(t.Roles, ", "), strings.Join(t.Agents, ", "), t.Hint + "…",
+						moment(&t.CreatedAt), moment(&t.ExpiresAt), moment(t.RevokedAt),
 					}
 				})
 		},

@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"path/filepath"
 	"runtime"
 	"time"
@@ -65,6 +66,9 @@ func (d *database) config(e *Env) postgres.Config {
 	return postgres.Config{DatabaseURL: e.Getenv("DATABASE_URL"), DataDir: d.dataDir, MaxConns: 2}
 }
 
+// kept are the files and folders of the server that no skill may reach.
+func (d *database) kept(e *Env) []string { return []string{d.dataDir, d.secret(e).File} }
+
 func (d *database) secret(e *Env) secret.Config {
 	return secret.Config{
 		Keyset: e.Getenv("HOLDPOINT_ENCRYPTION_KEY"), KeysetName: "HOLDPOINT_ENCRYPTION_KEY", File: d.keyFile,
@@ -103,7 +107,9 @@ encrypted with the one that encrypts now.`,
 }
 
 func (e *Env) migrate(ctx context.Context, d database) (err error) {
-	db, err := postgres.Open(ctx, d.config(e))
+	config := d.config(e)
+	config.Logger = slog.New(slog.NewTextHandler(e.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn})) // what it waits for
+	db, err := postgres.Open(ctx, config)
 	if err != nil {
 		return err
 	}
@@ -116,6 +122,9 @@ func (e *Env) migrate(ctx context.Context, d database) (err error) {
 	resealed := 0
 	if err == nil {
 		resealed, err = e.reseal(ctx, d, db)
+	}
+	if err != nil && len(applied) == 0 {
+		return err
 	}
 	if printErr := e.printApplied(applied, resealed); err == nil {
 		err = printErr

@@ -5,12 +5,14 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/uuid"
 	kms "github.com/tink-crypto/tink-go/v2/core/registry"
 	"github.com/tink-crypto/tink-go/v2/testing/fakekms"
 	"go.uber.org/goleak"
 
 	"github.com/holdpoint/holdpoint/internal/leaktest"
 	"github.com/holdpoint/holdpoint/internal/postgrestest"
+	"github.com/holdpoint/holdpoint/internal/secret"
 )
 
 func TestMain(m *testing.M) {
@@ -40,6 +42,47 @@ func TestMigrate(t *testing.T) {
 		t.Errorf("migrate --json: %s", got.stdout)
 	}
 	contains(t, "doctor", run(t, env, "", "doctor", "--json").want(t, 0).stdout, `{"status":"ok","check":"schema"`)
+}
+
+// After an upgrade webhooks and callbacks may be older than the rule that their hosts are public or trusted: doctor names them.
+func TestDoctorNamesReceiversThatAreNotTrusted(t *testing.T) {
+	t.Parallel()
+	db, dir := postgrestest.New(t), t.TempDir()
+	box, err := secret.Open(secret.Config{File: filepath.Join(dir, "secret.keyset.json")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	store := func(insert, purpose, url string, arguments ...any) {
+		t.Helper()
+		id := uuid.New()
+		sealed, err := box.Seal([]byte(url), secret.For(purpose, id))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := db.Pool().Exec(t.Context(), insert, append([]any{id, sealed}, arguments...)...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const webhook = `INSERT INTO webhooks (id, sealed, name, hint) VALUES ($1, $2, $3, $4)`
+	store(webhook, "webhook", "http://chat.example/hushhush", "plain", "chat.example")
+	store(webhook, "webhook", "https://10.0.0.7/hushhush", "inside", "10.0.0.7")
+	store(webhook, "webhook", "https://192.88.99.1/hushhush", "public", "192.88.99.1")
+	agent := uuid.New()
+	if _, err := db.Pool().Exec(t.Context(), `INSERT INTO agents (id, name, wait_budget_ms) VALUES ($1, 'billing', 1000)`, agent); err != nil {
+		t.Fatal(err)
+	}
+	store(`INSERT INTO callbacks (id, sealed, name, hint, agent_id) VALUES ($1, $2, 'ops', '127.0.0.1:9', $3)`,
+		"callback", "http://127.0.0.1:9/hushhush", agent)
+	env := map[string]string{"DATABASE_URL": db.URL(), "HOLDPOINT_DATA_DIR": dir}
+	got := run(t, env, "", "doctor").want(t, 0).stdout
+	contains(t, "doctor", got, "ok    receivers        messages may be sent to 1 of 4",
+		"warn  receivers        webhook plain: chat.example is named with http", "webhook inside: 10.0.0.7 is not at a public address",
+		"callback ops of agent billing: 127.0.0.1:9 is named with http", "--trusted-hosts")
+	trusting := run(t, env, "", "doctor", "--trusted-hosts", "chat.example,10.0.0.7,127.0.0.1:9").want(t, 0).stdout
+	contains(t, "doctor", trusting, "messages may be sent to 4 of 4")
+	if strings.Contains(trusting, "warn  receivers") || strings.Contains(got+trusting, "hushhush") {
+		t.Errorf("without trust:\n%s\nwith trust:\n%s", got, trusting)
+	}
 }
 
 func TestDoctorFails(t *testing.T) {

@@ -34,6 +34,7 @@ skills:
     oauth: {grant: client_credentials, client_id: holdpoint, client_secret_env: LEDGER_SECRET, scopes: [ledger.write]}
     connection: shared
     resources: pass
+    questions: client
     identity_headers: true
     team: finance
     escalate_to: finance leads
@@ -44,7 +45,7 @@ agents:
     wait_budget: 50s
     error_style: codes
     reply_timeout: 30s
-    limits: {calls_per_minute: 120, concurrency: 4, conversation_turns: 50, conversation_tokens: 1000000, conversation_cost: 0.75, conversation_time: 72h}
+    limits: {calls_per_minute: 120, concurrency: 4, pending: 9, conversation_turns: 50, conversation_tokens: 1000000, conversation_cost: 0.75, conversation_time: 72h}
     team: back office
     escalate_to: ops
     skills:
@@ -62,12 +63,12 @@ const exampleSpec = `{
 			"tools": {"move_file": {"risk": "high"}, "read_file": {"idempotent": true}, "write_file": {"enabled": true}}},
 		{"name": "everything", "transport": "http", "url": "http://127.0.0.1:3001/mcp",
 			"headers": {"X-Team": "t0ken"}, "auto_approve": true, "trust_new_tools": false},
-		{"name": "ledger", "transport": "http", "url": "https://mcp.example.com/mcp", "connection": "shared", "resources": "pass", "identity_headers": {"enabled": true}, "team": "finance", "escalate_to": "finance leads",
+		{"name": "ledger", "transport": "http", "url": "https://mcp.example.com/mcp", "connection": "shared", "resources": "pass", "questions": "client", "identity_headers": {"enabled": true}, "team": "finance", "escalate_to": "finance leads",
 			"oauth": {"grant": "client_credentials", "client_id": "holdpoint", "client_secret": "s3cret", "scopes": ["ledger.write"]}}
 	],
 	"agents": [
 		{"name": "billing", "instructions": "You file invoices.", "wait_budget": "50s", "error_style": "codes", "reply_timeout": "30s",
-			"limits": {"calls_per_minute": 120, "concurrency": 4, "conversation_turns": 50, "conversation_tokens": 1000000, "conversation_cost": 0.75, "conversation_time": "72h"}, "team": "back office", "escalate_to": "ops",
+			"limits": {"calls_per_minute": 120, "concurrency": 4, "pending": 9, "conversation_turns": 50, "conversation_tokens": 1000000, "conversation_cost": 0.75, "conversation_time": "72h"}, "team": "back office", "escalate_to": "ops",
 			"model": {"provider": "openai", "name": "some-model", "base_url": "http://127.0.0.1:11434/v1", "api_key": "sk-1", "max_tokens": 4096, "images": false, "input_price": 2.5, "output_price": 10},
 			"skills": [{"skill": "files"}, {"skill": "everything", "tools": ["echo", "get-sum"]}, {"skill": "ledger", "prefix": ""}]}
 	]
@@ -327,9 +328,9 @@ func TestLocate(t *testing.T) {
 		"skills[0].command[1]":      "conf/holdpoint.yaml:6:20: skills[0].command[1]: no",
 		"skills[1].headers.X-Team":  "conf/holdpoint.yaml:15:15: skills[1].headers.X-Team: no",
 		"skills[1].approval":        "conf/holdpoint.yaml:12:5: skills[1].approval: no", // not in the file
-		"agents[0].skills[1].skill": "conf/holdpoint.yaml:39:10: agents[0].skills[1].skill: no",
-		"agents[0].skills[0].skill": "conf/holdpoint.yaml:38:9: agents[0].skills[0].skill: no",
-		"agents[7].name":            "conf/holdpoint.yaml:27:1: agents[7].name: no",
+		"agents[0].skills[1].skill": "conf/holdpoint.yaml:40:10: agents[0].skills[1].skill: no",
+		"agents[0].skills[0].skill": "conf/holdpoint.yaml:39:9: agents[0].skills[0].skill: no",
+		"agents[7].name":            "conf/holdpoint.yaml:28:1: agents[7].name: no",
 		"":                          "conf/holdpoint.yaml: no",
 	} {
 		if got := parsed.Locate(path, "no").Error(); got != want {

@@ -43,12 +43,16 @@ func skill() shape {
 		"name": {}, "transport": {}, "url": {},
 		"command":          listOf(shape{}),
 		"env":              dictionaryOf(secret),
+		"run_as":           {},
+		"paths":            {kind: object, fields: map[string]shape{"read": listOf(shape{}), "write": listOf(shape{})}},
 		"headers":          dictionaryOf(secret),
 		"auto_approve":     {kind: boolean},
 		"trust_new_tools":  {kind: boolean},
 		"approval_timeout": {kind: duration},
 		"call_timeout":     {kind: duration},
 		"resources":        {},
+		"edits":            {},
+		"questions":        {},
 		"identity_headers": {kind: object, short: "enabled", fields: map[string]shape{
 			"enabled": {kind: boolean}, "agent": {}, "call": {}, "principal": {},
 		}},
@@ -87,7 +91,7 @@ func oauth() shape {
 	return shape{kind: object, fields: map[string]shape{
 		"grant": {}, "issuer": {}, "client_id": {}, "client_secret": secret,
 		"auth_method": {}, "private_key": secret, "scopes": listOf(shape{}),
-		"idp": {kind: object, fields: map[string]shape{"issuer": {}, "client_id": {}, "client_secret": secret}},
+		"trust_origin": {kind: boolean}, "idp": {kind: object, fields: map[string]shape{"issuer": {}, "client_id": {}, "client_secret": secret}},
 	}}
 }
 
@@ -101,7 +105,7 @@ func agent() shape {
 		"wait_budget": {kind: duration},
 		"error_style": {}, "reply_timeout": {kind: duration},
 		"limits": {kind: object, fields: map[string]shape{
-			"calls_per_minute": {kind: number}, "concurrency": {kind: number},
+			"calls_per_minute": {kind: number}, "concurrency": {kind: number}, "pending": {kind: number},
 			"conversation_turns": {kind: number}, "conversation_tokens": {kind: number},
 			"conversation_cost": {kind: decimal}, "conversation_time": {kind: duration},
 		}},

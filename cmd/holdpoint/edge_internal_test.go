@@ -1,0 +1,170 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/holdpoint/holdpoint/cmd/holdpoint/internal/cli"
+	"github.com/holdpoint/holdpoint/internal/audit"
+	"github.com/holdpoint/holdpoint/internal/authfail"
+	"github.com/holdpoint/holdpoint/internal/postgres"
+	"github.com/holdpoint/holdpoint/internal/postgrestest"
+	"github.com/holdpoint/holdpoint/internal/secret"
+)
+
+const edgeToken = "bootstrap-token-of-at-least-32-letters"
+
+// openEdge serves Holdpoint on a database, until stop is called.
+func openEdge(t *testing.T, change func(*serverSettings)) (s *server, db *postgres.DB, stop func()) {
+	t.Helper()
+	db = postgrestest.New(t)
+	keyset, err := secret.NewKeyset()
+	check(t, err)
+	settings := serverSettings{
+		Addr: "127.0.0.1:0", DataDir: t.TempDir(), DatabaseURL: db.Pool().Config().ConnString(), BootstrapToken: edgeToken, MaxConns: 5,
+		EncryptionKey: keyset, Getenv: func(string) string { return "" },
+		Edge: cli.Edge{MaxConnections: 100, MaxConnectionsPerAddress: 100},
+	}
+	if change != nil {
+		change(&settings)
+	}
+	s, err = openServer(t.Context(), settings, "1.2.3", slog.New(slog.DiscardHandler))
+	check(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- s.serve(ctx) }()
+	stopped := false
+	stop = func() {
+		if stopped {
+			return
+		}
+		stopped = true
+		cancel()
+		check(t, <-done)
+	}
+	t.Cleanup(stop)
+	return s, db, stop
+}
+
+func ask(t *testing.T, url string, header ...string) (status int, answer http.Header, body string) {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, http.NoBody)
+	check(t, err)
+	for i := 0; i < len(header); i += 2 {
+		r.Header.Set(header[i], header[i+1])
+	}
+	response, err := http.DefaultClient.Do(r)
+	check(t, err)
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	check(t, err)
+	return response.StatusCode, response.Header, string(text)
+}
+
+func TestMetricsAreNotForAll(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "token")
+	check(t, os.WriteFile(path, []byte("0123456789abcdef\n"), 0o600))
+	open, _, _ := openEdge(t, nil)
+	url := "http://" + open.listener.Addr().String() + "/metrics"
+	if status, header, body := ask(t, url); status != http.StatusOK || !strings.Contains(body, "holdpoint_http_connections") || header.Get("Strict-Transport-Security") != "" {
+		t.Errorf("this machine: %d %v %.300s", status, header, body)
+	}
+	if status, _, _ := ask(t, url, "X-Forwarded-For", "198.51.100.7"); status != http.StatusForbidden {
+		t.Errorf("through a proxy: %d", status)
+	}
+	guarded, _, _ := openEdge(t, func(s *serverSettings) {
+		s.Edge.MetricsTokenFile, s.Edge.MetricsAddr, s.PublicURL = path, "127.0.0.1:0", "https://hold.example.com"
+	})
+	status, header, _ := ask(t, "http://"+guarded.listener.Addr().String()+"/metrics")
+	if status != http.StatusNotFound || !strings.HasPrefix(header.Get("Strict-Transport-Security"), "max-age=") {
+		t.Errorf("on the main address: %d %v", status, header)
+	}
+	own := "http://" + guarded.metricsAddr.String() + "/metrics"
+	for token, want := range map[string]int{"": 401, "Bearer 0123456789abcdee": 401, "Bearer 0123456789abcdef": 200} {
+		if status, _, _ := ask(t, own, "Authorization", token); status != want {
+			t.Errorf("with %q: %d, want %d", token, status, want)
+		}
+	}
+}
+
+func TestFailedAuthenticationsAreCountedAndAudited(t *testing.T) {
+	t.Parallel()
+	s, db, stop := openEdge(t, nil)
+	base := "http://" + s.listener.Addr().String()
+	for range 3 {
+		if status, _, _ := ask(t, base+"/api/v1/skills", "Authorization", "Bearer wrong"); status != http.StatusUnauthorized {
+			t.Errorf("API: %d", status)
+		}
+		if status, _, _ := ask(t, base+"/agents/billing/mcp", "Authorization", "Bearer wrong"); status != http.StatusUnauthorized {
+			t.Errorf("endpoint: %d", status)
+		}
+	}
+	ask(t, base+"/api/v1/skills") // without a credential it is none
+	if status, _, _ := ask(t, base+"/api/v1/skills", "Authorization", "Bearer "+edgeToken); status != http.StatusOK {
+		t.Errorf("the right token: %d", status)
+	}
+	response, err := http.PostForm(base+"/sign-in", map[string][]string{"token": {"wrong"}})
+	check(t, err)
+	check(t, response.Body.Close())
+	stop()
+	events, err := audit.List(t.Context(), db.Pool(), audit.Filter{Limit: 100})
+	check(t, err)
+	got := map[string]int{}
+	for _, e := range events {
+		var data struct {
+			Surface, Source string
+			Count           int
+		}
+		if e.Action == authfail.Action {
+			check(t, json.Unmarshal(e.Raw, &data))
+			got[data.Surface+" "+data.Source] = data.Count
+		}
+	}
+	if len(got) != 3 || got["api 127.0.0.1"] != 3 || got["endpoint 127.0.0.1"] != 3 || got["dashboard 127.0.0.1"] != 1 {
+		t.Errorf("audited %v", got)
+	}
+}
+
+// TestSlowConnectionsEndAndOthersAreServed: with the deadlines of the real server.
+func TestSlowConnectionsEndAndOthersAreServed(t *testing.T) {
+	t.Parallel()
+	s, _, _ := openEdge(t, nil)
+	addr := s.listener.Addr().String()
+	const limit = 5 * time.Minute
+	slow := map[string]net.Conn{}
+	for name, text := range map[string]string{
+		"silent":      "",
+		"half header": "GET / HTTP/1.1\r\n",
+		"slow form":   "POST /sign-in HTTP/1.1\r\nHost: x\r\nContent-Type: application/x-www-form-urlencoded\r\nContent-Length: 1000\r\n\r\ntoken=",
+		"unread body": "POST /agents/billing/mcp HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer wrong\r\nContent-Length: 1000\r\n\r\n{",
+	} {
+		c, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", addr)
+		check(t, err)
+		t.Cleanup(func() { c.Close() })
+		check(t, c.SetDeadline(time.Now().Add(limit)))
+		_, err = io.WriteString(c, text)
+		check(t, err)
+		slow[name] = c
+	}
+	if status, _, _ := ask(t, "http://"+addr+"/api/v1/skills", "Authorization", "Bearer "+edgeToken); status != http.StatusOK {
+		t.Errorf("meanwhile: %d", status)
+	}
+	for name, c := range slow {
+		_, err := io.Copy(io.Discard, bufio.NewReader(c))
+		if timeout, ok := errors.AsType[net.Error](err); ok && timeout.Timeout() {
+			t.Errorf("%s: the server keeps the connection open", name)
+		}
+	}
+}

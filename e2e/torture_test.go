@@ -1,0 +1,448 @@
+package e2e_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/holdpoint/holdpoint/e2e/internal/eventually"
+	"github.com/holdpoint/holdpoint/e2e/internal/holdpoint"
+	"github.com/holdpoint/holdpoint/e2e/internal/skill"
+	"github.com/holdpoint/holdpoint/internal/postgres"
+	"github.com/holdpoint/holdpoint/internal/postgrestest/faultproxy"
+)
+
+const (
+	tortureClients = 16
+	largeResult    = 14 << 20
+	changeInterval = 3 * time.Second  // between two changes of a skill
+	attemptTime    = 10 * time.Second // of a request that is repeated
+
+	// recoveryLimit is how soon after the faults each process works again, when the machine is not busy with other tests.
+	recoveryLimit = 30 * time.Second
+)
+
+// torture is two servers that lose their database, are frozen, and go on. Each has a faulty proxy between itself and the
+// database.
+type torture struct {
+	t       *testing.T
+	w       *world
+	db      *postgres.DB // the database without a proxy
+	proxies [2]*faultproxy.Proxy
+	servers [2]*holdpoint.Process
+	server  *skill.Raw
+	agent   holdpoint.Agent
+	tokens  []string // of reviewers
+	strict  bool     // recovery has to be within recoveryLimit
+
+	numbers atomic.Int64 // the last argument n
+
+	mu         sync.Mutex
+	faults     map[string]int
+	arrivals   map[string][]tortureArrival // by call
+	told       map[string]map[callEnd]bool // by call: what clients were told
+	decided    map[string]map[string]bool  // by call: what reviewers were told
+	urls       map[int64]string            // by revision: the path of the skill "changing"
+	violations map[string][]string         // by kind
+	recovered  [len(processNames)]time.Duration
+	decisions  int
+}
+
+var processNames = [2]string{"first process", "second process"}
+
+// tortureArrival is one request that reached the skill server.
+type tortureArrival struct {
+	at        time.Time
+	path      string
+	arguments string
+	large     bool
+	answered  bool
+}
+
+// callEnd is what a client was told of a call's end.
+type callEnd struct{ status, effect string }
+
+// tortureTime returns how long the faults last: HOLDPOINT_TORTURE, else 20 seconds.
+func tortureTime(t *testing.T) (time.Duration, bool) {
+	t.Helper()
+	text := os.Getenv("HOLDPOINT_TORTURE")
+	if text == "" {
+		return 20 * time.Second, false
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil || d <= 0 {
+		t.Fatalf("HOLDPOINT_TORTURE=%q: want a duration, such as 10m", text)
+	}
+	return d, true
+}
+
+// TestTorture breaks the database, the way to it, and the processes, in a random order, while clients, reviewers and an operator
+// work. Then every call is compared with what arrived at its server, with what people were told, and with the audit. The table
+// of results goes to standard output.
+func TestTorture(t *testing.T) {
+	t.Parallel()
+	duration, strict := tortureTime(t)
+	s := newTorture(t, strict)
+
+	work, stopWork := context.WithCancel(t.Context())
+	review, stopReview := context.WithCancel(t.Context())
+	var clients, others sync.WaitGroup
+	for range tortureClients {
+		clients.Go(func() {
+			for eventually.Pause(work, rand.N(200*time.Millisecond)) {
+				s.makeCall()
+			}
+		})
+	}
+	others.Go(func() { s.reviewAll(review) })
+	others.Go(func() { s.changeSkill(work) })
+
+	faults, stopFaults := context.WithTimeout(t.Context(), duration)
+	s.makeFaults(faults)
+	stopFaults()
+	s.awaitRecovery()
+	stopWork()
+	clients.Wait()
+	calls := s.awaitEnds()
+	stopReview()
+	others.Wait()
+	s.readSkill()
+
+	s.check(calls)
+	s.printTable(calls, duration)
+}
+
+func newTorture(t *testing.T, strict bool) *torture {
+	t.Helper()
+	s := &torture{
+		t: t, strict: strict, faults: map[string]int{}, arrivals: map[string][]tortureArrival{}, told: map[string]map[callEnd]bool{},
+		decided: map[string]map[string]bool{}, urls: map[int64]string{}, violations: map[string][]string{},
+	}
+	s.openDatabase()
+	s.w = &world{t: t, dataDir: passableDir(t)}
+	for i := range s.servers {
+		s.proxies[i] = faultproxy.Start(t, s.db.URL())
+		s.w.databaseURL = s.proxies[i].URL()
+		s.servers[i] = s.w.serve()
+	}
+	s.server = (&skill.Raw{List: listTortureTools, Call: s.arrive}).Serve(t)
+	s.w.apply(s.servers[0], s.skills())
+	for i := range reviewers {
+		s.tokens = append(s.tokens, s.w.person(s.servers[0], fmt.Sprintf("reviewer-%d", i), "reviewer"))
+	}
+	s.agent = s.w.agent(s.servers[0], "worker")
+	return s
+}
+
+// openDatabase starts a PostgreSQL of its own, for it is going to be broken. Commits that do not ask for it are not
+// flushed by themselves, and a crash loses them.
+func (s *torture) openDatabase() {
+	s.t.Helper()
+	var err error
+	s.db, err = postgres.Open(s.t.Context(), postgres.Config{
+		DataDir:  passableDir(s.t),
+		Settings: map[string]string{"fsync": "off", "full_page_writes": "off", "synchronous_commit": "off", "max_connections": "200"},
+	})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(s.t.Context()), time.Minute)
+		defer cancel()
+		if err := s.db.Close(ctx); err != nil {
+			s.t.Error(err)
+		}
+	})
+}
+
+// passableDir returns a directory that the accounts of databases and skills may pass through.
+func passableDir(t testing.TB) string {
+	t.Helper()
+	dir := t.TempDir()
+	for _, folder := range []string{dir, filepath.Dir(dir)} {
+		if err := os.Chmod(folder, 0o711); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+func (s *torture) skills() string {
+	var b strings.Builder
+	b.WriteString("skills:\n")
+	for _, name := range []string{"steady", "changing", "direct"} {
+		fmt.Fprintf(&b, `  - name: %s
+    transport: http
+    url: %s/%s
+    identity_headers: true
+    approval_timeout: 1h
+    call_timeout: 5m
+    auto_approve: %t
+`, name, s.server.URL, name, name == "direct")
+	}
+	b.WriteString("agents:\n  - name: worker\n    wait_budget: 2s\n    skills: [steady, changing, direct]\n")
+	return b.String()
+}
+
+func listTortureTools(w http.ResponseWriter, r *skill.Request) {
+	r.Answer(w, `{"tools":[`+skill.RecordTool+`,`+strings.Replace(skill.RecordTool, `"record"`, `"large"`, 1)+`]}`)
+}
+
+// arrive records a request and answers it after a while.
+func (s *torture) arrive(w http.ResponseWriter, r *skill.Request) {
+	id, large := r.HTTP.Header.Get("X-Holdpoint-Call"), r.Params.Name == "large"
+	s.mu.Lock()
+	number := len(s.arrivals[id])
+	s.arrivals[id] = append(s.arrivals[id], tortureArrival{
+		at: time.Now(), path: r.HTTP.URL.Path, arguments: string(r.Params.Arguments), large: large,
+	})
+	s.mu.Unlock()
+	pace := 300 * time.Millisecond
+	if rand.IntN(10) == 0 {
+		pace = 5 * time.Second // so that some are on their way whatever happens
+	}
+	<-time.After(rand.N(pace))
+	text := "recorded " + r.N()
+	if large {
+		text += strings.Repeat(" ", largeResult)
+	}
+	r.Answer(w, `{"content":[{"type":"text","text":"`+text+`"}]}`)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.arrivals[id][number].answered = true
+}
+
+// anyServer returns one of the processes.
+func (s *torture) anyServer() *holdpoint.Process { return s.servers[rand.IntN(len(s.servers))] }
+
+// makeCall is a client that leaves and comes back, at either process, until it is told how its call ended.
+func (s *torture) makeCall() {
+	n := s.numbers.Add(1)
+	tool := []string{"steady__record", "steady__record", "steady__record", "changing__record", "direct__record"}[rand.IntN(5)]
+	if n%40 == 0 {
+		tool = []string{"steady__large", "direct__large"}[rand.IntN(2)]
+	}
+	meta := "{}"
+	if keyed := n%2 == 0; keyed {
+		meta = fmt.Sprintf(`{"dev.holdpoint/idempotency_key":"key-%d"}`, n)
+	}
+	if err := s.callUntilTold(s.anyServer, tool, n, meta, rand.N[time.Duration]); err != nil {
+		s.violatef("lost", "the client of call n = %d (%s, %s) was not told its end: %v", n, tool, meta, err)
+	}
+}
+
+// callUntilTold makes the same call again and again, and checks what it is told of it. Its patience with one attempt is short
+// at first.
+func (s *torture) callUntilTold(
+	server func() *holdpoint.Process, tool string, n int64, meta string, patienceOf func(time.Duration) time.Duration,
+) error {
+	id := ""
+	attempt := 0
+	return eventually.Poll(s.t.Context(), patience, func() error {
+		attempt++
+		ctx, leave := context.WithTimeout(s.t.Context(), 10*time.Millisecond+patienceOf(min(time.Duration(attempt)*2*time.Second, 30*time.Second)))
+		defer leave()
+		agent := s.agent
+		agent.URL = server().URL
+		var answer holdpoint.Answer
+		var err error
+		if id != "" && rand.IntN(2) == 0 {
+			answer, err = agent.Await(ctx, id)
+		} else {
+			answer, err = agent.CallToolWith(ctx, tool, fmt.Sprintf(`{"n":%d}`, n), meta)
+		}
+		if err != nil {
+			return err
+		}
+		call := answer.Call()
+		if call.ID == "" { // results that succeed may say nothing of their call
+			if text := answer.Text(); strings.TrimRight(text, " ") != fmt.Sprint("recorded ", n) {
+				return fmt.Errorf("answer %.300s, error %+v", answer.Raw, answer.Error)
+			} else if strings.HasSuffix(tool, "large") && len(text) < largeResult {
+				s.violatef("results dropped", "the client of call n = %d was told %d bytes", n, len(text))
+			}
+		}
+		if id != "" && call.ID != "" && call.ID != id && meta != "{}" {
+			s.violatef("lost", "the key of call n = %d was for call %s, and is for %s", n, id, call.ID)
+		}
+		id = call.ID
+		if answer.Pending() {
+			return errors.New("the call is pending")
+		}
+		if id != "" {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			if s.told[id] == nil {
+				s.told[id] = map[callEnd]bool{}
+			}
+			s.told[id][callEnd{call.Status, call.Effect}] = true
+		}
+		return nil
+	})
+}
+
+// reviewAll finds approvals, and has reviewers decide each of them twice.
+func (s *torture) reviewAll(ctx context.Context) {
+	type task struct {
+		shown   holdpoint.Approval
+		approve bool
+	}
+	tasks := make(chan task, 1000)
+	var people sync.WaitGroup
+	for i := range reviewers {
+		people.Go(func() {
+			for each := range tasks {
+				err := eventually.Poll(s.t.Context(), patience, func() error { return s.decide(s.tokens[i], each.shown, each.approve) })
+				if err != nil {
+					s.violatef("decisions lost", "decide %s: %v", each.shown.ID, err)
+				}
+			}
+		})
+	}
+	seen := map[string]bool{}
+	for eventually.Pause(ctx, 100*time.Millisecond) {
+		api := operator(s.anyServer())
+		attempt, cancel := context.WithTimeout(ctx, attemptTime)
+		list, err := holdpoint.List[holdpoint.Approval](attempt, api, "approvals", "status=pending")
+		cancel()
+		if err != nil {
+			continue // the next attempt may reach a process that works
+		}
+		for _, shown := range list {
+			if seen[shown.ID] {
+				continue
+			}
+			seen[shown.ID] = true
+			for range 2 {
+				tasks <- task{shown, rand.IntN(6) > 0}
+			}
+		}
+	}
+	close(tasks)
+	people.Wait()
+}
+
+// decide sends a decision to one of the processes and notes which decision it says has been made.
+func (s *torture) decide(token string, shown holdpoint.Approval, approve bool) error {
+	ctx, cancel := context.WithTimeout(s.t.Context(), attemptTime)
+	defer cancel()
+	api := holdpoint.API{URL: s.anyServer().URL, Token: token}
+	var err error
+	outcome := "approved"
+	if approve {
+		err = api.Approve(ctx, shown)
+	} else {
+		outcome, err = "rejected", api.Reject(ctx, shown, "chance")
+	}
+	var refused *holdpoint.Problem
+	if alreadyDecided(err) && errors.As(err, &refused) {
+		outcome, err = refused.ApprovalStatus, nil
+	}
+	if err != nil {
+		if errors.As(err, &refused) && refused.Status < http.StatusInternalServerError && refused.Status != http.StatusTooManyRequests {
+			s.violatef("told wrong", "decide %s: %v", shown.ID, refused)
+			return nil
+		}
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.decisions++
+	if s.decided[shown.ID] == nil {
+		s.decided[shown.ID] = map[string]bool{}
+	}
+	s.decided[shown.ID][outcome] = true
+	return nil
+}
+
+// skillSettings are what the operator changes of the skill "changing".
+type skillSettings struct {
+	Revision int64  `json:"revision"`
+	URL      string `json:"url"`
+}
+
+// changeSkill is an operator who moves a skill to another URL now and then, so that what was approved before is not sent.
+func (s *torture) changeSkill(ctx context.Context) {
+	for number := 1; eventually.Pause(ctx, changeInterval); number++ {
+		next := skillSettings{s.readSkill().Revision, fmt.Sprintf("%s/changing/%d", s.server.URL, number)}
+		_ = s.requestSkill(http.MethodPatch, next, nil) // the next reading tells whether it was changed
+	}
+}
+
+// readSkill notes the skill's URL at its present revision. A change names the revision that was read before, so none is missed.
+func (s *torture) readSkill() skillSettings {
+	var now skillSettings
+	err := eventually.Poll(s.t.Context(), patience, func() error { return s.requestSkill(http.MethodGet, nil, &now) })
+	if err != nil {
+		s.violatef("not recovered", "the operator cannot read the skill: %v", err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.urls[now.Revision] = strings.TrimPrefix(now.URL, s.server.URL)
+	return now
+}
+
+func (s *torture) requestSkill(method string, body, out any) error {
+	ctx, cancel := context.WithTimeout(s.t.Context(), attemptTime)
+	defer cancel()
+	return operator(s.anyServer()).Do(ctx, method, "skills/changing", body, out)
+}
+
+// awaitRecovery waits until both processes say that they are ready, and carry an auto-approved call and one that reviewers decide
+// about to their ends.
+func (s *torture) awaitRecovery() {
+	began := time.Now()
+	var both sync.WaitGroup
+	for i, server := range s.servers {
+		both.Go(func() {
+			if err := eventually.Poll(s.t.Context(), patience, server.Ready); err != nil {
+				s.violatef("not recovered", "the %s is not ready: %v", processNames[i], err)
+			}
+			full := func(d time.Duration) time.Duration { return d }
+			for _, tool := range []string{"direct__record", "steady__record"} {
+				n := s.numbers.Add(1)
+				if err := s.callUntilTold(func() *holdpoint.Process { return server }, tool, n, "{}", full); err != nil {
+					s.violatef("not recovered", "the %s does not carry a call of %s: %v", processNames[i], tool, err)
+				}
+			}
+			s.recovered[i] = time.Since(began)
+			if s.strict && s.recovered[i] > recoveryLimit {
+				s.violatef("not recovered", "the %s took %s", processNames[i], s.recovered[i])
+			}
+		})
+	}
+	both.Wait()
+	for i, server := range s.servers {
+		if server.Ended() {
+			s.violatef("not recovered", "the %s has ended", processNames[i])
+		}
+	}
+}
+
+// violatef notes that something happened that must not.
+func (s *torture) violatef(kind, format string, args ...any) {
+	text := fmt.Sprintf(format, args...)
+	s.t.Errorf("%s: %s", kind, text)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.violations[kind] = append(s.violations[kind], text)
+}
+
+func sortedKeys[V any](m map[string]V) []string {
+	keys := make([]string, 0, len(m))
+	for key := range m {
+		keys = append(keys, key)
+	}
+	slices.Sort(keys)
+	return keys
+}

@@ -1,0 +1,118 @@
+package authfail_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"net/http/httptest"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"go.uber.org/goleak"
+
+	"github.com/holdpoint/holdpoint/internal/audit"
+	"github.com/holdpoint/holdpoint/internal/authfail"
+	"github.com/holdpoint/holdpoint/internal/clientaddr"
+	"github.com/holdpoint/holdpoint/internal/leaktest"
+	"github.com/holdpoint/holdpoint/internal/postgrestest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(leaktest.Patient(m)) }
+
+type recorded struct {
+	Surface, Source string
+	Count           int
+}
+
+func TestFailuresAreAddedUp(t *testing.T) {
+	t.Parallel()
+	db := postgrestest.New(t)
+	var log bytes.Buffer
+	l, err := authfail.New(authfail.Config{Pool: db.Pool(), Logger: slog.New(slog.NewTextHandler(&log, nil)), Now: time.Now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	// An answer that nobody waits for any more is not held back.
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	const addresses = 1_000
+	for i := range addresses {
+		from := netip.AddrFrom4([4]byte{10, 0, byte(i >> 8), byte(i)})
+		for range 3 {
+			l.Refuse(clientaddr.WithAddr(gone, from), authfail.API)
+		}
+	}
+	for _, text := range []string{"2001:db8::1", "2001:db8::2"} { // one client's
+		l.Refuse(clientaddr.WithAddr(gone, netip.MustParseAddr(text)), authfail.Dashboard)
+	}
+	l.Close()
+	events, err := audit.List(t.Context(), db.Pool(), audit.Filter{Limit: 100})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(events) == 0 || len(events) > 40 {
+		t.Fatalf("%d events of %d addresses", len(events), addresses)
+	}
+	total := map[string]int{}
+	others := 0
+	for _, e := range events {
+		var r recorded
+		if err := json.Unmarshal(e.Raw, &r); err != nil || e.Action != authfail.Action {
+			t.Fatalf("event %s %s: %v", e.Action, e.Raw, err)
+		}
+		total[r.Surface] += r.Count
+		if r.Source == "other" {
+			others++
+		}
+	}
+	if total["api"] != 3*addresses || total["dashboard"] != 2 || others == 0 {
+		t.Errorf("counted %v, %d events of other addresses", total, others)
+	}
+	metrics := prometheus.NewRegistry()
+	metrics.MustRegister(l.Collectors()...)
+	shown := httptest.NewRecorder()
+	promhttp.HandlerFor(metrics, promhttp.HandlerOpts{}).ServeHTTP(shown, httptest.NewRequestWithContext(t.Context(), "GET", "/", nil))
+	if want := fmt.Sprintf(`holdpoint_authentication_failures_total{surface="api"} %d`, 3*addresses); !strings.Contains(shown.Body.String(), want) {
+		t.Errorf("the metrics lack %s:\n%s", want, shown.Body)
+	}
+	if lines := strings.Count(log.String(), "\n"); lines > 100 || !strings.Contains(log.String(), "address=10.0.0.1") {
+		t.Errorf("%d lines of log:\n%.2000s", lines, log.String())
+	}
+}
+
+// TestAnswersAreHeldBack: those of one address, longer with each failure, and no longer than the server runs.
+func TestAnswersAreHeldBack(t *testing.T) {
+	t.Parallel()
+	db := postgrestest.New(t)
+	l, err := authfail.New(authfail.Config{Pool: db.Pool(), Logger: slog.New(slog.DiscardHandler), Now: time.Now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	ctx := clientaddr.WithAddr(t.Context(), netip.MustParseAddr("198.51.100.7"))
+	gone, cancel := context.WithCancel(ctx)
+	cancel()
+	for range 100 {
+		l.Refuse(gone, authfail.API)
+	}
+	began := time.Now()
+	l.Refuse(ctx, authfail.API)
+	if waited := time.Since(began); waited < 900*time.Millisecond {
+		t.Errorf("the hundredth failure is answered after %s", waited)
+	}
+	held := make(chan struct{})
+	go func() {
+		defer close(held)
+		for range 1_000 {
+			l.Refuse(ctx, authfail.API)
+		}
+	}()
+	l.Drain()
+	<-held
+}

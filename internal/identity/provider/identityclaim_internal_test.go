@@ -1,0 +1,44 @@
+package provider
+
+import (
+	"encoding/json"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/coreos/go-oidc/v3/oidc"
+)
+
+// One person has other subjects for other clients, and the same claim everywhere: at sign-in and in access tokens it says
+// who they are.
+func TestIdentityClaim(t *testing.T) {
+	t.Parallel()
+	signIn := &Provider{cfg: Config{Issuer: "https://idp", IdentityClaim: "oid", GroupsClaim: "groups"}}
+	tokens := &TokenIssuer{cfg: TokenConfig{Issuer: "https://idp", IdentityClaim: "oid", AgentClaim: "agent"}, now: time.Now}
+	claims := claimSet{"oid": json.RawMessage(`"o-1"`), "client_id": json.RawMessage(`"app"`)}
+	at, err := signIn.claims("pairwise-a", claims)
+	if err != nil || at.Subject != "o-1" {
+		t.Errorf("signed in as %q, %v", at.Subject, err)
+	}
+	token, err := tokens.accept(&oidc.IDToken{Issuer: "https://idp", Subject: "pairwise-b"}, claims)
+	if err != nil || token.Subject != at.Subject || token.NoPerson {
+		t.Errorf("token of %+v, %v", token, err)
+	}
+	service, err := tokens.accept(&oidc.IDToken{Issuer: "https://idp", Subject: "app"}, claims)
+	if err != nil || !service.NoPerson {
+		t.Errorf("a client's own token: %+v, %v", service, err)
+	}
+	var refused *Error
+	if _, err := signIn.claims("pairwise-a", claimSet{}); !errors.As(err, &refused) {
+		t.Errorf("signed in without the claim: %v", err)
+	}
+	var bad *TokenError
+	if _, err := tokens.accept(&oidc.IDToken{Subject: "pairwise-b"}, claimSet{}); !errors.As(err, &bad) {
+		t.Errorf("a token without the claim: %v", err)
+	}
+	for claim, ok := range map[string]bool{"": true, "sub": true, "oid": true, "email": false, "preferred_username": false} {
+		if err := checkIdentityClaim(claim); (err == nil) != ok {
+			t.Errorf("identity_claim %q: %v", claim, err)
+		}
+	}
+}

@@ -1,0 +1,27 @@
+package postgres
+
+import (
+	"fmt"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// setUserTimeout bounds how long sent bytes may go without an acknowledgment. Keepalives do not: they pause while bytes
+// are on their way, and TCP itself goes on trying for 15 minutes.
+func setUserTimeout(network, _ string, raw syscall.RawConn) error {
+	if !strings.HasPrefix(network, "tcp") {
+		return nil
+	}
+	var err error
+	if controlErr := raw.Control(func(fd uintptr) {
+		err = unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT, int(userTimeout.Milliseconds()))
+	}); controlErr != nil {
+		err = controlErr
+	}
+	if err != nil {
+		return fmt.Errorf("set TCP_USER_TIMEOUT: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,43 @@
+package postgres_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/holdpoint/holdpoint/internal/postgres"
+)
+
+// TestClusterWantsPassword: also one that let everybody in who reached its socket, from the next start on.
+func TestClusterWantsPassword(t *testing.T) {
+	t.Parallel()
+	dir := dataDir(t)
+	refused := func(db *postgres.DB) {
+		t.Helper()
+		conn, err := pgx.Connect(t.Context(), "host="+db.SocketDir()+" port=5432 user=holdpoint dbname=holdpoint password=guessed")
+		if err == nil {
+			_ = conn.Close(t.Context())
+		}
+		if err == nil || !strings.Contains(err.Error(), "password authentication failed") {
+			t.Errorf("without the password: %v", err)
+		}
+	}
+	db := open(t, postgres.Config{DataDir: dir})
+	refused(db)
+	file := filepath.Join(dir, "postgres", "password")
+	if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("the password's file: %v, %v", info, err)
+	}
+	closeDB(t, db)
+	hba := filepath.Join(dir, "postgres", "data", "pg_hba.conf")
+	if err := os.WriteFile(hba, []byte("local all all trust\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(file); err != nil {
+		t.Fatal(err)
+	}
+	refused(open(t, postgres.Config{DataDir: dir}))
+}

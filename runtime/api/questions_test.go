@@ -1,0 +1,104 @@
+package api_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/holdpoint/holdpoint/runtime/call"
+)
+
+const transfer = `{"action":"accept","content":{"iban":"DE02","big":9007199254740993}}`
+
+// asked is an approved call whose server asked something, which its client answered.
+func (w *world) asked(principal uuid.UUID, reviewer string) uuid.UUID {
+	w.t.Helper()
+	ctx := w.t.Context()
+	c, err := w.agents.StartConversation(ctx, w.billing, principal, "2025-11-25", nil)
+	check(w.t, err)
+	entry, _ := c.Catalogue.Lookup("files__write")
+	ticket, err := w.calls.Submit(ctx, call.Submission{
+		Agent: w.billing, PrincipalID: principal, ConversationID: c.ID, Entry: entry, Arguments: json.RawMessage(`{"n":1}`),
+		Caller: call.Caller{Capabilities: json.RawMessage(`{"elicitation":{}}`)},
+	})
+	check(w.t, err)
+	id := ticket.ID
+	w.post("approvals/"+id.String()+"/approve", reviewer, fmt.Sprintf(`{"digest":%q}`, w.digest(id))).want(w.t, 200)
+	w.question(id, "asked")
+	viewer := call.Viewer{AgentID: w.billing.ID, PrincipalID: principal}
+	check(w.t, w.calls.Answer(ctx, viewer, id, 1, call.Answer{Result: json.RawMessage(transfer)}))
+	return id
+}
+
+// question waits until the first question of a call stands so.
+func (w *world) question(id uuid.UUID, status string) map[string]any {
+	w.t.Helper()
+	var list []any
+	for end := time.Now().Add(patience); time.Now().Before(end); <-time.After(5 * time.Millisecond) {
+		list, _ = w.get("approvals/"+id.String(), w.reviewer).want(w.t, 200)["questions"].([]any)
+		if len(list) > 0 {
+			if q, _ := list[0].(map[string]any); q["status"] == status {
+				return q
+			}
+		}
+	}
+	w.t.Fatalf("no question is %s: %v", status, list)
+	return nil
+}
+
+func TestQuestionIsDecided(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	id := w.asked(uuid.Nil, w.reviewer)
+	q := w.question(id, "pending")
+	if answer := w.get("approvals/"+id.String(), w.reviewer); !strings.Contains(answer.body, `"answer":`+transfer) {
+		t.Errorf("the answer is not as it was given: %s", answer.body)
+	}
+	if q["review"] != "answer" || q["method"] != "elicitation/create" || q["decision"] != nil || q["deadline"] == nil {
+		t.Errorf("the question is %v", q)
+	}
+	listed := items(t, w.get("questions", w.operator).want(t, 200))
+	if len(listed) != 1 {
+		t.Fatalf("pending: %v", listed)
+	}
+	path := "approvals/" + id.String() + "/questions/1/"
+	body := fmt.Sprintf(`{"digest":%q,"note":"known account"}`, q["digest"])
+	w.post(path+"approve", w.key, body).problem(t, 403, "forbidden")
+	w.post(path+"approve", w.operator, body).problem(t, 403, "forbidden")
+	w.post(path+"approve", w.reviewer, `{"digest":"00"}`).problem(t, 409, "digest_mismatch")
+	w.post(path+"approve", w.reviewer, fmt.Sprintf(`{"digest":%q}`, w.digest(id))).problem(t, 409, "digest_mismatch") // the call's own
+	w.post(path+"approve", w.reviewer, ``).problem(t, 409, "digest_mismatch")
+	w.post("approvals/"+id.String()+"/questions/2/approve", w.reviewer, body).problem(t, 404, "not_found")
+	decided := w.post(path+"approve", w.reviewer, body).want(t, 200)
+	if decided["status"] != "answered" {
+		t.Errorf("decided: %v", decided)
+	}
+	late := w.post(path+"reject", w.reviewer, body).problem(t, 409, "already_decided")
+	if decision, _ := late["decision"].(map[string]any); decision["outcome"] != "approved" || decision["by"] == nil || decision["note"] != "known account" {
+		t.Errorf("a late decision is told %v", late)
+	}
+	w.wait(id)
+	if answer := w.get("calls/"+id.String(), w.operator); !strings.Contains(answer.body, `"structuredContent":`+transfer) {
+		t.Errorf("the server got another answer: %s", answer.body)
+	}
+}
+
+// The person whose call it is does not decide about its questions, and a rejection leaves no data for the server.
+func TestOwnQuestion(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	vera := w.token("vera", "reviewer")
+	id := w.asked(w.personID(w.reviewer), vera)
+	q := w.question(id, "pending")
+	path, body := "approvals/"+id.String()+"/questions/1/reject", fmt.Sprintf(`{"digest":%q}`, q["digest"])
+	w.post(path, w.reviewer, body).problem(t, 403, "self_approval")
+	w.post(path, vera, body).want(t, 200)
+	w.wait(id)
+	if answer := w.get("calls/"+id.String(), w.operator); strings.Contains(answer.body, "DE02") || !strings.Contains(answer.body, `"structuredContent":{"action":"decline"}`) {
+		t.Errorf("the server got data: %s", answer.body)
+	}
+}

@@ -1,0 +1,473 @@
+package call_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/holdpoint/holdpoint/internal/audit"
+	"github.com/holdpoint/holdpoint/internal/postgres"
+	"github.com/holdpoint/holdpoint/internal/postgrestest/faultproxy"
+	"github.com/holdpoint/holdpoint/runtime/agent"
+	"github.com/holdpoint/holdpoint/runtime/call"
+	"github.com/holdpoint/holdpoint/runtime/tool"
+)
+
+// eventually waits until a condition holds.
+func (w *world) eventually(what string, holds func() bool) {
+	w.t.Helper()
+	for ctx := w.t.Context(); !holds(); {
+		select {
+		case <-ctx.Done():
+			w.t.Fatalf("never: %s", what)
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
+// failUpdates makes each update of a call that sets its result fail with a SQLSTATE, until heal is called. tried counts them.
+func (w *world) failUpdates(state string) (tried func() int64, heal func()) {
+	w.t.Helper()
+	w.setStatus(`CREATE SEQUENCE tried`)
+	w.setStatus(`CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$
+		BEGIN PERFORM nextval('tried'); RAISE EXCEPTION USING ERRCODE = '` + state + `', MESSAGE = 'as a test wants it'; END $$`)
+	w.setStatus(`CREATE TRIGGER refuse BEFORE UPDATE ON calls FOR EACH ROW WHEN (NEW.result IS NOT NULL) EXECUTE FUNCTION refuse()`)
+	w.t.Cleanup(func() {
+		_, err := w.db.Pool().Exec(context.WithoutCancel(w.t.Context()), `DROP FUNCTION refuse CASCADE; DROP SEQUENCE tried`)
+		check(w.t, err)
+	})
+	return func() (n int64) {
+			check(w.t, w.db.Pool().QueryRow(w.t.Context(), `SELECT CASE WHEN is_called THEN last_value ELSE 0 END FROM tried`).Scan(&n))
+			return n
+		}, func() {
+			w.setStatus(`DROP TRIGGER refuse ON calls`)
+		}
+}
+
+// TestResultOutlivesFaults: no fault of the server makes a result be dropped; only one that it cannot store is.
+func TestResultOutlivesFaults(t *testing.T) {
+	t.Parallel()
+	for state, kept := range map[string]bool{
+		"25006": true, // read-only after a failover
+		"55P03": true, "0A000": true, "58030": true, "XX000": true, "42P01": true,
+		"22P02": false, "54000": false,
+	} {
+		t.Run(state, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			tried, heal := w.failUpdates(state)
+			ticket := w.submit("open__echo", `{}`)
+			if kept {
+				w.eventually("three attempts", func() bool { return tried() >= 3 })
+				heal()
+			}
+			c := w.wait(ticket.ID)
+			if got := string(c.Result) != ""; c.Status != call.Succeeded || got != kept {
+				t.Errorf("the call is %s, %q, with the result %q", c.Status, c.Message, c.Result)
+			}
+		})
+	}
+}
+
+// TestDeadConnectionsAreReplaced: connections that swallow all that is sent stop nobody for long.
+func TestDeadConnectionsAreReplaced(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	proxy := faultproxy.Start(t, w.db.URL())
+	db, err := postgres.Open(t.Context(), postgres.Config{DatabaseURL: proxy.URL(), MaxConns: 12})
+	check(t, err)
+	t.Cleanup(func() { check(t, db.Close(context.WithoutCancel(t.Context()))) })
+	calls := w.startOn(db, slog.New(slog.DiscardHandler), false)
+	submit := func(n int) uuid.UUID {
+		ticket, err := calls.Submit(t.Context(), w.submission("files__write", fmt.Sprintf(`{"n":%d}`, n)))
+		check(t, err)
+		return ticket.ID
+	}
+	submit(0)
+	subs := make([]call.Submission, 6)
+	for i := range subs {
+		subs[i] = w.submission("files__write", fmt.Sprintf(`{"n":%d}`, i+1))
+	}
+	proxy.Conns().BlackHole(faultproxy.Both)
+	var wg sync.WaitGroup
+	for i := range subs {
+		wg.Go(func() {
+			if ticket, err := calls.Submit(t.Context(), subs[i]); err != nil || ticket.Status != call.Parked {
+				t.Errorf("submitting while connections are dead: %s, %v", ticket.Status, err)
+			}
+		})
+	}
+	wg.Wait()
+	w.eventually("a heartbeat over a new connection", func() bool { return len(calls.Stalled(10*time.Second)) == 0 })
+}
+
+// TestLockedCallDelaysNoOther: an open transaction of another process holds the keys of two calls; others are parked
+// meanwhile.
+func TestLockedCallDelaysNoOther(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	const locked = 2
+	subs := make([]call.Submission, locked+4)
+	for i := range subs {
+		subs[i] = w.submission("files__write", fmt.Sprintf(`{"n":%d}`, i))
+	}
+	tx, err := w.db.Pool().Begin(t.Context())
+	check(t, err)
+	_, err = tx.Exec(t.Context(), `SET LOCAL idle_in_transaction_session_timeout = 0`)
+	check(t, err)
+	for i := range locked {
+		ticket, err := w.calls.Submit(t.Context(), subs[i])
+		check(t, err)
+		// The same call, not committed yet, in place of the one that was.
+		var key []byte
+		check(t, w.db.Pool().QueryRow(t.Context(), `UPDATE calls SET attach_key = NULL FROM (SELECT attach_key FROM calls WHERE id = $1) AS old
+			WHERE id = $1 RETURNING old.attach_key`, ticket.ID).Scan(&key))
+		_, err = tx.Exec(t.Context(), `INSERT INTO calls (id, agent_id, skill_id, skill_revision, gated, status, tool, exposed_name, pin, arguments, attach_key)
+			VALUES (gen_random_uuid(), $1, $1, 1, true, 'parked', 'write', 'x', sha256(''), '{}', $2)`, uuid.New(), key)
+		check(t, err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	var blocked sync.WaitGroup
+	for i := range locked {
+		blocked.Go(func() { _, _ = w.calls.Submit(ctx, subs[i]) })
+	}
+	w.eventually("two transactions that wait for the lock", func() bool {
+		var waiting int
+		check(t, w.db.Pool().QueryRow(t.Context(), `SELECT count(*) FROM pg_locks WHERE NOT granted AND locktype IN ('transactionid', 'advisory')`).Scan(&waiting))
+		return waiting >= 1
+	})
+	for _, sub := range subs[locked:] {
+		if ticket, err := w.calls.Submit(t.Context(), sub); err != nil || ticket.Status != call.Parked {
+			t.Errorf("submitting beside a locked call: %s, %v", ticket.Status, err)
+		}
+	}
+	cancel()
+	check(t, tx.Rollback(t.Context()))
+	blocked.Wait()
+}
+
+// TestHeartbeatNeedsNoPool: a process whose connections are all taken is alive.
+func TestHeartbeatNeedsNoPool(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	beat := func() (at time.Time) {
+		conn, err := pgx.Connect(t.Context(), w.db.URL())
+		check(t, err)
+		defer func() { check(t, conn.Close(context.WithoutCancel(t.Context()))) }()
+		check(t, conn.QueryRow(t.Context(), `SELECT heartbeat_at FROM instances WHERE id = $1`, w.calls.Instance).Scan(&at))
+		return at
+	}
+	var taken []interface{ Release() }
+	for range w.db.Pool().Config().MaxConns - 2 { // River and the listener keep some
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+		conn, err := w.db.Pool().Acquire(ctx)
+		cancel()
+		if err != nil {
+			break
+		}
+		taken = append(taken, conn)
+	}
+	defer func() {
+		for _, conn := range taken {
+			conn.Release()
+		}
+	}()
+	before := beat()
+	w.eventually("another heartbeat", func() bool { return beat().After(before) })
+}
+
+// TestOnlySilentInstancesAreGone: an instance whose clock is an hour late is alive while its heartbeat changes; one whose
+// heartbeat stays the same is gone.
+func TestOnlySilentInstancesAreGone(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.register(time.Hour)
+	late, silent := uuid.New(), uuid.New()
+	w.setStatus(`INSERT INTO instances (id, heartbeat_at) VALUES ($1, holdpoint_now() - interval '1 hour'), ($2, holdpoint_now() + interval '1 hour')`, late, silent)
+	kept, lost := w.submit("files__write", `{"n":1}`), w.submit("files__write", `{"n":2}`)
+	for id, claimant := range map[uuid.UUID]uuid.UUID{kept.ID: late, lost.ID: silent} {
+		w.setStatus(`UPDATE approvals SET status = 'approved', decided_at = holdpoint_now() WHERE call_id = $1`, id)
+		w.setStatus(`UPDATE calls SET status = 'executing', claimed_by = $2, claimed_at = holdpoint_now() WHERE id = $1`, id, claimant)
+	}
+	w.eventually("the silent instance is gone", func() bool {
+		w.setStatus(`UPDATE instances SET heartbeat_at = heartbeat_at + interval '1 millisecond' WHERE id = $1`, late)
+		c, err := w.calls.Get(t.Context(), call.Viewer{}, lost.ID)
+		check(t, err)
+		return c.Status == call.Unknown
+	})
+	if c, err := w.calls.Get(t.Context(), call.Viewer{}, kept.ID); err != nil || c.Status != call.Executing {
+		t.Errorf("the claim of a living instance is %s, %v", c.Status, err)
+	}
+}
+
+// TestClaimWithoutAnAnswer: the database took a claim, and its process never heard of that.
+func TestClaimWithoutAnAnswer(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.register(time.Hour)
+	ticket := w.submit("files__write", `{"n":1}`)
+	w.setStatus(`UPDATE approvals SET status = 'approved', decided_at = holdpoint_now()`)
+	w.setStatus(`UPDATE calls SET status = 'executing', claimed_by = $2, claimed_at = holdpoint_now() WHERE id = $1`, ticket.ID, w.calls.Instance)
+	if c := w.wait(ticket.ID); c.Status != call.Succeeded {
+		t.Errorf("the call is %s, %s", c.Status, c.Message)
+	}
+	if n := len(w.source.arrivals()); n != 1 {
+		t.Errorf("%d calls arrived", n)
+	}
+}
+
+// TestForgottenSendIsNotRepeated: the database lost the commits of a call that was sent, as a failover may.
+func TestForgottenSendIsNotRepeated(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.register(time.Hour)
+	ticket := w.submit("files__write", `{"n":1}`)
+	check(t, w.decide(ticket.ID, true))
+	w.wait(ticket.ID)
+	w.setStatus(`UPDATE calls SET status = 'approved', claimed_by = NULL, claimed_at = NULL, finished_at = NULL, result = NULL WHERE id = $1`, ticket.ID)
+	if c := w.wait(ticket.ID); c.Status != call.Unknown || c.Effect != tool.EffectPossible {
+		t.Errorf("the call is %s, %s", c.Status, c.Effect)
+	}
+	if n := len(w.source.arrivals()); n != 1 {
+		t.Errorf("%d calls arrived", n)
+	}
+}
+
+// TestStartAfterRestore: what had been approved or was being sent when the backup was made may have been sent since.
+func TestStartAfterRestore(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.register(time.Hour)
+	approved, executing, parked := w.submit("files__write", `{"n":1}`), w.submit("files__write", `{"n":2}`), w.submit("files__write", `{"n":3}`)
+	w.setStatus(`UPDATE approvals SET status = 'approved', decided_at = holdpoint_now() WHERE call_id = ANY($1)`, []uuid.UUID{approved.ID, executing.ID})
+	w.setStatus(`UPDATE calls SET status = 'executing', claimed_by = gen_random_uuid() WHERE id = $1`, executing.ID)
+	w.setStatus(`UPDATE calls SET status = 'approved' WHERE id = $1`, approved.ID)
+	w.startOn(w.db, slog.New(slog.DiscardHandler), true)
+	for id, want := range map[uuid.UUID]call.Status{approved.ID: call.Unknown, executing.ID: call.Unknown, parked.ID: call.Parked} {
+		if c, err := w.calls.Get(t.Context(), call.Viewer{}, id); err != nil || c.Status != want {
+			t.Errorf("a call is %s, want %s; %v", c.Status, want, err)
+		}
+	}
+}
+
+// TestOutcomeThatNobodyFetched: a call made again an hour after its end is a new one.
+func TestOutcomeThatNobodyFetched(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	first := w.submit("files__write", `{"n":1}`)
+	check(t, w.decide(first.ID, true))
+	w.wait(first.ID)
+	if again := w.submit("files__write", `{"n":1}`); again.ID != first.ID {
+		t.Fatalf("a call whose outcome was not delivered is made again: %+v", again)
+	}
+	w.moveClock("61 minutes")
+	again := w.submit("files__write", `{"n":1}`)
+	if again.ID == first.ID || again.Status != call.Parked {
+		t.Errorf("an old outcome answers a new call: %+v", again)
+	}
+}
+
+// TestApprovalLapses: an approved call that could not be sent within the time for its decision is not sent.
+func TestApprovalLapses(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t) // a minute
+	ticket := w.submit("files__write", `{"n":1}`)
+	w.setStatus(`UPDATE approvals SET status = 'approved', decided_at = holdpoint_now()`)
+	w.moveClock("61 seconds")
+	w.setStatus(`UPDATE calls SET status = 'approved' WHERE id = $1`, ticket.ID)
+	c := w.wait(ticket.ID)
+	if c.Status != call.Expired || c.Code != call.CodeApprovalLapsed || !strings.Contains(c.Tell(), "lapsed") {
+		t.Errorf("the call is %s, %s: %s", c.Status, c.Code, c.Tell())
+	}
+	if n := len(w.source.arrivals()); n != 0 {
+		t.Errorf("%d calls arrived", n)
+	}
+}
+
+// TestCancelUntilTheClaim: an approved call that no process has claimed can be cancelled.
+func TestCancelUntilTheClaim(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.register(time.Hour)
+	for n, cancel := range map[int]func(id uuid.UUID) error{
+		1: func(id uuid.UUID) error {
+			_, err := w.calls.Cancel(t.Context(), call.Viewer{}, w.reviewer, id)
+			return err
+		},
+		2: func(id uuid.UUID) error {
+			return w.calls.RequestCancel(t.Context(), call.Viewer{AgentID: w.agent.ID}, id)
+		},
+	} {
+		ticket := w.submit("files__write", fmt.Sprintf(`{"n":%d}`, n))
+		tx, err := w.db.Pool().Begin(t.Context())
+		check(t, err)
+		_, err = tx.Exec(t.Context(), `UPDATE approvals SET status = 'approved', decided_at = holdpoint_now() WHERE call_id = $1`, ticket.ID)
+		check(t, err)
+		_, err = tx.Exec(t.Context(), `UPDATE calls SET status = 'approved' WHERE id = $1`, ticket.ID)
+		check(t, err)
+		check(t, tx.Commit(t.Context()))
+		check(t, cancel(ticket.ID))
+		c := w.wait(ticket.ID)
+		if c.Status != call.Cancelled || c.Effect != tool.EffectNone {
+			t.Errorf("the call is %s, %s", c.Status, c.Effect)
+		}
+		if got := w.actions(ticket.ID); got != "call.parked call.cancelled " {
+			t.Errorf("audit: %s", got)
+		}
+		if _, err := w.calls.Cancel(t.Context(), call.Viewer{}, w.reviewer, ticket.ID); !errors.Is(err, call.ErrState) {
+			t.Errorf("cancelling twice: %v", err)
+		}
+	}
+	if n := len(w.source.arrivals()); n != 0 {
+		t.Errorf("%d calls arrived", n)
+	}
+}
+
+// TestPeopleAreRecheckedBeforeSending: a call is not sent after its principal or its reviewer was blocked, or the key that it was
+// made with was revoked.
+func TestPeopleAreRecheckedBeforeSending(t *testing.T) {
+	t.Parallel()
+	for name, harm := range map[string]struct {
+		code string
+		do   func(w *world, principal uuid.UUID, key agent.Key)
+	}{
+		"principal": {call.CodePersonBlocked, func(w *world, principal uuid.UUID, _ agent.Key) {
+			w.setStatus(`UPDATE people SET blocked_at = holdpoint_now() WHERE id = $1`, principal)
+		}},
+		"reviewer": {call.CodePersonBlocked, func(w *world, _ uuid.UUID, _ agent.Key) {
+			w.setStatus(`UPDATE people SET blocked_at = holdpoint_now() WHERE id = $1`, w.reviewer)
+		}},
+		"key": {call.CodeCredentialRevoked, func(w *world, _ uuid.UUID, key agent.Key) {
+			check(w.t, w.agents.RevokeKey(w.t.Context(), audit.System(), key.ID))
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			w.register(time.Hour)
+			principal := uuid.New()
+			w.setStatus(`INSERT INTO people (id, issuer, subject, name) VALUES ($1, 'test', 'p', 'P'), ($2, 'test', 'r', 'R')`, principal, w.reviewer)
+			key, _, err := w.agents.CreateKey(t.Context(), audit.System(), w.agent.ID)
+			check(t, err)
+			sub := w.submission("files__write", `{"n":1}`)
+			sub.PrincipalID = principal
+			ctx := audit.WithCredential(t.Context(), audit.Person(principal), audit.Credential{Kind: audit.AgentKey, ID: key.ID.String()})
+			ticket, err := w.calls.Submit(ctx, sub)
+			check(t, err)
+			harm.do(w, principal, key)
+			check(t, w.decide(ticket.ID, true))
+			if c := w.wait(ticket.ID); c.Status != call.Denied || c.Code != harm.code {
+				t.Errorf("the call is %s, %s", c.Status, c.Code)
+			}
+			if n := len(w.source.arrivals()); n != 0 {
+				t.Errorf("%d calls arrived", n)
+			}
+		})
+	}
+}
+
+// TestClaimIsConfirmed: a call is not sent when another process took it over while this one was suspended.
+func TestClaimIsConfirmed(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.register(time.Hour)
+	var refused error
+	w.source.reply = func(r tool.CallRequest) (tool.Result, error) {
+		w.setStatus(`UPDATE calls SET status = 'unknown', finished_at = holdpoint_now() WHERE id = $1`, r.CallID)
+		for refused == nil { // a heartbeat may come in between
+			w.calls.Suspend()
+			refused = r.Confirm(t.Context())
+		}
+		return tool.Result{}, tool.NotConfirmed(refused, "tools/call")
+	}
+	ticket := w.submit("files__write", `{"n":1}`)
+	check(t, w.decide(ticket.ID, true))
+	w.eventually("evidence", func() bool {
+		c, err := w.calls.Get(t.Context(), call.Viewer{}, ticket.ID)
+		check(t, err)
+		return c.Late != nil
+	})
+	if !errors.Is(refused, call.ErrClaimLost) {
+		t.Errorf("confirming a lost claim: %v", refused)
+	}
+	c, err := w.calls.Get(t.Context(), call.Viewer{}, ticket.ID)
+	check(t, err)
+	var late struct{ Effect tool.Effect }
+	check(t, json.Unmarshal(c.Late, &late))
+	if c.Status != call.Unknown || late.Effect != tool.EffectNone {
+		t.Errorf("the call is %s; evidence: %s", c.Status, c.Late)
+	}
+}
+
+// TestOpenCallsOfALargeTable: looking for open calls reads recent ones and stragglers, not the whole table.
+func TestOpenCallsOfALargeTable(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.fillCalls(largeTable(t))
+	old := w.submit("files__write", `{"n":1}`)
+	check(t, w.calls.Count(t.Context()))
+	w.setStatus(`INSERT INTO call_stragglers VALUES ($1) ON CONFLICT DO NOTHING`, old.ID)
+	w.setStatus(`ANALYZE calls`)
+	var recent uuid.UUID
+	check(t, w.db.Pool().QueryRow(t.Context(), `SELECT id FROM calls ORDER BY id DESC LIMIT 1`).Scan(&recent))
+	var plan []struct{ Plan planNode }
+	check(t, w.db.Pool().QueryRow(t.Context(), `EXPLAIN (ANALYZE, FORMAT JSON) `+call.ReadOpenSQL, recent).Scan(&plan))
+	if n := plan[0].Plan.rows(); n > 100 {
+		t.Errorf("looking for open calls reads %d rows", n)
+	}
+	silent := uuid.New()
+	w.setStatus(`UPDATE approvals SET status = 'approved', decided_at = holdpoint_now() WHERE call_id = $1`, old.ID)
+	w.setStatus(`UPDATE calls SET status = 'executing', claimed_by = $2 WHERE id = $1`, old.ID, silent)
+	w.setStatus(`INSERT INTO instances (id) VALUES ($1)`, silent)
+	if c := w.wait(old.ID); c.Status != call.Unknown {
+		t.Errorf("the call of a silent instance is %s", c.Status)
+	}
+}
+
+// planNode is a node of a plan that was run.
+type planNode struct {
+	Rows    int        `json:"Actual Rows"`
+	Loops   int        `json:"Actual Loops"`
+	Removed int        `json:"Rows Removed by Filter"`
+	Plans   []planNode `json:"Plans"`
+}
+
+// rows returns how many rows a node and those below it have read.
+func (n *planNode) rows() int {
+	total := (n.Rows + n.Removed) * n.Loops
+	for i := range n.Plans {
+		total += n.Plans[i].rows()
+	}
+	return total
+}
+
+// fillCalls inserts finished calls of the last days.
+func (w *world) fillCalls(n int) {
+	w.t.Helper()
+	w.setStatus(`INSERT INTO calls (id, agent_id, skill_id, skill_revision, gated, status, tool, exposed_name, pin, arguments, created_at, finished_at)
+		SELECT (lpad(to_hex((extract(epoch FROM at) * 1000)::bigint), 12, '0') || '7' || substr(md5(i::text), 1, 3) || '8' || substr(md5(i::text), 4, 15))::uuid,
+			$2, $2, 1, false, 'succeeded', 'echo', 'open__echo', sha256(''), '{}', at, at
+		FROM (SELECT i, holdpoint_now() - interval '5 days' + i * interval '4 days' / $1::int AS at FROM generate_series(1, $1::int) AS i) AS made`, n, uuid.New())
+}
+
+// largeTable is how many calls a large table has: 6,000,000 in the nightly run.
+func largeTable(t *testing.T) int {
+	t.Helper()
+	if text := os.Getenv("HOLDPOINT_LARGE"); text != "" {
+		n, err := strconv.Atoi(text)
+		check(t, err)
+		return n
+	}
+	return 20_000
+}

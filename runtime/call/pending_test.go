@@ -1,0 +1,115 @@
+package call_test
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"testing"
+
+	"github.com/google/uuid"
+
+	"github.com/holdpoint/holdpoint/runtime/call"
+)
+
+// crowd submits n calls that differ, at one time, to processes by turns, and returns those that wait. The others had no room.
+func (w *world) crowd(n, from int, principal uuid.UUID, processes ...*call.Service) []uuid.UUID {
+	w.t.Helper()
+	base := w.submission("files__write", `{"n":0}`)
+	var mu sync.Mutex
+	var parked []uuid.UUID
+	var all sync.WaitGroup
+	for i := range n {
+		all.Go(func() {
+			sub := base
+			sub.Arguments, sub.PrincipalID = fmt.Appendf(nil, `{"n":%d}`, from+i), principal
+			ticket, err := processes[i%len(processes)].Submit(w.t.Context(), sub)
+			mu.Lock()
+			defer mu.Unlock()
+			if full := (*call.PendingError)(nil); errors.As(err, &full) {
+				return
+			}
+			if err != nil || ticket.Status != call.Parked {
+				w.t.Errorf("call %d: %+v, %v", i, ticket, err)
+				return
+			}
+			parked = append(parked, ticket.ID)
+		})
+	}
+	all.Wait()
+	return parked
+}
+
+// TestPendingLimit holds exactly, whatever number of processes take calls in at the same time.
+func TestPendingLimit(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.agent.Limits.Pending = 7
+	other := w.start(slog.New(slog.DiscardHandler))
+	parked := w.crowd(60, 0, uuid.Nil, w.calls, other)
+	if len(parked) != 7 {
+		t.Fatalf("%d calls wait, want 7", len(parked))
+	}
+	var recorded int
+	check(t, w.db.Pool().QueryRow(t.Context(), `SELECT count(*) FROM calls`).Scan(&recorded))
+	if recorded != 7 {
+		t.Errorf("%d calls are recorded, want 7", recorded)
+	}
+	_, err := w.calls.Submit(t.Context(), w.submission("files__write", `{"n":-1}`))
+	if full := (*call.PendingError)(nil); !errors.As(err, &full) || *full != (call.PendingError{Waiting: 7, Limit: 7}) {
+		t.Errorf("one more: %v", err)
+	}
+	// A repeat attaches, and what waits for nobody is none of it.
+	waiting, err := w.calls.Get(t.Context(), call.Viewer{AgentID: w.agent.ID}, parked[0])
+	check(t, err)
+	again, err := other.Submit(t.Context(), w.submission("files__write", string(waiting.Arguments)))
+	if err != nil || !again.Attached || again.ID != parked[0] {
+		t.Errorf("a repeat: %+v, %v", again, err)
+	}
+	if c := w.wait(w.submit("open__write", `{"n":1}`).ID); c.Status != call.Succeeded {
+		t.Errorf("an auto-approved call is %s", c.Status)
+	}
+	// Each principal has as many.
+	if n := len(w.crowd(12, 0, uuid.New(), w.calls, other)); n != 7 {
+		t.Errorf("%d calls wait for somebody, want 7", n)
+	}
+	// A decision makes room, for one.
+	check(t, w.decide(parked[0], false))
+	w.wait(parked[0])
+	if n := len(w.crowd(10, 100, uuid.Nil, w.calls, other)); n != 1 {
+		t.Errorf("%d calls got the place of one", n)
+	}
+}
+
+// TestPendingLimitOfConnections: waiting for a connection takes places too.
+func TestPendingLimitOfConnections(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.agent.Limits.Pending = 2
+	w.submit("files__write", `{"n":1}`)
+	sub := w.submission("files__write", `{"n":2}`)
+	w.source.connected(false)
+	if ticket, err := w.calls.Submit(t.Context(), sub); err != nil || ticket.Status != call.NeedsConnection {
+		t.Fatalf("%+v, %v", ticket, err)
+	}
+	sub.Arguments = []byte(`{"n":3}`)
+	_, err := w.calls.Submit(t.Context(), sub)
+	if full := (*call.PendingError)(nil); !errors.As(err, &full) || full.Waiting != 2 {
+		t.Errorf("one more: %v", err)
+	}
+}
+
+// TestPendingLimitOfAnAgent counts the calls for all principals.
+func TestPendingLimitOfAnAgent(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.setStatus(`INSERT INTO approvals (call_id, agent_id, principal_id, skill_id, tool, digest, deadline, status, rule)
+		SELECT gen_random_uuid(), $1, gen_random_uuid(), gen_random_uuid(), 'write', '', 'infinity', 'pending', 'gated' FROM generate_series(1, 995)`, w.agent.ID)
+	if n := len(w.crowd(20, 0, uuid.New(), w.calls)); n != 5 {
+		t.Errorf("%d calls wait, want the last 5 of 1000", n)
+	}
+	_, err := w.calls.Submit(t.Context(), w.submission("files__write", `{"n":-1}`))
+	if full := (*call.PendingError)(nil); !errors.As(err, &full) || *full != (call.PendingError{Waiting: call.MaxPending, Limit: call.MaxPending, Total: true}) {
+		t.Errorf("one more: %v", err)
+	}
+}

@@ -1,0 +1,328 @@
+package call
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/riverqueue/river"
+
+	"github.com/holdpoint/holdpoint/approval"
+	"github.com/holdpoint/holdpoint/internal/audit"
+	"github.com/holdpoint/holdpoint/internal/postgres"
+	"github.com/holdpoint/holdpoint/runtime/tool"
+)
+
+const (
+	recoverInterval = 30 * time.Second
+	recoverLimit    = 5 * time.Minute
+)
+
+// openCall is a call that is approved or executing.
+type openCall struct {
+	ID        uuid.UUID
+	Status    Status
+	ClaimedBy *uuid.UUID // nil: nobody claimed it, or something else carries it
+}
+
+// readOpen returns the calls that are approved or executing. They are among those with recent ids and the stragglers: no
+// index speaks of the status of a call, and the table is large.
+func readOpen(ctx context.Context, tx pgx.Tx) ([]openCall, error) {
+	var from uuid.UUID // uuid.Nil: nothing was counted yet
+	var until time.Time
+	err := tx.QueryRow(ctx, `SELECT until FROM call_counting`).Scan(&until)
+	if err == nil {
+		var clock clock
+		if clock, err = readClock(ctx, tx); err == nil {
+			from, _ = clock.ids(until, until)
+		}
+	}
+	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
+		return nil, fmt.Errorf("read what is counted: %w", err)
+	}
+	rows, err := tx.Query(ctx, readOpenSQL, from)
+	if err != nil {
+		return nil, fmt.Errorf("read open calls: %w", err)
+	}
+	open, err := pgx.CollectRows(rows, pgx.RowToStructByPos[openCall])
+	if err != nil {
+		return nil, fmt.Errorf("read open calls: %w", err)
+	}
+	return open, nil
+}
+
+// The ids of the stragglers are an array: joined, a table that was never analyzed would have all calls read.
+const readOpenSQL = `SELECT id, status, claimed_by FROM calls
+	WHERE (id >= $1 OR id = ANY(ARRAY(SELECT call_id FROM call_stragglers))) AND status IN ('approved', 'executing')`
+
+// hurry has recover look at once for claims that this instance may have made without knowing.
+func (s *Service) hurry() {
+	select {
+	case s.doubt <- struct{}{}:
+	default:
+	}
+}
+
+// keepRecovering recovers calls every 30 seconds, and at once when an instance is gone or a commit is in doubt.
+func (s *Service) keepRecovering() {
+	last := s.Now()
+	ticker := time.NewTicker(beatInterval)
+	defer ticker.Stop()
+	for first := true; ; first = false {
+		due := first
+		select {
+		case <-s.running.Done():
+			return
+		case <-s.doubt:
+			due = true
+		case <-ticker.C:
+		}
+		gone := s.pulse.gone()
+		if !due && len(gone) == 0 && s.Now().Sub(last) < recoverInterval {
+			continue
+		}
+		last = s.Now()
+		ctx, cancel := context.WithTimeout(s.running, recoverLimit)
+		err := s.recover(ctx, gone)
+		cancel()
+		if err != nil && s.running.Err() == nil {
+			s.Logger.Warn("recovering calls; trying again", "error", err)
+			if pause(s.running, retryDelay) {
+				s.hurry()
+			}
+		}
+	}
+}
+
+// recover puts open calls right that nothing else moves on:
+//
+//   - claims of instances that are gone become unknown,
+//   - claims of this instance that it is not sending were never sent, and are given back,
+//   - approved calls that no job will send get a job; those whose time is over expire.
+func (s *Service) recover(ctx context.Context, gone map[uuid.UUID]string) error {
+	var own, lapsed, lost []uuid.UUID
+	err := postgres.InTx(ctx, s.vital, func(tx pgx.Tx) error {
+		removed, err := removeInstances(ctx, tx, gone)
+		if err != nil {
+			return err
+		}
+		open, err := readOpen(ctx, tx)
+		if err != nil {
+			return err
+		}
+		alive, err := readIDs(ctx, tx, `SELECT id FROM instances`)
+		if err != nil {
+			return fmt.Errorf("read instances: %w", err)
+		}
+		var approved, claims, strangers []uuid.UUID
+		for _, c := range open {
+			switch claimant := deref(c.ClaimedBy); {
+			case c.Status == Approved:
+				approved = append(approved, c.ID)
+			case claimant == uuid.Nil:
+			case claimant == s.Instance:
+				own = append(own, c.ID)
+			case slices.Contains(alive, claimant):
+			default:
+				if _, ok := gone[claimant]; ok {
+					claims = append(claims, c.ID)
+				} else {
+					strangers = append(strangers, claimant)
+				}
+			}
+		}
+		s.pulse.suspect(strangers)
+		if removed > 0 || len(claims) > 0 {
+			s.Logger.Warn("instances are gone; taking over", "instances", removed, "calls", len(claims))
+		}
+		if lost, err = s.markUnknown(ctx, tx, claims, slices.Collect(maps.Keys(gone)), lostMessage); err != nil || len(approved) == 0 {
+			return err
+		}
+		if lapsed, err = readIDs(ctx, tx, `SELECT id FROM unnest($1::uuid[]) AS id WHERE `+approval.Lapsed("id"), approved); err != nil {
+			return fmt.Errorf("find lapsed approvals: %w", err)
+		}
+		unsent, err := readIDs(ctx, tx, `SELECT id FROM unnest($1::uuid[]) AS id WHERE NOT EXISTS (SELECT FROM river_job
+				WHERE kind = $2 AND args @> jsonb_build_object('call_id', id) AND finalized_at IS NULL
+					AND (state <> 'running' OR attempted_by[cardinality(attempted_by)] = ANY($3::text[])))`,
+			approved, executeArgs{}.Kind(), texts(alive))
+		if err != nil {
+			return fmt.Errorf("find approved calls without a job: %w", err)
+		}
+		return s.enqueue(ctx, tx, unsent)
+	})
+	if err != nil {
+		return fmt.Errorf("recover calls: %w", err)
+	}
+	s.pulse.forget(gone)
+	s.announceLost(ctx, lost)
+	for _, id := range own {
+		if err := s.giveBack(ctx, id); err != nil {
+			return err
+		}
+	}
+	for _, id := range lapsed {
+		if err := s.expireApproved(ctx, id); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func texts(ids []uuid.UUID) []string {
+	list := make([]string, len(ids))
+	for i, id := range ids {
+		list[i] = id.String()
+	}
+	return list
+}
+
+// removeInstances removes the instances that are gone, but not one that has written a heartbeat since.
+func removeInstances(ctx context.Context, tx pgx.Tx, gone map[uuid.UUID]string) (int64, error) {
+	if len(gone) == 0 {
+		return 0, nil
+	}
+	ids, beats := make([]uuid.UUID, 0, len(gone)), make([]string, 0, len(gone))
+	for id, beat := range gone {
+		ids, beats = append(ids, id), append(beats, beat)
+	}
+	tag, err := tx.Exec(ctx, `DELETE FROM instances USING unnest($1::uuid[], $2::text[]) AS g(id, beat)
+		WHERE instances.id = g.id AND heartbeat_at::text = g.beat`, ids, beats)
+	if err != nil {
+		return 0, fmt.Errorf("remove instances that are gone: %w", err)
+	}
+	return tag.RowsAffected(), nil
+}
+
+const (
+	lostMessage     = "the process that sent the call stopped before an answer came; the call may have been executed"
+	restoredMessage = "the database was restored; the call may have been executed since the backup"
+)
+
+// markUnknown ends open calls whose effect cannot be known: those claimed by one of claimants; nil: all.
+func (s *Service) markUnknown(ctx context.Context, tx pgx.Tx, ids, claimants []uuid.UUID, message string) ([]uuid.UUID, error) {
+	if len(ids) == 0 {
+		return nil, nil
+	}
+	lost, err := readIDs(ctx, tx, `UPDATE calls SET status = 'unknown', code = $2, effect = $3, message = $4, finished_at = holdpoint_now()
+		WHERE id = ANY($1) AND status IN ('approved', 'executing') AND ($5::uuid[] IS NULL OR claimed_by = ANY($5)) RETURNING id`,
+		ids, CodeOutcomeUnknown, tool.EffectPossible, message, claimants)
+	if err != nil {
+		return nil, fmt.Errorf("mark calls unknown: %w", err)
+	}
+	events := make([]audit.Event, len(lost))
+	for i, id := range lost {
+		events[i] = audit.Event{Actor: audit.System(), Action: "call.unknown", Subject: id}
+	}
+	return lost, s.ended(ctx, tx, events...)
+}
+
+// announceLost tells waiters and metrics of calls that became unknown.
+func (s *Service) announceLost(ctx context.Context, lost []uuid.UUID) {
+	s.tellOf(ctx, lost...)
+	for _, id := range lost {
+		s.hub.wake(id, nil)
+	}
+}
+
+// abandonRestored makes every approved and executing call unknown: after a restore from a backup, or a failover
+// that lost commits, it may have been sent before.
+func (s *Service) abandonRestored(ctx context.Context) error {
+	var lost []uuid.UUID
+	err := postgres.InTx(ctx, s.vital, func(tx pgx.Tx) error {
+		open, err := readOpen(ctx, tx)
+		if err != nil {
+			return err
+		}
+		var ids []uuid.UUID
+		for _, c := range open {
+			if c.Status == Approved || c.ClaimedBy != nil {
+				ids = append(ids, c.ID)
+			}
+		}
+		lost, err = s.markUnknown(ctx, tx, ids, nil, restoredMessage)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("mark calls of a restored database unknown: %w", err)
+	}
+	s.Logger.Warn("the database was restored: approved and executing calls are unknown now", "calls", len(lost))
+	s.announceLost(ctx, lost)
+	return nil
+}
+
+// giveBack lets an approved call be claimed again, and ends an auto-approved one unsent. A call is in flight from
+// before its claim until after its outcome is written; a claim of this instance that is not in flight was
+// committed without an answer, and its call never sent.
+func (s *Service) giveBack(ctx context.Context, id uuid.UUID) error {
+	if !s.flights.add(id) {
+		return nil
+	}
+	defer s.flights.release(id)
+	c, err := s.load(ctx, id)
+	if err != nil {
+		return err
+	}
+	if c.Status != Executing || c.claimedBy != s.Instance {
+		return nil
+	}
+	s.Logger.Warn("a call was claimed and never sent", "call", id, "gated", c.Gated)
+	defer s.hub.wake(id, nil)
+	if !c.Gated {
+		return s.deny(ctx, c, &refusal{
+			status: Failed, code: string(tool.TransportFailure), failure: tool.TransportFailure,
+			message: "the call was recorded but never sent",
+		})
+	}
+	return postgres.InTx(ctx, s.vital, func(tx pgx.Tx) error {
+		tag, err := tx.Exec(ctx, `UPDATE calls SET status = 'approved', claimed_by = NULL, claimed_at = NULL
+			WHERE id = $1 AND status = 'executing' AND claimed_by = $2`, id, s.Instance)
+		if err != nil {
+			return fmt.Errorf("give back call %s: %w", id, err)
+		}
+		if tag.RowsAffected() == 0 {
+			return nil
+		}
+		event := audit.Event{Actor: audit.System(), Action: "call.given_back", Subject: id}
+		if err := audit.Write(ctx, tx, event); err != nil {
+			return err
+		}
+		return s.enqueue(ctx, tx, []uuid.UUID{id})
+	})
+}
+
+// expireApproved ends an approved call whose approval has lapsed before it was sent.
+func (s *Service) expireApproved(ctx context.Context, id uuid.UUID) error {
+	c, err := s.load(ctx, id)
+	if err != nil || c.Status != Approved {
+		return err
+	}
+	return s.deny(ctx, c, lapsed())
+}
+
+// enqueue gives calls a job that sends them. A second job of a call finds it claimed.
+func (s *Service) enqueue(ctx context.Context, tx pgx.Tx, ids []uuid.UUID) error {
+	if len(ids) == 0 {
+		return nil
+	}
+	jobs := make([]river.InsertManyParams, len(ids))
+	for i, id := range ids {
+		jobs[i] = river.InsertManyParams{Args: executeArgs{CallID: id}}
+	}
+	if _, err := s.river.InsertManyFastTx(ctx, tx, jobs); err != nil {
+		return fmt.Errorf("insert execute jobs: %w", err)
+	}
+	return nil
+}
+
+func readIDs(ctx context.Context, db approval.Querier, sql string, args ...any) ([]uuid.UUID, error) {
+	rows, err := db.Query(ctx, sql, args...)
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, pgx.RowTo[uuid.UUID])
+}

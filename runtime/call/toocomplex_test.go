@@ -1,0 +1,50 @@
+package call_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/holdpoint/holdpoint/runtime/call"
+	"github.com/holdpoint/holdpoint/runtime/tool"
+)
+
+// triplingTool has a schema whose cost triples with each level of the arguments, and of the results.
+const triplingTool = `{"name":"tree","inputSchema":{"type":"object","allOf":[{"$ref":"#/$defs/n"}],"$defs":{"n":{"required":["q"],"properties":{"x":{"anyOf":[
+	{"$ref":"#/$defs/n"},{"$ref":"#/$defs/n"},{"$ref":"#/$defs/n"}]}}}}},
+	"outputSchema":{"type":"object","allOf":[{"$ref":"#/$defs/n"}],"$defs":{"n":{"required":["q"],"properties":{"x":{"anyOf":[
+	{"$ref":"#/$defs/n"},{"$ref":"#/$defs/n"},{"$ref":"#/$defs/n"}]}}}}}}`
+
+func TestTooComplexArguments(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.source.setTools(triplingTool)
+	deep := strings.Repeat(`{"x":`, 33) + `{"q":1}` + strings.Repeat(`}`, 33)
+	ticket := w.submit("files__tree", deep)
+	if c := w.wait(ticket.ID); c.Status != call.Invalid || c.Code != call.CodeTooComplex || !strings.Contains(c.Message, "too complex to check") {
+		t.Errorf("call ended as %s, %s: %q", c.Status, c.Code, c.Message)
+	}
+	// A reviewer's arguments are bounded likewise.
+	parked, err := w.calls.Get(t.Context(), call.Viewer{}, w.submit("files__tree", `{"q":1}`).ID)
+	check(t, err)
+	var refused *call.EditError
+	if _, err := w.calls.CheckEdit(t.Context(), &parked, []byte(deep)); !errors.As(err, &refused) || !strings.Contains(err.Error(), "too complex to check") {
+		t.Errorf("edit: %v, want an *EditError", err)
+	}
+	// So are results: what cannot be checked was not checked.
+	w.source.reply = func(tool.CallRequest) (tool.Result, error) {
+		return tool.Result{Raw: json.RawMessage(`{"content":[],"structuredContent":` + deep + `}`)}, nil
+	}
+	if c := w.wait(w.submit("open__tree", `{"q":1}`).ID); c.Code != string(tool.ProtocolFailure) || !strings.Contains(c.Message, "too complex to check") {
+		t.Errorf("result: %s, %s: %q", c.Status, c.Code, c.Message)
+	}
+	// Nothing is recorded for a request that is over.
+	over, cancel := context.WithCancel(t.Context())
+	sub := w.submission("open__tree", deep)
+	cancel()
+	if _, err := w.calls.Submit(over, sub); !errors.Is(err, context.Canceled) {
+		t.Errorf("%v, want that it ended with its request", err)
+	}
+}

@@ -1,0 +1,211 @@
+package tool
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/holdpoint/holdpoint/internal/sandbox"
+)
+
+// Paths are the folders and files outside its home that a program may use.
+type Paths struct {
+	Read  []string `json:"read,omitempty"`  // and run
+	Write []string `json:"write,omitempty"` // and read
+}
+
+// None reports whether no path is named.
+func (p Paths) None() bool { return len(p.Read)+len(p.Write) == 0 }
+
+// StdioPolicy says which programs skills may run on this server. Whoever starts the server sets it, and nobody can change it
+// over the API. The zero value allows nothing.
+type StdioPolicy struct {
+	On bool
+	// Allow holds prefixes of commands, word by word. An empty prefix allows every command.
+	Allow [][]string
+	// Paths are the folders below which skills may declare paths.
+	Paths []string
+	// RunAs are the accounts that skills may name.
+	RunAs []string
+	// Keep are files and folders that no skill may reach: the data directory, key files, sockets.
+	Keep []string
+	// Hide are folders that programs reach only where skills declare paths in them: the server's home.
+	Hide []string
+	// Limits bound each program with all the processes that it starts.
+	Limits sandbox.Limits
+	// Unsandboxed lets programs run without a sandbox where the kernel has none.
+	Unsandboxed bool
+}
+
+// Lines are the allowed commands, a line each.
+func (p StdioPolicy) Lines() []string {
+	lines := make([]string, len(p.Allow))
+	for i, words := range p.Allow {
+		lines[i] = QuoteWords(words)
+		if len(words) == 0 {
+			lines[i] = "any command"
+		}
+	}
+	return lines
+}
+
+// StdioRefusal says why a skill may not run its program.
+type StdioRefusal struct {
+	Field   string // of the skill
+	Message string // what is wrong, and which flag allows it
+	Flag    string // of serve, with its value; "" if no flag allows it
+}
+
+func (r StdioRefusal) Error() string { return r.Field + " " + r.Message }
+
+// Check returns every reason why a skill may not run with these settings.
+func (p StdioPolicy) Check(command []string, runAs string, paths Paths) []StdioRefusal {
+	var refusals []StdioRefusal
+	refuse := func(field, message, flag string) {
+		refusals = append(refusals, StdioRefusal{field, message, flag})
+	}
+	allow := "--stdio-allow " + quoteWord(QuoteWords(command))
+	switch {
+	case !p.On:
+		refuse("transport", "stdio is switched off on this server: start it with "+allow, allow)
+	case !p.allows(command):
+		refuse("command", "is not in the list of commands that this server may run: start it with "+allow, allow)
+	}
+	if runAs != "" && !slices.Contains(p.RunAs, runAs) {
+		flag := "--stdio-run-as " + quoteWord(runAs)
+		refuse("run_as", "is not in the list of accounts that skills may use: start the server with "+flag, flag)
+	}
+	check := func(field string, list []string) {
+		for i, path := range list {
+			if message, flag := p.checkPath(path); message != "" {
+				refuse(fmt.Sprintf("paths.%s[%d]", field, i), message, flag)
+			}
+		}
+	}
+	check("read", paths.Read)
+	check("write", paths.Write)
+	return refusals
+}
+
+func (p StdioPolicy) allows(command []string) bool {
+	return slices.ContainsFunc(p.Allow, func(prefix []string) bool {
+		return len(prefix) <= len(command) && slices.Equal(prefix, command[:len(prefix)])
+	})
+}
+
+// checkPath returns what is wrong with a declared path, and the flag that would allow it.
+func (p StdioPolicy) checkPath(path string) (message, flag string) {
+	if !filepath.IsAbs(path) {
+		return "must be an absolute path", ""
+	}
+	resolved, err := RealPath(path)
+	if err != nil {
+		return "cannot be resolved: " + err.Error(), ""
+	}
+	for _, kept := range p.Keep {
+		kept, err := RealPath(kept)
+		if err != nil || Within(kept, resolved) || Within(resolved, kept) {
+			return "must not contain, or be part of, the server's data directory, keys and sockets", ""
+		}
+	}
+	for _, root := range p.Paths {
+		root, err := RealPath(root)
+		if err == nil && Within(root, resolved) {
+			return "", ""
+		}
+	}
+	flag = "--stdio-paths " + quoteWord(resolved)
+	return "is not below a folder that skills may use: start the server with " + flag, flag
+}
+
+// RealPath resolves symbolic links, also of a path whose last elements do not exist.
+func RealPath(path string) (string, error) {
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return "", err
+	}
+	resolved, err := filepath.EvalSymlinks(path)
+	if !errors.Is(err, fs.ErrNotExist) || path == filepath.Dir(path) {
+		return resolved, err
+	}
+	parent, err := RealPath(filepath.Dir(path))
+	return filepath.Join(parent, filepath.Base(path)), err
+}
+
+// Within reports whether path is dir or lies below it. Both are clean.
+func Within(dir, path string) bool {
+	rest, err := filepath.Rel(dir, path)
+	return err == nil && rest != ".." && !strings.HasPrefix(rest, ".."+string(filepath.Separator))
+}
+
+// QuoteWords writes a command as a line that [SplitWords] and a shell read back.
+func QuoteWords(words []string) string {
+	quoted := make([]string, len(words))
+	for i, word := range words {
+		quoted[i] = quoteWord(word)
+	}
+	return strings.Join(quoted, " ")
+}
+
+func quoteWord(word string) string {
+	plain := func(r rune) bool {
+		return r < 0x80 && strings.ContainsRune("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./@:=,+%^", r)
+	}
+	if word != "" && !strings.ContainsFunc(word, func(r rune) bool { return !plain(r) }) {
+		return word
+	}
+	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+}
+
+// SplitWords splits a command as a shell would, without expanding anything: white space separates words, and quotes and
+// backslashes keep it.
+func SplitWords(line string) ([]string, error) {
+	var words []string
+	var word strings.Builder
+	inWord, quote := false, rune(0)
+	escaped := false
+	for _, r := range line {
+		switch {
+		case escaped:
+			word.WriteRune(r)
+			escaped = false
+		case r == '\\' && quote != '\'':
+			escaped, inWord = true, true
+		case quote != 0 && r == quote:
+			quote = 0
+		case quote != 0:
+			word.WriteRune(r)
+		case r == '\'' || r == '"':
+			quote, inWord = r, true
+		case strings.ContainsRune(" \t\r\n", r):
+			if inWord {
+				words = append(words, word.String())
+				word.Reset()
+				inWord = false
+			}
+		default:
+			word.WriteRune(r)
+			inWord = true
+		}
+	}
+	if quote != 0 || escaped {
+		return nil, fmt.Errorf("%q: a quote or a backslash is not closed", line)
+	}
+	if inWord {
+		words = append(words, word.String())
+	}
+	if len(words) == 0 || words[0] == "" {
+		return nil, fmt.Errorf("%q: expected a program, and arguments if only these are allowed", line)
+	}
+	return words, nil
+}
+
+// RefusedSkill is a registered skill whose program may not be run.
+type RefusedSkill struct {
+	Name   string
+	Reason string
+	Flags  []string // of serve, that allow it
+}

@@ -1,0 +1,347 @@
+package tool
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"regexp"
+	"regexp/syntax"
+	"sync"
+	"time"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+)
+
+// The bounds of one validation. The first pass only finds out whether the value fits, and keeps no errors; the
+// second finds the errors of a value that does not fit.
+const (
+	baseApplications   = 100_000 // of schemas to values, whatever the value's size
+	applicationsByByte = 16      // more, for each byte of the value
+	baseFindings       = 100_000 // likewise of the second pass, whose errors take memory
+	findingsByByte     = 2
+	levelsByFinding    = 32 // an error takes memory by the depth at which it was found
+
+	// maxValidationTime is what one validation may take.
+	maxValidationTime = 10 * time.Second
+	// applicationsByLook is how many applications there are between two looks at the clock.
+	applicationsByLook = 256
+
+	maxPatternSize    = 100_000 // instructions of one pattern
+	maxPatternsSize   = 500_000 // of all patterns of one schema
+	maxPatternWork    = 1 << 29 // instructions of a pattern times bytes of the text that it is matched with
+	patternWorkByStep = 4096
+	maxRegexFormat    = 4096 // bytes of a value that its schema wants to be a regular expression
+
+	maxIdleValidators = 8
+)
+
+// ErrTooComplex is wrapped by the errors of values that cannot be checked within the bounds of one validation.
+var ErrTooComplex = errors.New("too complex to check against its schema")
+
+// validators are the compiled forms of one schema. Each serves one validation at a time, because the library has no
+// place for the state of one: it is in the meter that its schemas share.
+type validators struct {
+	name string
+	doc  any
+
+	mu   sync.Mutex
+	idle []*validator
+}
+
+type validator struct {
+	meter *meter
+	whole *jsonschema.Schema // finds errors
+	fails *jsonschema.Schema // {"not": whole}: stops at the first error of each value, and keeps none
+}
+
+// compileValidators compiles a schema, and refuses those that cannot be used.
+func compileValidators(name string, doc any) (*validators, error) {
+	v := &validators{name: name, doc: doc}
+	first, err := v.compile()
+	if err != nil {
+		return nil, err
+	}
+	v.idle = []*validator{first}
+	return v, nil
+}
+
+func (v *validators) take() (*validator, error) {
+	v.mu.Lock()
+	if n := len(v.idle); n > 0 {
+		one := v.idle[n-1]
+		v.idle = v.idle[:n-1]
+		v.mu.Unlock()
+		return one, nil
+	}
+	v.mu.Unlock()
+	return v.compile()
+}
+
+func (v *validators) give(one *validator) {
+	one.meter.ctx = nil
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if len(v.idle) < maxIdleValidators {
+		v.idle = append(v.idle, one)
+	}
+}
+
+// noLoader refuses every reference to another document.
+type noLoader struct{}
+
+func (noLoader) Load(url string) (any, error) {
+	return nil, fmt.Errorf("reference to %q: references to other documents are not followed", url)
+}
+
+func (v *validators) compile() (_ *validator, err error) {
+	defer func() {
+		// The library meets hostile text here; what it does not survive is an invalid schema.
+		if cause := recover(); cause != nil {
+			err = fmt.Errorf("%s: cannot be used: %v", v.name, cause)
+		}
+	}()
+	const base, negation = "tool:///schema.json", "tool:///negation.json"
+	m := &meter{}
+	c := jsonschema.NewCompiler()
+	c.DefaultDraft(jsonschema.Draft2020)
+	c.UseLoader(noLoader{})
+	c.UseRegexpEngine(m.compilePattern)
+	if err := c.AddResource(base, v.doc); err != nil {
+		return nil, fmt.Errorf("%s: %w", v.name, err)
+	}
+	whole, err := c.Compile(base)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", v.name, err)
+	}
+	schemas := []*jsonschema.Schema{whole}
+	for _, place := range dynamicAnchors(v.doc, "") {
+		// Nothing but the scope of a validation leads to these. What does not compile, nothing leads to at all.
+		if anchored, err := c.Compile(base + "#" + place); err == nil {
+			schemas = append(schemas, anchored)
+		}
+	}
+	schemas = reachable(schemas)
+	if err := checkCost(schemas); err != nil {
+		return nil, fmt.Errorf("%s: %w", v.name, err)
+	}
+	if err := c.AddResource(negation, map[string]any{"not": map[string]any{"$ref": base}}); err != nil {
+		return nil, fmt.Errorf("%s: %w", v.name, err)
+	}
+	fails, err := c.Compile(negation)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", v.name, err)
+	}
+	for _, s := range schemas {
+		m.watch(s)
+	}
+	return &validator{meter: m, whole: whole, fails: fails}, nil
+}
+
+// dynamicAnchors are the places (RFC 6901, as fragments of a URL) of the objects in a schema that have a $dynamicAnchor.
+func dynamicAnchors(v any, at string) []string {
+	var places []string
+	switch v := v.(type) {
+	case map[string]any:
+		if _, ok := v["$dynamicAnchor"].(string); ok {
+			places = append(places, at)
+		}
+		for name, member := range v {
+			places = append(places, dynamicAnchors(member, at+"/"+url.PathEscape(escapePointer(name)))...)
+		}
+	case []any:
+		for i, member := range v {
+			places = append(places, dynamicAnchors(member, fmt.Sprintf("%s/%d", at, i))...)
+		}
+	}
+	return places
+}
+
+// check validates a value. nil: it fits. An error: it could not be judged, and does not pass.
+func (v *validators) check(ctx context.Context, value any, size int) (_ *jsonschema.ValidationError, err error) {
+	one, err := v.take()
+	if err != nil {
+		return nil, err
+	}
+	defer v.give(one)
+	limited, cancel := context.WithTimeout(ctx, maxValidationTime)
+	defer cancel()
+	one.meter.ctx = limited
+	fits, err := one.fits(value, baseApplications+applicationsByByte*size)
+	if err == nil && !fits {
+		var invalid *jsonschema.ValidationError
+		if invalid, err = one.errors(value, (baseFindings+findingsByByte*size)/(1+depthOf(value)/levelsByFinding)); err == nil {
+			return invalid, nil
+		}
+	}
+	if ctx.Err() != nil { // the request ended it, and not the time that one validation has
+		return nil, fmt.Errorf("validate: %w", ctx.Err())
+	}
+	return nil, err
+}
+
+// fits is the first pass.
+func (one *validator) fits(value any, applications int) (fits bool, err error) {
+	defer one.meter.begin(applications)(&err)
+	return one.fails.Validate(value) != nil, nil
+}
+
+// errors is the second pass. It is never nil together with a nil error.
+func (one *validator) errors(value any, applications int) (invalid *jsonschema.ValidationError, err error) {
+	defer one.meter.begin(applications)(&err)
+	err = one.whole.Validate(value)
+	if errors.As(err, &invalid) {
+		return invalid, nil
+	}
+	return nil, fmt.Errorf("it does not fit, and why cannot be said: %w", err)
+}
+
+// meter counts what one validation costs, and ends it by a panic: the library has no other way out.
+type meter struct {
+	ctx      context.Context // of the validation; nil: a schema is being compiled
+	left     int             // applications of schemas to values
+	spent    int             // of all validations, for tests
+	look     int             // applications until the clock is looked at again
+	patterns int             // instructions of the patterns that were compiled
+}
+
+type overspent struct{ err error }
+
+// begin begins a pass. What it returns is deferred, and makes an error of what ended it.
+func (m *meter) begin(applications int) func(*error) {
+	m.left, m.look = applications, 0
+	return func(err *error) {
+		switch cause := recover().(type) {
+		case nil:
+		case overspent:
+			*err = cause.err
+		default: // an error while judging means that the value does not pass
+			*err = errors.New(clip(fmt.Sprintf("cannot be validated: %v", cause)))
+		}
+	}
+}
+
+func (m *meter) spend(applications int) {
+	m.left -= applications
+	m.spent += applications
+	if m.left < 0 {
+		panic(overspent{fmt.Errorf("%w: its parts would have to be compared with more schemas than are allowed", ErrTooComplex)})
+	}
+	if m.look -= applications; m.look > 0 {
+		return
+	}
+	m.look = applicationsByLook
+	if m.ctx.Err() != nil {
+		panic(overspent{fmt.Errorf("%w: it takes longer than %s", ErrTooComplex, maxValidationTime)})
+	}
+}
+
+// watch has a schema tell the meter of each value that it is applied to, before it goes on to the value's parts. Formats
+// are what the library asks first.
+func (m *meter) watch(s *jsonschema.Schema) {
+	before := s.Format
+	always := 1 + len(s.Required)
+	for _, next := range inPlace(s) {
+		if next != nil {
+			always++
+		}
+	}
+	if s.Enum != nil {
+		always += len(s.Enum.Values) / 16
+	}
+	names := 2 + len(s.PatternProperties)
+	s.Format = &jsonschema.Format{Name: "", Validate: func(value any) error {
+		cost := always
+		switch value := value.(type) {
+		case map[string]any:
+			cost += names * len(value)
+		case []any:
+			cost += 2 * len(value)
+		}
+		m.spend(cost)
+		if before == nil {
+			return nil
+		}
+		return before.Validate(value)
+	}}
+	if before != nil {
+		s.Format.Name = before.Name
+	}
+}
+
+// pattern is a regular expression in linear time (RE2) whose work is counted.
+type pattern struct {
+	*regexp.Regexp
+	meter *meter
+	size  int
+}
+
+// MatchString implements [jsonschema.Regexp].
+func (p *pattern) MatchString(text string) bool {
+	if p.meter.ctx != nil {
+		work := p.size * len(text)
+		if work > maxPatternWork {
+			panic(overspent{fmt.Errorf("%w: a text of %d bytes is too long for its pattern", ErrTooComplex, len(text))})
+		}
+		p.meter.spend(work / patternWorkByStep)
+	}
+	return p.Regexp.MatchString(text)
+}
+
+// compilePattern is the regular-expression engine of a schema. The format "regex" has it compile values, too.
+func (m *meter) compilePattern(text string) (jsonschema.Regexp, error) {
+	if m.ctx != nil {
+		if len(text) > maxRegexFormat {
+			panic(overspent{fmt.Errorf("%w: a regular expression of %d bytes, at most %d", ErrTooComplex, len(text), maxRegexFormat)})
+		}
+		m.spend(applicationsByLook)
+	}
+	parsed, err := syntax.Parse(text, syntax.Perl)
+	if err != nil {
+		return nil, err
+	}
+	size := patternSize(parsed)
+	if size > maxPatternSize {
+		return nil, fmt.Errorf("pattern of %d steps, at most %d", size, maxPatternSize)
+	}
+	if m.ctx == nil {
+		if m.patterns += size; m.patterns > maxPatternsSize {
+			return nil, fmt.Errorf("all patterns together have more than %d steps", maxPatternsSize)
+		}
+	}
+	compiled, err := regexp.Compile(text)
+	if err != nil {
+		return nil, err
+	}
+	return &pattern{Regexp: compiled, meter: m, size: size}, nil
+}
+
+// patternSize is about how many instructions a regular expression compiles to.
+func patternSize(re *syntax.Regexp) int {
+	size := 1 + len(re.Rune)
+	for _, sub := range re.Sub {
+		size = min(size+patternSize(sub), maxPatternSize+1)
+	}
+	if re.Op == syntax.OpRepeat {
+		size *= max(re.Min, re.Max, 1)
+	}
+	return min(size, maxPatternSize+1)
+}
+
+// depthOf is how deep a value is nested.
+func depthOf(v any) int {
+	deepest := 0
+	switch v := v.(type) {
+	case map[string]any:
+		for _, member := range v {
+			deepest = max(deepest, depthOf(member))
+		}
+	case []any:
+		for _, member := range v {
+			deepest = max(deepest, depthOf(member))
+		}
+	default:
+		return 0
+	}
+	return deepest + 1
+}

@@ -1,0 +1,165 @@
+package tool
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+)
+
+// triples is a schema whose cost triples with each level of a value.
+const triples = `{"$ref":"#/$defs/n","$defs":{"n":{"required":["q"],"properties":{"x":{"anyOf":[
+	{"$ref":"#/$defs/n"},{"$ref":"#/$defs/n"},{"$ref":"#/$defs/n"}]}}}}}`
+
+func schemasOf(t testing.TB, input string) *Schemas {
+	t.Helper()
+	s, err := CompileSchemas(Definition{Name: "a", InputSchema: json.RawMessage(input)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// nested is a value of some levels.
+func nested(levels int, open, inner, end string) string {
+	return strings.Repeat(open, levels) + inner + strings.Repeat(end, levels)
+}
+
+// spent is how many applications the validations of a schema have taken.
+func (v *validators) spent() int {
+	n := 0
+	for _, one := range v.idle {
+		n += one.meter.spent
+	}
+	return n
+}
+
+// TestCostlyValuesAreRefused: the number of applications is bounded, whatever the schema.
+func TestCostlyValuesAreRefused(t *testing.T) {
+	t.Parallel()
+	const recursive = `{"$ref":"#/$defs/n","$defs":{"n":{%s}}}`
+	three := `[{"$ref":"#/$defs/n"},{"$ref":"#/$defs/n"},{"$ref":"#/$defs/n"}]`
+	for name, tc := range map[string]struct{ schema, value string }{
+		"anyOf":      {triples, nested(33, `{"x":`, `{"q":1}`, `}`)}, // 205 bytes
+		"allOf":      {fmt.Sprintf(recursive, `"items":{"allOf":`+three+`}`), nested(40, `[`, `1`, `]`)},
+		"oneOf":      {fmt.Sprintf(recursive, `"items":{"oneOf":`+three+`}`), nested(40, `[`, `1`, `]`)},
+		"draft 7":    {`{"$schema":"http://json-schema.org/draft-07/schema#","items":{"allOf":[{"$ref":"#"},{"$ref":"#"}]}}`, nested(40, `[`, `1`, `]`)},
+		"draft 4":    {`{"$schema":"http://json-schema.org/draft-04/schema#","items":{"allOf":[{"$ref":"#"},{"$ref":"#"}]}}`, nested(40, `[`, `1`, `]`)},
+		"draft 2019": {`{"$schema":"https://json-schema.org/draft/2019-09/schema","items":{"allOf":[{"$recursiveRef":"#"},{"$recursiveRef":"#"}]}}`, nested(40, `[`, `1`, `]`)},
+		"not":        {fmt.Sprintf(recursive, `"properties":{"a":{"not":{"anyOf":`+three+`}}},"minProperties":2`), nested(40, `{"b":1,"a":`, `{}`, `}`)},
+		"patterns":   {fmt.Sprintf(recursive, `"patternProperties":{"a":{"$ref":"#/$defs/n"},"aa":{"$ref":"#/$defs/n"},"^a":{"$ref":"#/$defs/n"}}`), nested(40, `{"aaa":`, `{}`, `}`)},
+		"only an anchor": {`{"$id":"https://x.example/","$dynamicRef":"#a","$defs":{
+			"start":{"$dynamicAnchor":"a","items":{"$ref":"https://x.example/inner"}},
+			"inner":{"$id":"inner","items":{"allOf":[{"$dynamicRef":"#a"},{"$dynamicRef":"#a"}]},"$defs":{"start":{"$dynamicAnchor":"a"}}}}}`, nested(60, `[`, `1`, `]`)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := schemasOf(t, tc.schema)
+			problems, err := s.ValidateInput(t.Context(), json.RawMessage(tc.value))
+			if !errors.Is(err, ErrTooComplex) || problems != nil {
+				t.Errorf("%v, %v, want ErrTooComplex", problems, err)
+			}
+			most := baseApplications + baseFindings + (applicationsByByte+findingsByByte)*len(tc.value)
+			if n := s.input.spent(); n > most+1000 {
+				t.Errorf("%d applications, want at most %d", n, most)
+			}
+		})
+	}
+}
+
+// TestOrdinaryValuesAreJudged, however large they are.
+func TestOrdinaryValuesAreJudged(t *testing.T) {
+	t.Parallel()
+	tree := `{"type":"object","properties":{"op":{"enum":["and","or","not"]},"of":{"type":"array","items":{"oneOf":[{"$ref":"#"},{"type":"string"},{"type":"integer"}]}}},"required":["op"],"additionalProperties":false}`
+	wide := `{"type":"object","properties":{"n":{"type":"array","items":{"anyOf":[{"type":"null"},{"type":"boolean"},{"type":"string","maxLength":3},{"type":"integer","maximum":9}]}}}}`
+	encoded := `{"type":"object","properties":{"file":{"type":"string","pattern":"^data:image/(png|jpe?g|gif);base64,[A-Za-z0-9+/]+={0,2}$"}}}`
+	ones := strings.TrimSuffix(strings.Repeat("1,", 100_000), ",")
+	for name, tc := range map[string]struct {
+		schema, value string
+		wrong         string // a pointer
+	}{
+		"tree":            {schema: tree, value: nested(60, `{"op":"and","of":["a",1,`, `{"op":"not"}`, `]}`)},
+		"wrong tree":      {schema: tree, value: nested(4, `{"op":"and","of":[`, `{"op":"nor"}`, `]}`), wrong: "/of/0/of/0/of/0/of/0/op"},
+		"numbers":         {schema: wide, value: `{"n":[` + ones[:19_999] + `]}`},
+		"wrong number":    {schema: wide, value: `{"n":[` + ones[:40_001] + `,10]}`, wrong: "/n/20001"},
+		"long text":       {schema: encoded, value: `{"file":"data:image/png;base64,` + strings.Repeat("A", 1_000_000) + `=="}`},
+		"wrong long text": {schema: encoded, value: `{"file":"data:image/png;base64,` + strings.Repeat("A", 1_000_000) + `==="}`, wrong: "/file"},
+		"tripling":        {schema: triples, value: nested(100, `{"q":1,"x":`, `{"q":1}`, `}`)},
+		"wrong tripling":  {schema: triples, value: nested(3, `{"q":1,"x":`, `{}`, `}`), wrong: "/x/x/x"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			problems, err := schemasOf(t, tc.schema).ValidateInput(t.Context(), json.RawMessage(tc.value))
+			found := false
+			for _, p := range problems {
+				found = found || p.Pointer == tc.wrong
+			}
+			if err != nil || found != (tc.wrong != "") || tc.wrong == "" && len(problems) > 0 {
+				t.Errorf("%.500v, %v, want a problem at %q", problems, err, tc.wrong)
+			}
+		})
+	}
+}
+
+// TestPatternsAreBounded in size, and in what matching them takes.
+func TestPatternsAreBounded(t *testing.T) {
+	t.Parallel()
+	large := `"` + strings.Repeat(`a{1000}`, 101) + `"`
+	for _, schema := range []string{
+		`{"pattern":` + large + `}`,
+		`{"patternProperties":{` + large + `:{}}}`,
+		`{"allOf":[{"pattern":"` + strings.Repeat(`a{1000}`, 90) + `"}` + strings.Repeat(`,{"pattern":"`+strings.Repeat(`b{1000}`, 90)+`"}`, 6) + `]}`,
+	} {
+		if _, err := CompileSchemas(Definition{Name: "a", InputSchema: json.RawMessage(schema)}); !errors.Is(err, ErrDefinition) || !strings.Contains(err.Error(), "steps") {
+			t.Errorf("%.100s: %v", schema, err)
+		}
+	}
+	for schema, value := range map[string]string{
+		`{"properties":{"a":{"pattern":"(x{0,1000}y){0,1}z$"}}}`:                                                      `{"a":"` + strings.Repeat("x", 900_000) + `"}`,
+		`{"$schema":"http://json-schema.org/draft-07/schema#","properties":{"a":{"format":"regex","type":"string"}}}`: `{"a":"` + strings.Repeat("x", 5000) + `"}`,
+	} {
+		if problems, err := schemasOf(t, schema).ValidateInput(t.Context(), json.RawMessage(value)); !errors.Is(err, ErrTooComplex) {
+			t.Errorf("%s: %.200v, %v, want ErrTooComplex", schema, problems, err)
+		}
+	}
+}
+
+// TestValidationEndsWithItsRequest, and says that this is why.
+func TestValidationEndsWithItsRequest(t *testing.T) {
+	t.Parallel()
+	s := schemasOf(t, triples)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := s.ValidateInput(ctx, json.RawMessage(`{"q":1}`)); !errors.Is(err, context.Canceled) || errors.Is(err, ErrTooComplex) {
+		t.Errorf("%v, want that it was cancelled", err)
+	}
+	if problems, err := s.ValidateInput(t.Context(), json.RawMessage(`{"q":1}`)); err != nil || problems != nil {
+		t.Errorf("the next one: %v, %v", problems, err)
+	}
+}
+
+// BenchmarkTripling is the refusal of a few bytes that would cost gigabytes.
+func BenchmarkTripling(b *testing.B) {
+	s := schemasOf(b, triples)
+	value := json.RawMessage(nested(33, `{"x":`, `{"q":1}`, `}`))
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := s.ValidateInput(b.Context(), value); !errors.Is(err, ErrTooComplex) {
+			b.Fatal(err)
+		}
+	}
+}
+
+// BenchmarkOrdinary is a call like any other.
+func BenchmarkOrdinary(b *testing.B) {
+	s := schemasOf(b, `{"type":"object","properties":{"to":{"type":"string","pattern":"^[^@]+@[^@]+$"},"lines":{"type":"array","items":{"type":"object","properties":{"n":{"type":"integer","minimum":1},"text":{"type":"string"}},"required":["n"]}}},"required":["to"],"additionalProperties":false}`)
+	value := json.RawMessage(`{"to":"a@example.com","lines":[{"n":1,"text":"a"},{"n":2,"text":"b"},{"n":3,"text":"c"}]}`)
+	b.ReportAllocs()
+	for b.Loop() {
+		if problems, err := s.ValidateInput(b.Context(), value); err != nil || problems != nil {
+			b.Fatal(problems, err)
+		}
+	}
+}

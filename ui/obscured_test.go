@@ -1,0 +1,82 @@
+package ui_test
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/holdpoint/holdpoint/internal/browsertest"
+)
+
+// obscured focuses everything on a page that can have the focus, from where the bar of actions hides it, and returns what stays
+// hidden. Nothing in the bar itself moves the page.
+const obscured = `(() => {
+	const found = [];
+	const bar = document.querySelector(".actions");
+	const pane = bar.closest(".pane");
+	const scroller = pane && getComputedStyle(pane).overflowY === "auto" ? pane : document.scrollingElement;
+	const name = (e) => e.outerHTML.slice(0, 80);
+	const shown = (e) => e.checkVisibility({ contentVisibilityAuto: true }) && e.getClientRects().length > 0;
+	const all = [...document.querySelectorAll("main :is(a[href], button, input:not([type=hidden]), select, textarea, summary)")].filter(shown);
+	const end = () => (scroller === document.scrollingElement ? innerHeight : scroller.getBoundingClientRect().bottom);
+	for (const e of all) {
+		if (bar.contains(e) || !scroller.contains(e)) continue;
+		document.activeElement?.blur();
+		scroller.scrollTop += e.getBoundingClientRect().bottom - end();
+		e.focus();
+		const is = e.getBoundingClientRect(), at = bar.getBoundingClientRect();
+		const room = at.top - (scroller === document.scrollingElement ? 0 : scroller.getBoundingClientRect().top);
+		const hidden = Math.min(is.bottom, at.bottom) - Math.max(is.top, at.top);
+		if (hidden > 1 && (is.height < room || is.top > at.top - 20)) found.push(Math.round(hidden) + " px hidden: " + name(e));
+	}
+	for (const e of bar.querySelectorAll("button, select, textarea, a[href]")) {
+		document.activeElement?.blur();
+		scroller.scrollTop = 0;
+		e.focus();
+		const at = e.getBoundingClientRect();
+		if (scroller.scrollTop > 1) found.push("moves the page by " + Math.round(scroller.scrollTop) + " px: " + name(e));
+		if (at.top < 0 || at.bottom > innerHeight + 1) found.push("out of sight in the bar: " + name(e));
+	}
+	return found;
+})()`
+
+// wide makes all text wider, as other fonts are.
+const wide = `(() => {
+	const sheet = new CSSStyleSheet();
+	sheet.replaceSync("* { letter-spacing: .12em; line-height: 1.8 }");
+	document.adoptedStyleSheets = [sheet];
+	return true;
+})()`
+
+// What has the focus is not under the bar of actions (WCAG 2.4.11), on no page that has one and in no font.
+func TestFocusIsNotObscured(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, 0, asUsual)
+	w := h.walker()
+	seen := 0
+	for _, s := range h.scenes() {
+		if s.who != "" || !slices.Contains([]string{"queue-call", "call-confirm", "call-edit", "call-edit-json", "call-parked", "call-long", "call-secret", "call-proposed", "calls-like"}, s.name) {
+			continue
+		}
+		seen++
+		w.become(look{"light", browsertest.Options{}})
+		w.enter(s)
+		for _, l := range looks() {
+			if l.options.Touch && s.name == "queue-call" {
+				continue // there the call has a page of its own
+			}
+			w.become(l)
+			for _, text := range []string{"", wide} {
+				if text != "" {
+					browsertest.Eval[bool](w.page, text)
+				}
+				for _, found := range browsertest.Eval[[]string](w.page, obscured) {
+					t.Errorf("%s, %s, wide %v: %s", s.name, l.name, text != "", found)
+				}
+			}
+			browsertest.Eval[bool](w.page, `(document.adoptedStyleSheets = [], true)`)
+		}
+	}
+	if seen < 9 {
+		t.Errorf("only %d pages with a bar were looked at", seen)
+	}
+}

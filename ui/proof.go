@@ -1,0 +1,49 @@
+package ui
+
+import (
+	"maps"
+	"mime/multipart"
+	"net/http"
+	"slices"
+
+	"github.com/holdpoint/holdpoint/approval"
+	"github.com/holdpoint/holdpoint/ui/login"
+	"github.com/holdpoint/holdpoint/ui/view"
+)
+
+// proofPatterns are the forms that equal a credential: who sends one could use it later without being asked again. They
+// take a person who proved a short while ago who they are.
+func proofPatterns() []string {
+	return []string{
+		"POST /members", "POST /members/{id}/grant", "POST /members/{id}/unblock", "POST /members/{id}/tokens",
+		"POST /members/{id}/link", "POST /members/{id}/unlink", "POST /settings/tokens",
+		"POST /skills/new", "POST /skills/{id}/edit", "POST /skills/{id}/accept",
+		"POST /imports/{id}/save",
+		"POST /agents/{id}/keys",
+	}
+}
+
+// askForProof wants a recent proof of presence before next. Without one it answers with a page that keeps what was
+// typed: it leads to the proof, and sends the same form afterwards.
+func (u *UI) askForProof(next http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if u.login.Fresh(r, u.cfg.ProofAge) {
+			next(w, r)
+			return
+		}
+		v := view.ProofWanted{Action: r.URL.RequestURI(), ProveURL: login.ProveURL("/")}
+		for _, name := range slices.Sorted(maps.Keys(r.PostForm)) {
+			for _, value := range r.PostForm[name] {
+				v.Fields = append(v.Fields, view.KeptField{Name: name, Value: value})
+			}
+		}
+		if r.MultipartForm != nil {
+			v.Parts = true
+			for _, files := range r.MultipartForm.File {
+				v.FilesLost = v.FilesLost || slices.ContainsFunc(files, func(f *multipart.FileHeader) bool { return f.Size > 0 })
+			}
+		}
+		page := u.page(r, view.SectionSettings, "Is it you?", approval.Pulse{Now: u.cfg.Now()})
+		u.render(w, r, http.StatusUnauthorized, view.ProofWantedPage(page, v))
+	}
+}

@@ -1,0 +1,56 @@
+package view
+
+import "github.com/holdpoint/holdpoint/ui/view/hostile"
+
+// Question is what a call's server asked its client after the approval.
+type Question struct {
+	Number    int
+	URL       string // its own, below which it is decided
+	Kind      string
+	Method    string
+	Status    Badge
+	Words     string
+	Countdown *Countdown // nil: nobody has to decide
+	Params    *Document
+	Answer    *Document // nil: none
+	Error     *Document // nil: none
+	Decision  *Decision
+	Secrets   int  // hidden in the answer
+	Revealed  bool // they are shown
+	Withheld  bool // they are too much to be approved unseen
+	Folded    bool
+	Full      bool
+	Format    Format
+	WholeURL  string
+	Warning   bool   // hidden or look-alike characters
+	Digest    string // empty: there is nothing to decide
+	MayDecide bool
+	Why       string // not
+	Complaint string
+	Draft     string
+}
+
+// Document is JSON from outside; one of its fields is set.
+type Document struct {
+	Pretty *hostile.Pretty
+	Raw    *hostile.Value
+}
+
+// IsFolded reports whether not all of it is shown. Of nothing, nothing is left out.
+func (d *Document) IsFolded() bool {
+	switch {
+	case d == nil:
+		return false
+	case d.Pretty != nil:
+		return d.Pretty.Folded
+	}
+	return d.Raw.Cut != nil
+}
+
+// PendingQuestion is a question that waits for a reviewer, in the queue.
+type PendingQuestion struct {
+	ID, URL                       string
+	Skill, Tool, Agent, Principal string
+	Kind                          string
+	Countdown                     *Countdown
+}
