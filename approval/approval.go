@@ -51,8 +51,7 @@ type Approval struct {
 	DecidedBy   uuid.UUID // the person; uuid.Nil when nobody decided
 	DecidedVia  audit.Origin
 	Note        string // the reviewer's note or reason
-	// ApprovedUntil is when an approval lapses if its call was not sent: after the time that was given for the decision. Nil:
-	// it is not approved.
+	// ApprovedUntil is when an approval lapses if its call was not sent. Nil: it is not approved.
 	ApprovedUntil *time.Time
 
 	editEnvelope Digest // of the edit that waits; see [AcceptEdit]

@@ -28,8 +28,9 @@ type Request struct {
 	Digest      Digest
 	Rule        string
 	Timeout     time.Duration
-	Team        string // whose queue it is in first; empty: everybody's
-	EscalateTo  string // the team that is asked at half of the deadline; empty: none
+	Validity    time.Duration // how long the approval counts after the decision; zero: as long as was given for the decision
+	Team        string        // whose queue it is in first; empty: everybody's
+	EscalateTo  string        // the team that is asked at half of the deadline; empty: none
 }
 
 // Insert queues requests in tx, with deadlines by the database's clock.
@@ -37,20 +38,21 @@ func Insert(ctx context.Context, tx pgx.Tx, requests []Request) (map[uuid.UUID]t
 	n := len(requests)
 	ids, agents, skills := make([]uuid.UUID, n), make([]uuid.UUID, n), make([]uuid.UUID, n)
 	principals, digests := make([]*uuid.UUID, n), make([][]byte, n)
-	tools, rules, timeouts := make([]string, n), make([]string, n), make([]int64, n)
+	tools, rules, timeouts, validities := make([]string, n), make([]string, n), make([]int64, n), make([]int64, n)
 	teams, escalations := make([]string, n), make([]string, n)
 	for i, r := range requests {
 		ids[i], agents[i], skills[i], principals[i] = r.CallID, r.AgentID, r.SkillID, postgres.OrNull(r.PrincipalID)
 		tools[i], digests[i], rules[i], timeouts[i] = r.Tool, r.Digest[:], r.Rule, r.Timeout.Microseconds()
+		validities[i] = r.Validity.Milliseconds()
 		teams[i], escalations[i] = r.Team, r.EscalateTo
 	}
 	rows, err := tx.Query(ctx, `INSERT INTO approvals (call_id, agent_id, principal_id, skill_id, tool, digest, status, rule,
-			team, escalate_to, deadline)
+			team, escalate_to, deadline, validity_ms)
 		SELECT id, agent, principal, skill, tool, digest, 'pending', rule, nullif(team, ''), nullif(escalate, ''),
-			holdpoint_now() + timeout * interval '1 microsecond'
+			holdpoint_now() + timeout * interval '1 microsecond', nullif(validity, 0)
 		FROM unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::uuid[], $5::text[], $6::bytea[], $7::text[], $8::bigint[],
-			$9::text[], $10::text[]) AS r(id, agent, principal, skill, tool, digest, rule, timeout, team, escalate)
-		RETURNING call_id, deadline`, ids, agents, principals, skills, tools, digests, rules, timeouts, teams, escalations)
+			$9::text[], $10::text[], $11::bigint[]) AS r(id, agent, principal, skill, tool, digest, rule, timeout, team, escalate, validity)
+		RETURNING call_id, deadline`, ids, agents, principals, skills, tools, digests, rules, timeouts, teams, escalations, validities)
 	if err != nil {
 		return nil, fmt.Errorf("insert approvals: %w", err)
 	}
@@ -72,8 +74,11 @@ const columns = `call_id, agent_id, principal_id, skill_id, tool, digest, origin
 	CASE WHEN status = 'approved' THEN ` + lapsesAt + ` END,
 	coalesce(decided_credential_kind, ''), coalesce(decided_credential_id, ''), coalesce(decided_address, '')`
 
+// validity is SQL: how long an approval counts after its decision.
+const validity = `coalesce(validity_ms * interval '1 millisecond', (deadline - created_at) - extended_ms * interval '1 millisecond')`
+
 // lapsesAt is SQL: when an approval lapses whose call was not sent.
-const lapsesAt = `coalesce(approved_until, decided_at + (deadline - created_at) - extended_ms * interval '1 millisecond')`
+const lapsesAt = `coalesce(approved_until, decided_at + ` + validity + `)`
 
 func scan(row pgx.CollectableRow) (Approval, error) {
 	var a Approval
@@ -181,7 +186,7 @@ func List(ctx context.Context, db Querier, f Filter) ([]Approval, error) {
 // present shows overdue approvals as what they are, before anyone has written it.
 const present = `SELECT call_id, agent_id, principal_id, skill_id, tool, digest, original_digest, edit_envelope, edited_by, edited_at, created_at,
 	deadline, extended_ms,
-	decided_at, decided_by, rule, team, escalate_to, escalated_at, note, approved_until,
+	decided_at, decided_by, rule, team, escalate_to, escalated_at, note, approved_until, validity_ms,
 	decided_credential_kind, decided_credential_id, decided_address,
 	CASE WHEN status = 'pending' AND deadline <= holdpoint_now() THEN 'expired' ELSE status END AS status
 	FROM approvals`
@@ -212,7 +217,7 @@ func Lapsed(callID string) string {
 // Renew starts the time of an approved call anew: it waited for a connection meanwhile.
 func Renew(ctx context.Context, tx pgx.Tx, callID uuid.UUID) error {
 	_, err := tx.Exec(ctx, `UPDATE approvals
-		SET approved_until = holdpoint_now() + (deadline - created_at) - extended_ms * interval '1 millisecond'
+		SET approved_until = holdpoint_now() + `+validity+`
 		WHERE call_id = $1 AND status = 'approved'`, callID)
 	if err != nil {
 		return fmt.Errorf("renew approval %s: %w", callID, err)

@@ -29,6 +29,14 @@ func (f *faults) duration(path, text string) *agent.Duration {
 	return new(agent.Duration(d))
 }
 
+// optionalDuration reads one. Nothing at all is zero.
+func (f *faults) optionalDuration(path, text string) *agent.Duration {
+	if strings.TrimSpace(text) == "" {
+		return new(agent.Duration)
+	}
+	return f.duration(path, text)
+}
+
 // number reads a whole number. Nothing at all is zero.
 func (f *faults) number(path, text string) int {
 	if text == "" {

@@ -95,7 +95,7 @@ func TestRegisterSkill(t *testing.T) {
 		t.Errorf("a name that is taken: %d", a.status)
 	}
 	made := olga.post("/skills/new", page.filled("skill-form", url.Values{
-		"name": {"notes"}, "url": {"http://127.0.0.1:1/notes"}, "team": {"ops"}, "approval_timeout": {"90s"},
+		"name": {"notes"}, "url": {"http://127.0.0.1:1/notes"}, "team": {"ops"}, "approval_timeout": {"90s"}, "approval_validity": {"2m"},
 		"headers_name": {"X-Team", "", "Authorization"}, "headers_value": {typedSecret, "", "Bearer x"},
 	}))
 	if made.status != http.StatusSeeOther {
@@ -104,7 +104,7 @@ func TestRegisterSkill(t *testing.T) {
 	skill := w.skillNamed("notes")
 	_, server, err := w.agents.FreshSkill(t.Context(), skill.ID)
 	check(t, err)
-	if skill.Team != "ops" || skill.ApprovalTimeout != 90*time.Second || skill.AutoApprove || skill.OAuth != nil || server.Headers["X-Team"] != typedSecret {
+	if skill.Team != "ops" || skill.ApprovalTimeout != 90*time.Second || skill.ApprovalValidity != 2*time.Minute || skill.AutoApprove || skill.OAuth != nil || server.Headers["X-Team"] != typedSecret {
 		t.Errorf("registered %+v", skill)
 	}
 	shown := olga.get(made.header.Get("Location"))

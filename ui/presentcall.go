@@ -232,6 +232,7 @@ func facts(s *subject) []view.Fact {
 		list = append(list,
 			view.Fact{Name: "Why it waits", Text: ruleWords(s.approval.Rule)},
 			view.Fact{Name: "Deadline", Time: &s.approval.Deadline},
+			view.Fact{Name: "Approval valid until", Time: s.approval.ApprovedUntil},
 			view.Fact{Name: "Digest", Text: s.approval.Digest.String(), Code: true},
 		)
 	}

@@ -97,6 +97,10 @@ func (f *skillForm) approvalPart() view.FormPart {
 			Hint: "After it a call that nobody decided about expires: 90s, 5m, 1h30m.",
 		},
 		{
+			Name: "approval_validity", Label: "Approval valid for", Kind: view.FieldLine, Value: f.approvalValidity, Code: true,
+			Hint: "How long an approved call may be sent after the decision: 90s, 5m, 1h30m. Left empty: as long as the time to decide.",
+		},
+		{
 			Name: "call_timeout", Label: "Time for a call", Kind: view.FieldLine, Value: f.callTimeout, Required: true, Code: true,
 			Hint: "How long its server may take to answer.",
 		},

@@ -18,6 +18,7 @@ type skillForm struct {
 	headers, env                  []pair
 	autoApprove, trustNewTools    bool
 	approvalTimeout, callTimeout  string
+	approvalValidity              string // empty: as approvalTimeout
 	resources, edits, questions   string
 	identity                      agent.IdentityHeaders
 	team, escalateTo              string
@@ -49,7 +50,7 @@ func formOfSkill(s *agent.Skill) skillForm {
 		name: s.Name, transport: string(s.Transport), url: s.URL, command: strings.Join(s.Command, "\n"),
 		runAs: s.RunAs, pathsRead: strings.Join(s.Paths.Read, "\n"), pathsWrite: strings.Join(s.Paths.Write, "\n"),
 		headers: keptPairs(s.HeaderNames), env: keptPairs(s.EnvNames), autoApprove: s.AutoApprove, trustNewTools: s.TrustNewTools,
-		approvalTimeout: durationWords(s.ApprovalTimeout), callTimeout: durationWords(s.CallTimeout),
+		approvalTimeout: durationWords(s.ApprovalTimeout), approvalValidity: optionalDurationWords(s.ApprovalValidity), callTimeout: durationWords(s.CallTimeout),
 		resources: s.Resources, edits: s.Edits, questions: s.Questions, identity: s.IdentityHeaders,
 		team: s.Team, escalateTo: s.EscalateTo, connection: agent.ConnectionShared, api: formOfAPI(s),
 	}
@@ -80,7 +81,7 @@ func readSkillForm(r *http.Request, before skillForm) skillForm {
 		runAs: line(r, "run_as"), pathsRead: text(r, "paths.read"), pathsWrite: text(r, "paths.write"),
 		headers: readPairs(r, "headers", namesOf(before.headers)), env: readPairs(r, "env", namesOf(before.env)),
 		autoApprove: ticked(r, "auto_approve"), trustNewTools: ticked(r, "trust_new_tools"),
-		approvalTimeout: line(r, "approval_timeout"), callTimeout: line(r, "call_timeout"),
+		approvalTimeout: line(r, "approval_timeout"), approvalValidity: line(r, "approval_validity"), callTimeout: line(r, "call_timeout"),
 		resources: line(r, "resources"), edits: line(r, "edits"), questions: cmp.Or(line(r, "questions"), before.questions),
 		identity: agent.IdentityHeaders{
 			Enabled: ticked(r, "identity_headers.enabled"), Agent: line(r, "identity_headers.agent"),
@@ -140,13 +141,14 @@ func (f *skillForm) spec(wrong *faults) agent.SkillSpec {
 		Name: f.name, Transport: tool.Transport(f.transport), URL: f.url, Command: f.words(), RunAs: f.runAs, Paths: new(f.paths()),
 		Headers: present(wrong.given("headers", f.headers)), Env: present(wrong.given("env", f.env)),
 		AutoApprove: f.autoApprove, TrustNewTools: f.trustNewTools,
-		ApprovalTimeout: wrong.duration("approval_timeout", f.approvalTimeout),
-		CallTimeout:     wrong.duration("call_timeout", f.callTimeout),
-		Resources:       f.resources,
-		Edits:           f.edits,
-		Questions:       f.questions,
-		IdentityHeaders: &f.identity,
-		Connection:      f.connection, Team: f.team, EscalateTo: f.escalateTo,
+		ApprovalTimeout:  wrong.duration("approval_timeout", f.approvalTimeout),
+		ApprovalValidity: wrong.optionalDuration("approval_validity", f.approvalValidity),
+		CallTimeout:      wrong.duration("call_timeout", f.callTimeout),
+		Resources:        f.resources,
+		Edits:            f.edits,
+		Questions:        f.questions,
+		IdentityHeaders:  &f.identity,
+		Connection:       f.connection, Team: f.team, EscalateTo: f.escalateTo,
 	}
 	if o := f.oauth.spec(); o != nil {
 		spec.OAuth = o
@@ -158,11 +160,12 @@ func (f *skillForm) spec(wrong *faults) agent.SkillSpec {
 func (f *skillForm) patch(wrong *faults, before *agent.Skill, commands bool) agent.SkillPatch {
 	patch := agent.SkillPatch{
 		AutoApprove: &f.autoApprove, TrustNewTools: &f.trustNewTools, Team: &f.team, EscalateTo: &f.escalateTo,
-		ApprovalTimeout: wrong.duration("approval_timeout", f.approvalTimeout),
-		CallTimeout:     wrong.duration("call_timeout", f.callTimeout),
-		Resources:       &f.resources,
-		Edits:           &f.edits,
-		Questions:       &f.questions,
+		ApprovalTimeout:  wrong.duration("approval_timeout", f.approvalTimeout),
+		ApprovalValidity: wrong.optionalDuration("approval_validity", f.approvalValidity),
+		CallTimeout:      wrong.duration("call_timeout", f.callTimeout),
+		Resources:        &f.resources,
+		Edits:            &f.edits,
+		Questions:        &f.questions,
 	}
 	if before.Transport == tool.Stdio && !commands {
 		return patch

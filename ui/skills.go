@@ -1,6 +1,7 @@
 package ui
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"slices"
@@ -233,6 +234,7 @@ func skillFacts(s *agent.Skill) []view.Fact {
 		{Name: "Revision", Text: strconv.FormatInt(s.Revision, 10)},
 		{Name: "Approval", Text: approvals},
 		{Name: "Time to decide, or to connect", Text: durationWords(s.ApprovalTimeout)},
+		{Name: "Approval valid for", Text: durationWords(cmp.Or(s.ApprovalValidity, s.ApprovalTimeout))},
 		{Name: "Time for a call", Text: durationWords(s.CallTimeout)},
 		{Name: "Resources", Text: resourceWords(s)},
 		{Name: "Approval of edits", Text: editWords(s)},
@@ -285,14 +287,15 @@ func questionSettingWords(s *agent.Skill) string {
 	return "a reviewer approves each answer"
 }
 
+// optionalDurationWords is empty for no duration.
+func optionalDurationWords(d time.Duration) string {
+	if d == 0 {
+		return ""
+	}
+	return durationWords(d)
+}
+
 // durationWords leaves out what is zero at the end: "5m", not "5m0s".
 func durationWords(d time.Duration) string {
-	text := d.String()
-	if strings.HasSuffix(text, "m0s") {
-		text = strings.TrimSuffix(text, "0s")
-	}
-	if strings.HasSuffix(text, "h0m") {
-		text = strings.TrimSuffix(text, "0m")
-	}
-	return text
+	return agent.Duration(d).String()
 }

@@ -216,6 +216,7 @@ func TestSpecIsValidated(t *testing.T) {
 		"header value":      {`{"skills":[` + skill + `,"headers":{"X-Y":"x\r\nHost: y"}}]}`, "skills[0].headers.X-Y"},
 		"header twice":      {`{"skills":[` + skill + `,"headers":{"X-Y":"x","x-y":"y"}}]}`, "skills[0].headers.x-y"},
 		"short approval":    {`{"skills":[` + skill + `,"approval_timeout":"10ms"}]}`, "skills[0].approval_timeout"},
+		"short validity":    {`{"skills":[` + skill + `,"approval_validity":"10ms"}]}`, "skills[0].approval_validity"},
 		"long call":         {`{"skills":[` + skill + `,"call_timeout":"24h"}]}`, "skills[0].call_timeout"},
 		"risk":              {`{"skills":[` + skill + `,"tools":{"x":{"risk":"low"}}}]}`, "skills[0].tools.x.risk"},
 		"agent name":        {`{"agents":[{"name":""}]}`, "agents[0].name"},

@@ -105,6 +105,9 @@ func (s *skillState) fields() []field {
 		field{name: "resources", value: s.Resources},
 		field{name: "questions", value: s.Questions},
 	)
+	if s.ApprovalValidity != 0 {
+		list = append(list, field{name: "approval_validity", value: Duration(s.ApprovalValidity).String()})
+	}
 	if s.Edits != EditsByRisk {
 		list = append(list, field{name: "edits", value: s.Edits})
 	}

@@ -18,41 +18,43 @@ import (
 
 // skillState is all that an operator says of a skill, secrets in clear.
 type skillState struct {
-	Transport       tool.Transport
-	URL             string
-	Command         []string
-	Headers         map[string]string // names in canonical form
-	Env             map[string]string
-	RunAs           string
-	Paths           tool.Paths
-	OAuth           *OAuthSpec
-	PerUser         bool
-	API             apiState
-	AutoApprove     bool
-	TrustNewTools   bool
-	ApprovalTimeout time.Duration
-	CallTimeout     time.Duration
-	Resources       string
-	Edits           string
-	Questions       string
-	IdentityHeaders IdentityHeaders
-	Tools           map[string]ToolSettings // without those that say nothing
-	Attention       attention
+	Transport        tool.Transport
+	URL              string
+	Command          []string
+	Headers          map[string]string // names in canonical form
+	Env              map[string]string
+	RunAs            string
+	Paths            tool.Paths
+	OAuth            *OAuthSpec
+	PerUser          bool
+	API              apiState
+	AutoApprove      bool
+	TrustNewTools    bool
+	ApprovalTimeout  time.Duration
+	ApprovalValidity time.Duration // zero: as ApprovalTimeout
+	CallTimeout      time.Duration
+	Resources        string
+	Edits            string
+	Questions        string
+	IdentityHeaders  IdentityHeaders
+	Tools            map[string]ToolSettings // without those that say nothing
+	Attention        attention
 }
 
 // skillSettings is the stored form of what is not secret.
 type skillSettings struct {
-	URL         string    `json:"url,omitempty"`
-	Command     []string  `json:"command,omitempty"`
-	HeaderNames []string  `json:"header_names,omitempty"`
-	EnvNames    []string  `json:"env_names,omitempty"`
-	RunAs       string    `json:"run_as,omitempty"`
-	OAuth       *OAuth    `json:"oauth,omitempty"`
-	PerUser     bool      `json:"per_user,omitempty"`
-	Resources   string    `json:"resources,omitempty"` // empty: gated
-	Edits       string    `json:"edits,omitempty"`     // empty: by_risk
-	Questions   string    `json:"questions,omitempty"` // empty: reviewer
-	API         *tool.API `json:"api,omitempty"`
+	URL              string    `json:"url,omitempty"`
+	Command          []string  `json:"command,omitempty"`
+	HeaderNames      []string  `json:"header_names,omitempty"`
+	EnvNames         []string  `json:"env_names,omitempty"`
+	RunAs            string    `json:"run_as,omitempty"`
+	OAuth            *OAuth    `json:"oauth,omitempty"`
+	PerUser          bool      `json:"per_user,omitempty"`
+	Resources        string    `json:"resources,omitempty"` // empty: gated
+	Edits            string    `json:"edits,omitempty"`     // empty: by_risk
+	Questions        string    `json:"questions,omitempty"` // empty: reviewer
+	API              *tool.API `json:"api,omitempty"`
+	ApprovalValidity Duration  `json:"approval_validity,omitzero"` // zero: as the approval timeout
 
 	Paths           tool.Paths      `json:"paths,omitzero"`
 	IdentityHeaders IdentityHeaders `json:"identity_headers,omitzero"`
@@ -81,6 +83,7 @@ func (s *skillState) settings() skillSettings {
 		HeaderNames: slices.Sorted(maps.Keys(s.Headers)), EnvNames: slices.Sorted(maps.Keys(s.Env)),
 		RunAs: s.RunAs, Paths: s.Paths,
 		OAuth: s.OAuth.open(), PerUser: s.PerUser, Resources: s.Resources, Edits: s.Edits, Questions: s.Questions, IdentityHeaders: s.IdentityHeaders, API: s.API.stored(),
+		ApprovalValidity: Duration(s.ApprovalValidity),
 	}
 }
 
@@ -127,14 +130,15 @@ func (spec SkillSpec) state(r report) *skillState {
 		Headers: canonicalHeaders(r, spec.Headers), Env: maps.Clone(spec.Env),
 		OAuth: spec.OAuth.normal(), PerUser: perUser(r, spec.Connection),
 		AutoApprove: spec.AutoApprove, TrustNewTools: spec.TrustNewTools,
-		ApprovalTimeout: orDefault(spec.ApprovalTimeout, DefaultApprovalTimeout),
-		CallTimeout:     orDefault(spec.CallTimeout, DefaultCallTimeout),
-		Resources:       resources(spec.Resources),
-		Edits:           cmp.Or(spec.Edits, EditsByRisk),
-		Questions:       cmp.Or(spec.Questions, QuestionsReviewer),
-		IdentityHeaders: spec.IdentityHeaders.normal(),
-		Tools:           normalTools(spec.Tools),
-		Attention:       attention{spec.Team, spec.EscalateTo},
+		ApprovalTimeout:  orDefault(spec.ApprovalTimeout, DefaultApprovalTimeout),
+		ApprovalValidity: orDefault(spec.ApprovalValidity, 0),
+		CallTimeout:      orDefault(spec.CallTimeout, DefaultCallTimeout),
+		Resources:        resources(spec.Resources),
+		Edits:            cmp.Or(spec.Edits, EditsByRisk),
+		Questions:        cmp.Or(spec.Questions, QuestionsReviewer),
+		IdentityHeaders:  spec.IdentityHeaders.normal(),
+		Tools:            normalTools(spec.Tools),
+		Attention:        attention{spec.Team, spec.EscalateTo},
 	}
 }
 
@@ -196,6 +200,9 @@ func (patch SkillPatch) apply(r report, s *skillState) *skillState {
 	}
 	if patch.ApprovalTimeout != nil {
 		changed.ApprovalTimeout = time.Duration(*patch.ApprovalTimeout)
+	}
+	if patch.ApprovalValidity != nil {
+		changed.ApprovalValidity = time.Duration(*patch.ApprovalValidity)
 	}
 	if patch.CallTimeout != nil {
 		changed.CallTimeout = time.Duration(*patch.CallTimeout)

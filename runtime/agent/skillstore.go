@@ -49,6 +49,7 @@ func (r *skillRow) complete() {
 	r.Resources, r.Edits, r.IdentityHeaders = resources(r.settings.Resources), cmp.Or(r.settings.Edits, EditsByRisk), r.settings.IdentityHeaders
 	r.Questions = cmp.Or(r.settings.Questions, QuestionsReviewer)
 	r.ApprovalTimeout = time.Duration(r.approvalMS) * time.Millisecond
+	r.ApprovalValidity = time.Duration(r.settings.ApprovalValidity)
 	r.CallTimeout = time.Duration(r.callMS) * time.Millisecond
 }
 
@@ -115,7 +116,7 @@ func (r *skillRow) state(box *secret.Box) (*skillState, error) {
 		Transport: r.Transport, URL: r.URL, Command: r.Command, Headers: secrets.Headers, Env: secrets.Env,
 		OAuth: r.OAuth.with(secrets.OAuth), PerUser: r.PerUser,
 		AutoApprove: r.AutoApprove, TrustNewTools: r.TrustNewTools,
-		ApprovalTimeout: r.ApprovalTimeout, CallTimeout: r.CallTimeout, Resources: r.Resources, Edits: r.Edits, Questions: r.Questions,
+		ApprovalTimeout: r.ApprovalTimeout, ApprovalValidity: r.ApprovalValidity, CallTimeout: r.CallTimeout, Resources: r.Resources, Edits: r.Edits, Questions: r.Questions,
 		IdentityHeaders: r.IdentityHeaders, Tools: r.Tools,
 		Attention: attention{r.Team, r.EscalateTo},
 	}, nil

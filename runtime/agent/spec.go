@@ -48,52 +48,54 @@ type Spec struct {
 
 // SkillSpec declares one skill. A field that is left out has its default.
 type SkillSpec struct {
-	Name            string                  `json:"name"`
-	Transport       tool.Transport          `json:"transport"`
-	URL             string                  `json:"url,omitempty"`
-	Command         []string                `json:"command,omitempty"`
-	Headers         map[string]string       `json:"headers,omitempty"` // values are secret
-	Env             map[string]string       `json:"env,omitempty"`     // likewise
-	RunAs           string                  `json:"run_as,omitempty"`  // of stdio: an account of this machine
-	Paths           *tool.Paths             `json:"paths,omitempty"`   // of stdio
-	AutoApprove     bool                    `json:"auto_approve,omitempty"`
-	TrustNewTools   bool                    `json:"trust_new_tools,omitempty"`
-	ApprovalTimeout *Duration               `json:"approval_timeout,omitempty"` // default 5m
-	CallTimeout     *Duration               `json:"call_timeout,omitempty"`     // default 60s
-	Resources       string                  `json:"resources,omitempty"`        // gated, the default, or pass
-	Edits           string                  `json:"edits,omitempty"`            // by_risk, the default, alone or second
-	Questions       string                  `json:"questions,omitempty"`        // reviewer, the default, or client
-	IdentityHeaders *IdentityHeaders        `json:"identity_headers,omitempty"`
-	Tools           map[string]ToolSettings `json:"tools,omitempty"`
-	OAuth           *OAuthSpec              `json:"oauth,omitempty"`      // nil: discovered when the server asks for it
-	Connection      string                  `json:"connection,omitempty"` // shared, the default, or per_user
-	Team            string                  `json:"team,omitempty"`       // whose attention its calls want; default the agent's
-	EscalateTo      string                  `json:"escalate_to,omitempty"`
+	Name             string                  `json:"name"`
+	Transport        tool.Transport          `json:"transport"`
+	URL              string                  `json:"url,omitempty"`
+	Command          []string                `json:"command,omitempty"`
+	Headers          map[string]string       `json:"headers,omitempty"` // values are secret
+	Env              map[string]string       `json:"env,omitempty"`     // likewise
+	RunAs            string                  `json:"run_as,omitempty"`  // of stdio: an account of this machine
+	Paths            *tool.Paths             `json:"paths,omitempty"`   // of stdio
+	AutoApprove      bool                    `json:"auto_approve,omitempty"`
+	TrustNewTools    bool                    `json:"trust_new_tools,omitempty"`
+	ApprovalTimeout  *Duration               `json:"approval_timeout,omitempty"`  // default 5m
+	ApprovalValidity *Duration               `json:"approval_validity,omitempty"` // default 0s: as approval_timeout
+	CallTimeout      *Duration               `json:"call_timeout,omitempty"`      // default 60s
+	Resources        string                  `json:"resources,omitempty"`         // gated, the default, or pass
+	Edits            string                  `json:"edits,omitempty"`             // by_risk, the default, alone or second
+	Questions        string                  `json:"questions,omitempty"`         // reviewer, the default, or client
+	IdentityHeaders  *IdentityHeaders        `json:"identity_headers,omitempty"`
+	Tools            map[string]ToolSettings `json:"tools,omitempty"`
+	OAuth            *OAuthSpec              `json:"oauth,omitempty"`      // nil: discovered when the server asks for it
+	Connection       string                  `json:"connection,omitempty"` // shared, the default, or per_user
+	Team             string                  `json:"team,omitempty"`       // whose attention its calls want; default the agent's
+	EscalateTo       string                  `json:"escalate_to,omitempty"`
 	APISpec
 }
 
 // SkillPatch changes a skill. A nil field stays as it is.
 type SkillPatch struct {
-	Transport       *tool.Transport          `json:"transport,omitempty"`
-	URL             *string                  `json:"url,omitempty"`
-	Command         *[]string                `json:"command,omitempty"`
-	Headers         map[string]*string       `json:"headers,omitempty"` // by name; null removes one
-	Env             map[string]*string       `json:"env,omitempty"`     // likewise
-	RunAs           *string                  `json:"run_as,omitempty"`  // "": an account of its own
-	Paths           *tool.Paths              `json:"paths,omitempty"`   // replaces all of them
-	AutoApprove     *bool                    `json:"auto_approve,omitempty"`
-	TrustNewTools   *bool                    `json:"trust_new_tools,omitempty"`
-	ApprovalTimeout *Duration                `json:"approval_timeout,omitempty"`
-	CallTimeout     *Duration                `json:"call_timeout,omitempty"`
-	Resources       *string                  `json:"resources,omitempty"`
-	Edits           *string                  `json:"edits,omitempty"`
-	Questions       *string                  `json:"questions,omitempty"`
-	IdentityHeaders *IdentityHeaders         `json:"identity_headers,omitempty"` // replaces all of it
-	Tools           *map[string]ToolSettings `json:"tools,omitempty"`            // replaces all of them
-	OAuth           OAuthPatch               `json:"oauth,omitzero"`             // replaces all of it; null removes it
-	Connection      *string                  `json:"connection,omitempty"`
-	Team            *string                  `json:"team,omitempty"`        // "": none
-	EscalateTo      *string                  `json:"escalate_to,omitempty"` // likewise
+	Transport        *tool.Transport          `json:"transport,omitempty"`
+	URL              *string                  `json:"url,omitempty"`
+	Command          *[]string                `json:"command,omitempty"`
+	Headers          map[string]*string       `json:"headers,omitempty"` // by name; null removes one
+	Env              map[string]*string       `json:"env,omitempty"`     // likewise
+	RunAs            *string                  `json:"run_as,omitempty"`  // "": an account of its own
+	Paths            *tool.Paths              `json:"paths,omitempty"`   // replaces all of them
+	AutoApprove      *bool                    `json:"auto_approve,omitempty"`
+	TrustNewTools    *bool                    `json:"trust_new_tools,omitempty"`
+	ApprovalTimeout  *Duration                `json:"approval_timeout,omitempty"`
+	ApprovalValidity *Duration                `json:"approval_validity,omitempty"` // "0s": as approval_timeout
+	CallTimeout      *Duration                `json:"call_timeout,omitempty"`
+	Resources        *string                  `json:"resources,omitempty"`
+	Edits            *string                  `json:"edits,omitempty"`
+	Questions        *string                  `json:"questions,omitempty"`
+	IdentityHeaders  *IdentityHeaders         `json:"identity_headers,omitempty"` // replaces all of it
+	Tools            *map[string]ToolSettings `json:"tools,omitempty"`            // replaces all of them
+	OAuth            OAuthPatch               `json:"oauth,omitzero"`             // replaces all of it; null removes it
+	Connection       *string                  `json:"connection,omitempty"`
+	Team             *string                  `json:"team,omitempty"`        // "": none
+	EscalateTo       *string                  `json:"escalate_to,omitempty"` // likewise
 	APIPatch
 	Revision *int64 `json:"revision,omitempty" doc:"Of the skill, for which the change is made: where it has another by now, nothing is changed (409). Left out: whichever it has."`
 }

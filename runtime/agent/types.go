@@ -59,18 +59,20 @@ type Skill struct {
 	AutoApprove     bool
 	TrustNewTools   bool
 	ApprovalTimeout time.Duration // default 5 m
-	CallTimeout     time.Duration // default 60 s
-	Resources       string        // ResourcesGated or ResourcesPass; those of an auto-approved skill always pass
-	Edits           string        // EditsByRisk, EditsAlone or EditsSecond
-	Questions       string        // QuestionsReviewer or QuestionsClient; of gated calls
-	IdentityHeaders IdentityHeaders
-	Tools           map[string]ToolSettings
-	Team            string // whose attention its calls want; it comes before the agent's. Empty: the agent's
-	EscalateTo      string // likewise
-	Revision        int64
-	Health          Health
-	CreatedAt       time.Time
-	UpdatedAt       time.Time
+	// ApprovalValidity is how long an approved call may be sent after the decision. Zero: as long as the decision could take.
+	ApprovalValidity time.Duration
+	CallTimeout      time.Duration // default 60 s
+	Resources        string        // ResourcesGated or ResourcesPass; those of an auto-approved skill always pass
+	Edits            string        // EditsByRisk, EditsAlone or EditsSecond
+	Questions        string        // QuestionsReviewer or QuestionsClient; of gated calls
+	IdentityHeaders  IdentityHeaders
+	Tools            map[string]ToolSettings
+	Team             string // whose attention its calls want; it comes before the agent's. Empty: the agent's
+	EscalateTo       string // likewise
+	Revision         int64
+	Health           Health
+	CreatedAt        time.Time
+	UpdatedAt        time.Time
 }
 
 // OAuth is how a skill's server is authorized to, without the secrets; see [OAuthSpec].

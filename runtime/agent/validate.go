@@ -121,6 +121,9 @@ func (s *skillState) validate(r report, limits limits) {
 		r.check(s.Paths.None(), "paths", "belong to transport stdio")
 	}
 	r.duration("approval_timeout", s.ApprovalTimeout, minApprovalTimeout, maxApprovalTimeout)
+	if s.ApprovalValidity != 0 {
+		r.duration("approval_validity", s.ApprovalValidity, minApprovalTimeout, maxApprovalTimeout)
+	}
 	r.duration("call_timeout", s.CallTimeout, minCallTimeout, maxCallTimeout)
 	r.check(s.Resources == ResourcesGated || s.Resources == ResourcesPass, "resources", "must be gated or pass")
 	r.check(s.Edits == EditsByRisk || s.Edits == EditsAlone || s.Edits == EditsSecond, "edits", "must be by_risk, alone or second")

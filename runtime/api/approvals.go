@@ -39,6 +39,7 @@ type Approval struct {
 	PrincipalPerson *PersonName     `json:"principal_person" doc:"Who that is: an id, an issuer and a subject beside the name."`
 	CreatedAt       time.Time       `json:"created_at"`
 	Deadline        time.Time       `json:"deadline"`
+	ApprovedUntil   *time.Time      `json:"approved_until" doc:"Until when the approved call may be sent. Null: it is not approved."`
 	Decision        *Decision       `json:"decision" doc:"Null while it is pending."`
 	Team            *string         `json:"team" doc:"Whose queue it is in first; null: everybody's."`
 	EscalateTo      *string         `json:"escalate_to" doc:"The team that is asked at half of the deadline."`
@@ -74,7 +75,8 @@ func newApproval(w call.Waiting, names personNames) Approval {
 		Agent: w.Call.Agent, Skill: w.Call.Skill, Tool: w.Call.Tool, Arguments: w.Call.Arguments, Files: attachedFiles(w.Call.Files),
 		Digest: w.Approval.Digest.String(), ArgumentsDigest: hex.EncodeToString(sum[:]), ToolPin: w.Call.Pin.String(),
 		Principal: orNull(names.of(w.Call.PrincipalID)), PrincipalPerson: names.ref(w.Call.PrincipalID), CreatedAt: w.Approval.CreatedAt.UTC(), Deadline: w.Approval.Deadline.UTC(),
-		Decision: newDecision(w.Approval, names), Rule: w.Approval.Rule, Partial: w.Call.Partial,
+		ApprovedUntil: utcOrNull(w.Approval.ApprovedUntil),
+		Decision:      newDecision(w.Approval, names), Rule: w.Approval.Rule, Partial: w.Call.Partial,
 		Team: orNull(w.Approval.Team), EscalateTo: orNull(w.Approval.EscalateTo), EscalatedAt: utcOrNull(w.Approval.EscalatedAt),
 		Edited: w.Approval.Edited(), Edit: newEdit(w, names), Questions: []Question{},
 	}

@@ -11,7 +11,7 @@ func TestApply(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	const spec = `{"skills":[{"name":"notes","transport":"http","url":"http://127.0.0.1:1/notes","headers":{"X-Team":"t0p"},
-		"approval_timeout":"2m","tools":{"write":{"risk":"high"}}}],
+		"approval_timeout":"2m","approval_validity":"10m","tools":{"write":{"risk":"high"}}}],
 		"agents":[{"name":"clerk","skills":[{"skill":"notes","tools":["write"],"prefix":""}]}]}`
 	actions := func(v map[string]any) string {
 		var all []string
@@ -38,7 +38,7 @@ func TestApply(t *testing.T) {
 	}
 	skill := w.get("skills/notes", w.reviewer)
 	v := skill.want(t, 200)
-	if strings.Contains(skill.body, "t0p") || fmt.Sprint(v["headers"]) != "[X-Team]" || v["approval_timeout"] != "2m" {
+	if strings.Contains(skill.body, "t0p") || fmt.Sprint(v["headers"]) != "[X-Team]" || v["approval_timeout"] != "2m" || v["approval_validity"] != "10m" {
 		t.Errorf("skill: %s", skill.body)
 	}
 	v = w.get("agents/clerk", w.reviewer).want(t, 200)

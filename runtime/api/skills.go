@@ -17,28 +17,29 @@ type Skill struct {
 	Transport tool.Transport `json:"transport" enum:"stdio,http,openapi,http-api"`
 	URL       *string        `json:"url" doc:"Of http."`
 	SkillAPI
-	Command         []string                      `json:"command" doc:"Of stdio: program and arguments."`
-	Headers         []string                      `json:"headers" nullable:"false" doc:"Names only: values are secret."`
-	Env             []string                      `json:"env" nullable:"false" doc:"Names only: values are secret."`
-	RunAs           *string                       `json:"run_as" doc:"Of stdio: the account its program runs as; null: one of its own where the server runs as root."`
-	Paths           SkillPaths                    `json:"paths" doc:"Of stdio: what its program may use outside its home."`
-	OAuth           *OAuth                        `json:"oauth" doc:"How the server is authorized to; null: discovered when it asks for it."`
-	Connection      string                        `json:"connection" enum:"shared,per_user" doc:"One for all, or one for each person."`
-	AutoApprove     bool                          `json:"auto_approve"`
-	TrustNewTools   bool                          `json:"trust_new_tools"`
-	ApprovalTimeout agent.Duration                `json:"approval_timeout" doc:"5m"`
-	CallTimeout     agent.Duration                `json:"call_timeout" doc:"1m"`
-	Resources       string                        `json:"resources" enum:"gated,pass" doc:"Which of its resources clients may read while it is not auto-approved: gated, those that a finished call of the conversation returned; pass, all."`
-	Edits           string                        `json:"edits" enum:"by_risk,alone,second" doc:"Who approves a reviewer's edit of a call's arguments: alone, the editor; second, another reviewer; by_risk, another reviewer for tools of high risk, else the editor."`
-	Questions       string                        `json:"questions" enum:"reviewer,client" doc:"Who decides about what its server asks the client during a gated call: a reviewer, about question and answer; or the client alone."`
-	IdentityHeaders agent.IdentityHeaders         `json:"identity_headers" doc:"Whether and how its server is told who a request is made for."`
-	Tools           map[string]agent.ToolSettings `json:"tools" doc:"What an operator says of single tools."`
-	Team            *string                       `json:"team" doc:"Whose attention its calls want; null: that of the agent's team."`
-	EscalateTo      *string                       `json:"escalate_to" doc:"The team that is asked at half of the deadline; null: the agent's."`
-	Revision        int64                         `json:"revision"`
-	Health          Health                        `json:"health"`
-	CreatedAt       time.Time                     `json:"created_at"`
-	UpdatedAt       time.Time                     `json:"updated_at"`
+	Command          []string                      `json:"command" doc:"Of stdio: program and arguments."`
+	Headers          []string                      `json:"headers" nullable:"false" doc:"Names only: values are secret."`
+	Env              []string                      `json:"env" nullable:"false" doc:"Names only: values are secret."`
+	RunAs            *string                       `json:"run_as" doc:"Of stdio: the account its program runs as; null: one of its own where the server runs as root."`
+	Paths            SkillPaths                    `json:"paths" doc:"Of stdio: what its program may use outside its home."`
+	OAuth            *OAuth                        `json:"oauth" doc:"How the server is authorized to; null: discovered when it asks for it."`
+	Connection       string                        `json:"connection" enum:"shared,per_user" doc:"One for all, or one for each person."`
+	AutoApprove      bool                          `json:"auto_approve"`
+	TrustNewTools    bool                          `json:"trust_new_tools"`
+	ApprovalTimeout  agent.Duration                `json:"approval_timeout" doc:"5m"`
+	ApprovalValidity agent.Duration                `json:"approval_validity" doc:"How long an approved call may be sent after the decision. 0s: as long as approval_timeout."`
+	CallTimeout      agent.Duration                `json:"call_timeout" doc:"1m"`
+	Resources        string                        `json:"resources" enum:"gated,pass" doc:"Which of its resources clients may read while it is not auto-approved: gated, those that a finished call of the conversation returned; pass, all."`
+	Edits            string                        `json:"edits" enum:"by_risk,alone,second" doc:"Who approves a reviewer's edit of a call's arguments: alone, the editor; second, another reviewer; by_risk, another reviewer for tools of high risk, else the editor."`
+	Questions        string                        `json:"questions" enum:"reviewer,client" doc:"Who decides about what its server asks the client during a gated call: a reviewer, about question and answer; or the client alone."`
+	IdentityHeaders  agent.IdentityHeaders         `json:"identity_headers" doc:"Whether and how its server is told who a request is made for."`
+	Tools            map[string]agent.ToolSettings `json:"tools" doc:"What an operator says of single tools."`
+	Team             *string                       `json:"team" doc:"Whose attention its calls want; null: that of the agent's team."`
+	EscalateTo       *string                       `json:"escalate_to" doc:"The team that is asked at half of the deadline; null: the agent's."`
+	Revision         int64                         `json:"revision"`
+	Health           Health                        `json:"health"`
+	CreatedAt        time.Time                     `json:"created_at"`
+	UpdatedAt        time.Time                     `json:"updated_at"`
 }
 
 // SkillPaths are the folders and files that a program may use.
@@ -99,7 +100,7 @@ func newSkill(s agent.Skill) Skill {
 		RunAs: orNull(s.RunAs), Paths: SkillPaths{orEmpty(s.Paths.Read), orEmpty(s.Paths.Write)},
 		OAuth: newOAuth(s.OAuth), Connection: agent.ConnectionShared,
 		AutoApprove: s.AutoApprove, TrustNewTools: s.TrustNewTools,
-		ApprovalTimeout: agent.Duration(s.ApprovalTimeout), CallTimeout: agent.Duration(s.CallTimeout),
+		ApprovalTimeout: agent.Duration(s.ApprovalTimeout), ApprovalValidity: agent.Duration(s.ApprovalValidity), CallTimeout: agent.Duration(s.CallTimeout),
 		Resources: s.Resources, Edits: s.Edits, Questions: s.Questions, IdentityHeaders: s.IdentityHeaders,
 		Tools: s.Tools, Team: orNull(s.Team), EscalateTo: orNull(s.EscalateTo), Revision: s.Revision, CreatedAt: s.CreatedAt.UTC(), UpdatedAt: s.UpdatedAt.UTC(),
 		Health: Health{

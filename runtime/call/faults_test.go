@@ -1,6 +1,7 @@
 package call_test
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -16,6 +17,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"github.com/holdpoint/holdpoint/approval"
 	"github.com/holdpoint/holdpoint/internal/audit"
 	"github.com/holdpoint/holdpoint/internal/postgres"
 	"github.com/holdpoint/holdpoint/internal/postgrestest/faultproxy"
@@ -278,20 +280,42 @@ func TestOutcomeThatNobodyFetched(t *testing.T) {
 	}
 }
 
-// TestApprovalLapses: an approved call that could not be sent within the time for its decision is not sent.
+// TestApprovalLapses: an approved call that could not be sent within the validity of its approval is not sent. The validity is by
+// default the time that the decision could take.
 func TestApprovalLapses(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t) // a minute
-	ticket := w.submit("files__write", `{"n":1}`)
-	w.setStatus(`UPDATE approvals SET status = 'approved', decided_at = holdpoint_now()`)
-	w.moveClock("61 seconds")
-	w.setStatus(`UPDATE calls SET status = 'approved' WHERE id = $1`, ticket.ID)
-	c := w.wait(ticket.ID)
-	if c.Status != call.Expired || c.Code != call.CodeApprovalLapsed || !strings.Contains(c.Tell(), "lapsed") {
-		t.Errorf("the call is %s, %s: %s", c.Status, c.Code, c.Tell())
-	}
-	if n := len(w.source.arrivals()); n != 0 {
-		t.Errorf("%d calls arrived", n)
+	for name, c := range map[string]struct {
+		timeout, validity time.Duration
+		after             string
+		lapses            bool
+	}{
+		"default":     {time.Minute, 0, "61 seconds", true},
+		"shorter":     {time.Hour, time.Minute, "61 seconds", true},
+		"longer":      {time.Minute, time.Hour, "61 seconds", false},
+		"longer, too": {time.Minute, time.Hour, "61 minutes", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			w.registerValid(c.timeout, c.validity)
+			ticket := w.submit("files__write", `{"n":1}`)
+			w.setStatus(`UPDATE approvals SET status = 'approved', decided_at = holdpoint_now()`)
+			approved, err := approval.Get(t.Context(), w.db.Pool(), ticket.ID)
+			check(t, err)
+			if want := approved.DecidedAt.Add(cmp.Or(c.validity, c.timeout)); approved.ApprovedUntil == nil || approved.ApprovedUntil.Sub(want).Abs() > time.Second {
+				t.Errorf("approved until %v, want %v", approved.ApprovedUntil, want)
+			}
+			w.moveClock(c.after)
+			w.setStatus(`UPDATE calls SET status = 'approved' WHERE id = $1`, ticket.ID)
+			ended := w.wait(ticket.ID)
+			if c.lapses && (ended.Status != call.Expired || ended.Code != call.CodeApprovalLapsed || !strings.Contains(ended.Tell(), "lapsed")) ||
+				!c.lapses && ended.Status != call.Succeeded {
+				t.Errorf("the call is %s, %s: %s", ended.Status, ended.Code, ended.Tell())
+			}
+			if n := len(w.source.arrivals()); n != 0 && c.lapses {
+				t.Errorf("%d calls arrived", n)
+			}
+		})
 	}
 }
 

@@ -261,10 +261,16 @@ func (w *world) startOn(db *postgres.DB, log *slog.Logger, restored bool) *call.
 // register makes the skills and the agent; approvals last so long.
 func (w *world) register(approvals time.Duration) {
 	w.t.Helper()
-	limit := agent.Duration(approvals)
+	w.registerValid(approvals, 0)
+}
+
+// registerValid is register, with how long approvals count after their decisions.
+func (w *world) registerValid(approvals, validity time.Duration) {
+	w.t.Helper()
+	limit, valid := agent.Duration(approvals), agent.Duration(validity)
 	_, err := w.agents.Apply(w.t.Context(), audit.System(), agent.Spec{
 		Skills: []agent.SkillSpec{
-			{Name: "files", Transport: tool.HTTP, URL: "http://127.0.0.1:1/files", ApprovalTimeout: &limit},
+			{Name: "files", Transport: tool.HTTP, URL: "http://127.0.0.1:1/files", ApprovalTimeout: &limit, ApprovalValidity: &valid},
 			{Name: "open", Transport: tool.HTTP, URL: "http://127.0.0.1:1/open", AutoApprove: true},
 		},
 		Agents: []agent.AgentSpec{{Name: "billing", Skills: &[]agent.AssignmentSpec{{Skill: "files"}, {Skill: "open"}}}},

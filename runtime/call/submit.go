@@ -171,7 +171,7 @@ func (s *Service) submitParked(ctx context.Context, c *Call, sub *Submission, sk
 func approvalRequest(c *Call, a *agent.Agent, skill *agent.Skill, verdict approval.Verdict) *approval.Request {
 	r := &approval.Request{
 		CallID: c.ID, AgentID: c.AgentID, PrincipalID: c.PrincipalID, SkillID: c.SkillID, Tool: c.Tool,
-		Digest: c.envelope().Digest(), Rule: verdict.Rule, Timeout: skill.ApprovalTimeout,
+		Digest: c.envelope().Digest(), Rule: verdict.Rule, Timeout: skill.ApprovalTimeout, Validity: skill.ApprovalValidity,
 		Team: skill.Team, EscalateTo: skill.EscalateTo,
 	}
 	if r.Team == "" {

@@ -20,23 +20,24 @@ func newApprovalsCmd(e *Env) *cobra.Command {
 }
 
 type approvalView struct {
-	ID        string          `json:"id"`
-	Status    string          `json:"status"`
-	Agent     string          `json:"agent"`
-	Skill     string          `json:"skill"`
-	Tool      string          `json:"tool"`
-	Arguments json.RawMessage `json:"arguments"`
-	Files     []fileView      `json:"files"`
-	Request   *outgoingView   `json:"request"`
-	Digest    string          `json:"digest"`
-	ToolPin   string          `json:"tool_pin"`
-	Principal *string         `json:"principal"`
-	CreatedAt time.Time       `json:"created_at"`
-	Deadline  time.Time       `json:"deadline"`
-	Rule      string          `json:"rule"`
-	Team      *string         `json:"team"`
-	Edited    bool            `json:"edited"`
-	Edit      *struct {
+	ID            string          `json:"id"`
+	Status        string          `json:"status"`
+	Agent         string          `json:"agent"`
+	Skill         string          `json:"skill"`
+	Tool          string          `json:"tool"`
+	Arguments     json.RawMessage `json:"arguments"`
+	Files         []fileView      `json:"files"`
+	Request       *outgoingView   `json:"request"`
+	Digest        string          `json:"digest"`
+	ToolPin       string          `json:"tool_pin"`
+	Principal     *string         `json:"principal"`
+	CreatedAt     time.Time       `json:"created_at"`
+	Deadline      time.Time       `json:"deadline"`
+	ApprovedUntil *time.Time      `json:"approved_until"`
+	Rule          string          `json:"rule"`
+	Team          *string         `json:"team"`
+	Edited        bool            `json:"edited"`
+	Edit          *struct {
 		By        string          `json:"by"`
 		At        time.Time       `json:"at"`
 		Submitted json.RawMessage `json:"submitted_arguments"`
@@ -144,7 +145,7 @@ func (e *Env) showApproval(a approvalView) error {
 		if d.By != nil {
 			by = *d.By
 		}
-		pairs = append(pairs, "Decided", d.Outcome+" at "+moment(&d.At)+" by "+by, "Note", d.Note)
+		pairs = append(pairs, "Decided", d.Outcome+" at "+moment(&d.At)+" by "+by, "Valid until", moment(a.ApprovedUntil), "Note", d.Note)
 	}
 	if err := e.fields(append(pairs, "Digest", a.Digest, "Tool's pin", a.ToolPin)...); err != nil {
 		return err

@@ -20,6 +20,7 @@ func skillFields(e *Env, cmd *cobra.Command, removable bool) *fieldFlags {
 	f.bool("auto-approve", "auto_approve", "its calls need no approval")
 	f.bool("trust-new-tools", "trust_new_tools", "tools that it begins to offer later are accepted as they come")
 	f.text("approval-timeout", "approval_timeout", "time to decide about a call: 5m")
+	f.text("approval-validity", "approval_validity", "how long an approved call may be sent after the decision: 10m; 0s, as long as the time to decide")
 	f.text("call-timeout", "call_timeout", "time for its server to answer a call: 60s")
 	f.text("resources", "resources", "which resources clients may read while it is not auto-approved: gated, those that a finished call returned, or pass")
 	f.text("edits", "edits", "who approves a reviewer's edit of a call: alone, the editor; second, another reviewer; by_risk, another reviewer for tools of high risk")

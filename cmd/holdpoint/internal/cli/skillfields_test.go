@@ -21,7 +21,7 @@ func TestSkillCreateAndEdit(t *testing.T) {
 			"create ledger --transport stdio --command npx --command -y --command a,b --env-env TOKEN=TEAM",
 			`{"command":["npx","-y","a,b"],"env":{"TOKEN":"t0p"},"name":"ledger","transport":"stdio"}`,
 		},
-		{"edit ledger --approval-timeout 10m --auto-approve=false --team=", `{"approval_timeout":"10m","auto_approve":false,"team":""}`},
+		{"edit ledger --approval-timeout 10m --approval-validity 0s --auto-approve=false --team=", `{"approval_timeout":"10m","approval_validity":"0s","auto_approve":false,"team":""}`},
 		{"edit ledger --remove-header X.A --header-env X-Team=TEAM", `{"headers":{"X-Team":"t0p","X.A":null}}`},
 		{
 			"edit ledger --oauth-client-secret-file " + secret + " --oauth-scopes b,c",
