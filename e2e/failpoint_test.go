@@ -1,8 +1,11 @@
 package e2e_test
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"syscall"
 	"testing"
 
@@ -112,6 +115,54 @@ func TestKilledBesideAnother(t *testing.T) {
 			}
 			wantEnd(t, agent, <-done, want, counting)
 		})
+	}
+}
+
+// TestStoppedBetweenClaimAndSend: a process is stopped after its claim. Another tells that the outcome is unknown, and an operator resolves
+// the call as failed. When the first process goes on, it sends nothing.
+func TestStoppedBetweenClaimAndSend(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	counting := skill.NewCounting(t)
+	o := w.options()
+	o.StopAt = failpoint.ClaimAfterCommit
+	armed, other := program.Serve(t, o), w.serve()
+	w.apply(other, oneSkill(counting.URL, ""))
+	worker := w.agent(other, "worker")
+	worker.URL = armed.URL
+	other.Signal(t, syscall.SIGSTOP) // or it might do the work
+	ctx, cancel := context.WithCancel(t.Context())
+	var asked sync.WaitGroup
+	asked.Go(func() { _, _ = worker.CallTool(ctx, "counting__record", `{"n":1}`) })
+	shown, err := pendingFor(t.Context(), "1", armed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	asked.Go(func() { _ = operator(armed).Approve(ctx, shown) }) // the answer may be stopped, too
+	armed.AwaitStopped(t)
+	cancel()
+	asked.Wait()
+	other.Signal(t, syscall.SIGCONT)
+	eventually.Succeeds(t, 2*patience, "the call is unknown", func() error {
+		call, err := operator(other).Call(t.Context(), shown.ID)
+		if err == nil && call.Status != "unknown" {
+			err = fmt.Errorf("the call is %s", call.Status)
+		}
+		return err
+	})
+	if err := operator(other).Resolve(t.Context(), shown.ID, "failed", "it is not there"); err != nil {
+		t.Fatal(err)
+	}
+	armed.Signal(t, syscall.SIGCONT)
+	eventually.Succeeds(t, 2*patience, "the first process reports that it sent nothing", func() error {
+		call, err := operator(other).Call(t.Context(), shown.ID)
+		if err == nil && call.Late == nil {
+			err = errors.New("nothing was reported")
+		}
+		return err
+	})
+	if n := counting.Count("1"); n != 0 {
+		t.Errorf("the call arrived %d times", n)
 	}
 }
 

@@ -1,5 +1,5 @@
-// Package failpoint owns the named places where a test may kill the process,
-// to see what a crash there leaves behind. Builds without the failpoint tag
+// Package failpoint owns the named places where a test may kill or stop the process,
+// to see what a crash or a pause there leaves behind. Builds without the failpoint tag
 // hold no such thing.
 package failpoint
 

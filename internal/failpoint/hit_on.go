@@ -4,19 +4,32 @@ package failpoint
 
 import (
 	"os"
+	"sync"
 	"syscall"
 )
 
-// Env names the variable that arms one failpoint of a process.
-const Env = "HOLDPOINT_FAILPOINT"
+// Variables that arm one failpoint of a process.
+const (
+	Env     = "HOLDPOINT_FAILPOINT"      // where it is killed
+	StopEnv = "HOLDPOINT_FAILPOINT_STOP" // where it is stopped, once
+)
 
-// Hit kills the process at once, as kill -9 does, when this failpoint is armed.
+var stop sync.Once
+
+// Hit kills the process at once, as kill -9 does, when this failpoint is armed. It may be armed to stop the process
+// instead, until it gets SIGCONT.
 func Hit(name string) {
-	if os.Getenv(Env) != name {
-		return
+	switch name {
+	case os.Getenv(Env):
+		signal(syscall.SIGKILL)
+		select {}
+	case os.Getenv(StopEnv):
+		stop.Do(func() { signal(syscall.SIGSTOP) })
 	}
-	if err := syscall.Kill(syscall.Getpid(), syscall.SIGKILL); err != nil {
+}
+
+func signal(s syscall.Signal) {
+	if err := syscall.Kill(syscall.Getpid(), s); err != nil {
 		panic(err)
 	}
-	select {}
 }

@@ -55,7 +55,7 @@ func (w *executeWorker) NextRetry(job *river.Job[executeArgs]) time.Time {
 
 func (w *executeWorker) Work(ctx context.Context, job *river.Job[executeArgs]) error {
 	s, id := w.service, job.Args.CallID
-	if !s.flights.add(id) {
+	if !s.flights.add(id, s.pulse.currentRun()) {
 		return nil // this process is at it
 	}
 	defer s.flights.release(id)

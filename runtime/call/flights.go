@@ -12,8 +12,8 @@ import (
 // stays among them until its outcome is written, whatever happens in between.
 type flights struct {
 	mu    sync.Mutex
-	calls map[uuid.UUID]bool // whether sending began
-	empty chan struct{}      // closed while there are none
+	calls map[uuid.UUID]flight
+	empty chan struct{} // closed while there are none
 
 	// sent are the gated calls that were sent last. A database that lost its last commits, in a failover or
 	// a restore, may offer one of them again.
@@ -22,17 +22,23 @@ type flights struct {
 	next   int
 }
 
+// flight is one call in flight.
+type flight struct {
+	run     int  // of heartbeats, when the flight began; see [pulse]
+	sending bool // bytes of the call may be on their way
+}
+
 // maxSent bounds the memory of sent calls: about 5 MB.
 const maxSent = 100_000
 
 func newFlights() *flights {
-	f := &flights{calls: map[uuid.UUID]bool{}, empty: make(chan struct{}), sent: map[uuid.UUID]struct{}{}}
+	f := &flights{calls: map[uuid.UUID]flight{}, empty: make(chan struct{}), sent: map[uuid.UUID]struct{}{}}
 	close(f.empty)
 	return f
 }
 
-// add reports whether the call was not in flight before.
-func (f *flights) add(id uuid.UUID) bool {
+// add begins the flight of a call, in a run of heartbeats, before it is claimed. It reports whether the call was not in flight before.
+func (f *flights) add(id uuid.UUID, run int) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if _, ok := f.calls[id]; ok {
@@ -41,8 +47,15 @@ func (f *flights) add(id uuid.UUID) bool {
 	if len(f.calls) == 0 {
 		f.empty = make(chan struct{})
 	}
-	f.calls[id] = false
+	f.calls[id] = flight{run: run}
 	return true
+}
+
+// run returns the run of heartbeats in which the flight of a call began.
+func (f *flights) run(id uuid.UUID) int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.calls[id].run
 }
 
 func (f *flights) has(id uuid.UUID) bool {
@@ -56,7 +69,7 @@ func (f *flights) has(id uuid.UUID) bool {
 func (f *flights) sending(c *Call) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.calls[c.ID] = true
+	f.calls[c.ID] = flight{f.calls[c.ID].run, true}
 	if !c.Gated { // its row is never offered again
 		return
 	}
@@ -91,7 +104,7 @@ func (f *flights) refused(id uuid.UUID) {
 func (f *flights) release(id uuid.UUID) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if sent, ok := f.calls[id]; ok && !sent {
+	if flight, ok := f.calls[id]; ok && !flight.sending {
 		f.remove(id)
 	}
 }

@@ -29,6 +29,7 @@ const (
 type pulse struct {
 	mu    sync.Mutex
 	last  time.Time     // when the last successful heartbeat began
+	run   int           // counts the gaps between heartbeats that were long enough for others to take claims
 	skew  time.Duration // of the database's clock against this process's
 	peers map[uuid.UUID]peer
 }
@@ -61,6 +62,9 @@ func (s *Service) beat(ctx context.Context) error {
 	}
 	s.pulse.mu.Lock()
 	defer s.pulse.mu.Unlock()
+	if elapsed(began, s.pulse.last) > staleBeat {
+		s.pulse.run++
+	}
 	s.pulse.last, s.pulse.skew = began, now.Sub(began)
 	for id := range s.pulse.peers {
 		if _, ok := beats[id]; !ok {
@@ -117,12 +121,31 @@ func (p *pulse) forget(gone map[uuid.UUID]string) {
 	})
 }
 
-// age returns how long ago the last successful heartbeat began: by the clock that stands still while
-// the machine sleeps, or by the other one, whichever says more.
+// age returns how long ago the last successful heartbeat began.
 func (p *pulse) age(now time.Time) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return max(now.Sub(p.last), now.Round(0).Sub(p.last.Round(0)))
+	return elapsed(now, p.last)
+}
+
+// currentRun returns the number of the present run of unbroken heartbeats.
+func (p *pulse) currentRun() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.run
+}
+
+// isUnbroken reports whether no heartbeats were missed since run was the current one.
+func (p *pulse) isUnbroken(run int, now time.Time) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.run == run && elapsed(now, p.last) <= staleBeat
+}
+
+// elapsed returns the time from then to now: by the clock that stands still while the machine sleeps, or by the other one,
+// whichever says more.
+func elapsed(now, then time.Time) time.Duration {
+	return max(now.Sub(then), now.Round(0).Sub(then.Round(0)))
 }
 
 // keepBeating writes the heartbeat. It shares no connection with anything that may wait.
@@ -140,11 +163,11 @@ func (s *Service) keepBeating() {
 // errClaimLost means that a call is not this instance's to send.
 var errClaimLost = errors.New("another process took the call over while this one was suspended")
 
-// confirmClaim returns nil if the call is still this instance's to send. It asks the database only after heartbeats
-// were missed: the process may have been suspended for so long that others took its claims. A database
+// confirmClaim returns nil if the call is still this instance's to send. It asks the database only if heartbeats
+// were missed since before the claim: the process may have been suspended for so long that others took its claims. A database
 // that does not answer is asked again until ctx ends.
 func (s *Service) confirmClaim(ctx context.Context, id uuid.UUID) error {
-	for s.pulse.age(s.Now()) > staleBeat {
+	for run := s.flights.run(id); !s.pulse.isUnbroken(run, s.Now()); {
 		attempt, cancel := context.WithTimeout(ctx, beatLimit)
 		var ours bool
 		began := s.Now()
@@ -154,7 +177,7 @@ func (s *Service) confirmClaim(ctx context.Context, id uuid.UUID) error {
 		switch {
 		case err == nil && !ours:
 			return errClaimLost
-		case err == nil && s.Now().Sub(began) < staleBeat:
+		case err == nil && elapsed(s.Now(), began) < staleBeat:
 			return nil
 		}
 		if !pause(ctx, retryDelay) {

@@ -259,7 +259,7 @@ func (s *Service) abandonRestored(ctx context.Context) error {
 // before its claim until after its outcome is written; a claim of this instance that is not in flight was
 // committed without an answer, and its call never sent.
 func (s *Service) giveBack(ctx context.Context, id uuid.UUID) error {
-	if !s.flights.add(id) {
+	if !s.flights.add(id, s.pulse.currentRun()) {
 		return nil
 	}
 	defer s.flights.release(id)

@@ -121,7 +121,7 @@ func (s *Service) parkResumed(ctx context.Context, c *Call, skill *agent.Skill, 
 
 // sendResumed claims an auto-approved call and sends it.
 func (s *Service) sendResumed(ctx context.Context, c *Call, skill *agent.Skill, server tool.Server, definition tool.Definition) error {
-	if !s.flights.add(c.ID) {
+	if !s.flights.add(c.ID, s.pulse.currentRun()) {
 		return nil
 	}
 	err := s.moveOn(ctx, c, &refusal{status: Executing}, nil)

@@ -192,7 +192,7 @@ func (s *Service) submitDirect(ctx context.Context, c *Call, sub *Submission, sk
 		item.attachKey, item.keyed = attachKey(sub), s.keyed(sub)
 	}
 	c.awaited, c.advance = c.awaited || sub.Awaited, newAdvance(sub.Advance)
-	if !s.flights.add(c.ID) { // it was submitted before, to this process, and is on its way
+	if !s.flights.add(c.ID, s.pulse.currentRun()) { // it was submitted before, to this process, and is on its way
 		return Ticket{ID: c.ID, Status: Executing, Attached: true}, nil
 	}
 	s.recordCall(s.direct, item)

@@ -1,6 +1,7 @@
 package holdpoint
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -31,6 +32,7 @@ type Options struct {
 	Token       string   // of the person bootstrap; empty: none
 	Port        int      // zero: a free one
 	Failpoint   string   // where it kills itself; empty: nowhere
+	StopAt      string   // the failpoint where it stops itself, until SIGCONT; empty: nowhere
 	Args        []string // more flags
 	Programs    []string // that skills may run, besides the usual
 	Env         []string // more variables
@@ -136,6 +138,9 @@ func (o Options) environment(t testing.TB) []string {
 	if o.Failpoint != "" {
 		env = append(env, "HOLDPOINT_FAILPOINT="+o.Failpoint)
 	}
+	if o.StopAt != "" {
+		env = append(env, "HOLDPOINT_FAILPOINT_STOP="+o.StopAt)
+	}
 	return append(env, o.Env...)
 }
 
@@ -216,6 +221,18 @@ func (p *Process) AwaitKilled(t testing.TB) {
 	if !ok || !status.Signaled() || status.Signal() != syscall.SIGKILL {
 		t.Fatalf("%s ended with %v, not by its failpoint", p.name, p.err)
 	}
+}
+
+// AwaitStopped waits until SIGSTOP has stopped the process.
+func (p *Process) AwaitStopped(t testing.TB) {
+	t.Helper()
+	eventually.Succeeds(t, deathLimit, p.name+" is stopped", func() error {
+		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.PID()))
+		if err == nil && !bytes.Contains(stat, []byte(") T ")) {
+			err = errors.New("it runs")
+		}
+		return err
+	})
 }
 
 // Stop is Ctrl-C for goroutines, which must not end a test.
