@@ -246,20 +246,26 @@ func (rt *Runtime) makeCalls() error {
 	}
 	rt.Notify.AddWorkers(workers)
 	rt.Callbacks.AddWorkers(workers)
-	rt.river, err = river.NewClient(riverpgxv5.New(rt.DB.Pool()), &river.Config{
-		ID:      rt.Instance.String(),
-		Logger:  quiet(rt.Logger),
+	config := queueConfig(quiet(rt.Logger), workers)
+	config.ID = rt.Instance.String()
+	config.Middleware = []rivertype.Middleware{rt.jobs} // measured, and nothing else
+	rt.river, err = river.NewClient(riverpgxv5.New(rt.DB.Pool()), config)
+	return err
+}
+
+func queueConfig(logger *slog.Logger, workers *river.Workers) *river.Config {
+	return &river.Config{
+		Logger:  logger,
 		Workers: workers,
 		Queues:  queues(),
-		// Measured, and nothing else.
-		Middleware: []rivertype.Middleware{rt.jobs},
+		// During an upgrade, jobs of kinds that only the newer version knows wait for it.
+		FetchOnlyKnownKinds: true,
 		// The default of 100 ms also holds back the notification of a new job.
 		FetchCooldown: time.Millisecond,
 		// What a killed process was about to do waits this long for another one. A job whose own time
 		// is longer is left alone until that is over.
 		RescueStuckJobsAfter: 2 * time.Minute,
-	})
-	return err
+	}
 }
 
 func queues() map[string]river.QueueConfig {
@@ -342,6 +348,7 @@ func (rt *Runtime) Start(ctx context.Context) error {
 		rt.DB.Listen(background, channels(), rt.notified, rt.caughtUp)
 	})
 	rt.background.Go(func() { rt.announce(background) })
+	rt.background.Go(func() { rt.restoreJobs(background) })
 	if err := rt.river.Start(background); err != nil {
 		stop()
 		return fmt.Errorf("start job queue: %w", err)
