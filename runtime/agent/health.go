@@ -26,14 +26,18 @@ func RecordListing(ctx context.Context, tx pgx.Tx, attempt tool.Attempt) (tool.S
 func recordListing(ctx context.Context, tx pgx.Tx, attempt tool.Attempt) (tool.Standing, error) {
 	var first bool
 	var last *time.Time
-	err := tx.QueryRow(ctx, `SELECT discovered_at IS NULL, listed_at FROM skills
+	var generation int
+	err := tx.QueryRow(ctx, `SELECT discovered_at IS NULL, listed_at, listing_generation FROM skills
 		WHERE id = $1 AND revision = $2 AND deleted_at IS NULL FOR UPDATE`,
-		attempt.SkillID, attempt.Revision).Scan(&first, &last)
+		attempt.SkillID, attempt.Revision).Scan(&first, &last, &generation)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return tool.Superseded, nil
 	}
 	if err != nil {
 		return tool.Superseded, err
+	}
+	if attempt.Generation != 0 && attempt.Generation < generation {
+		return tool.Outdated, nil
 	}
 	if last != nil && !last.Before(attempt.Began) {
 		return tool.Overtaken, nil
@@ -47,7 +51,8 @@ func recordListing(ctx context.Context, tx pgx.Tx, attempt tool.Attempt) (tool.S
 		return tool.Later, err
 	}
 	_, err = tx.Exec(ctx, `UPDATE skills SET listed_at = $2, list_error_kind = NULL, list_error = NULL,
-		discovered_at = coalesce(discovered_at, $2), skipped = $3 WHERE id = $1`, attempt.SkillID, attempt.Began, leftOut(attempt.Skipped))
+		discovered_at = coalesce(discovered_at, $2), skipped = $3, listing_generation = $4 WHERE id = $1`,
+		attempt.SkillID, attempt.Began, leftOut(attempt.Skipped), attempt.Generation)
 	if first {
 		return tool.First, err
 	}

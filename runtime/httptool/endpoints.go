@@ -18,7 +18,7 @@ func listEndpoints(server *tool.Server) (tool.Listing, error) {
 	if server.URL == "" {
 		return tool.Listing{}, failed(tool.TransportFailure, nil, "skill %s has no base_url", server.Skill)
 	}
-	var listing tool.Listing
+	listing := tool.Listing{Generation: generation}
 	for i := range server.API.Endpoints {
 		e := &server.API.Endpoints[i]
 		definition, err := defineEndpoint(e, server.API)

@@ -8,6 +8,10 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
+// generation numbers the rules by which definitions are made of documents and endpoints. It grows with each change that makes other
+// definitions of the same document, since processes of two versions run side by side during an upgrade.
+const generation = 1
+
 // List implements [tool.Source]. It makes the definitions anew when the document or what the operator says of it changed.
 func (s *Source) List(ctx context.Context, server tool.Server) (tool.Listing, error) {
 	if server.API == nil || !server.Transport.IsAPI() {
@@ -22,7 +26,7 @@ func (s *Source) List(ctx context.Context, server tool.Server) (tool.Listing, er
 	if failure != nil {
 		return tool.Listing{}, failure
 	}
-	return tool.Listing{Tools: made.tools, Skipped: made.skipped}, nil
+	return tool.Listing{Tools: made.tools, Skipped: made.skipped, Generation: generation}, nil
 }
 
 // definitions are what was made of a document for one skill.

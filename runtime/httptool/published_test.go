@@ -1,7 +1,10 @@
 package httptool_test
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -88,6 +91,30 @@ func TestPublishedDocuments(t *testing.T) {
 				t.Errorf("%d tools, %d with output schemas, want %d and %d", len(listing.Tools), outputs, want.tools, want.outputs)
 			}
 		})
+	}
+}
+
+// TestGenerationOfDefinitions: who changes the definitions that are made of a document raises the generation, and then this digest.
+func TestGenerationOfDefinitions(t *testing.T) {
+	t.Parallel()
+	const generation, digest = 1, "c85eebe7ab080e0d9aea62f5d9c4d7247294565cb8f6c256bcbebeaa69a2aa3d"
+	hash := sha256.New()
+	for _, name := range slices.Sorted(maps.Keys(published)) {
+		source, server := given(t, string(readPublished(t, published[name].file)))
+		listing, err := source.List(t.Context(), server)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if listing.Generation != generation {
+			t.Errorf("%s is of generation %d", name, listing.Generation)
+		}
+		for _, d := range listing.Tools {
+			pin := d.Pin()
+			hash.Write(pin[:])
+		}
+	}
+	if got := hex.EncodeToString(hash.Sum(nil)); got != digest {
+		t.Errorf("the definitions of generation %d have the digest %s, want %s", generation, got, digest)
 	}
 }
 

@@ -58,6 +58,8 @@ type Attempt struct {
 	Tools    int       // that were listed
 	Skipped  []Skipped // that were left out
 	Took     time.Duration
+
+	Generation int // see [Listing]
 }
 
 // Succeeded reports whether the server listed its tools.
@@ -69,6 +71,7 @@ type Standing int
 // The standings of a listing.
 const (
 	Superseded Standing = iota // the skill was changed or deleted meanwhile
+	Outdated                   // a newer version of Holdpoint has listed the skill before
 	Overtaken                  // a listing that began later was recorded before this one
 	First                      // the first that succeeded since the skill was registered
 	Later                      // any other

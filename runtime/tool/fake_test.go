@@ -39,6 +39,8 @@ type server struct {
 	ttl   *time.Duration
 	err   error
 	lists atomic.Int32
+	// generation is of the listings; see [tool.Listing].
+	generation int
 	// gate, when set, holds every listing, which tells entered, until it is closed.
 	gate, entered chan struct{}
 }
@@ -76,7 +78,7 @@ func (s *server) List(ctx context.Context, _ tool.Server) (tool.Listing, error) 
 	if err != nil {
 		return tool.Listing{}, err
 	}
-	listing := tool.Listing{TTL: ttl}
+	listing := tool.Listing{TTL: ttl, Generation: s.generation}
 	for _, text := range tools {
 		d, err := tool.ParseDefinition([]byte(text))
 		if err != nil {

@@ -89,6 +89,7 @@ func (d *Discovery) list(ctx context.Context, server Server, trustNewTools bool)
 	asked := d.now()
 	listing, attempt.Failure = d.ask(ctx, server)
 	attempt.Tools, attempt.Skipped, attempt.Took = len(listing.Tools), listing.Skipped, d.now().Sub(asked)
+	attempt.Generation = listing.Generation
 	var found changes
 	err := postgres.InTx(ctx, d.pool, func(tx pgx.Tx) (err error) {
 		found, err = d.record(ctx, tx, attempt, listing.Tools, server.PerUser, trustNewTools)

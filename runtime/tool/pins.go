@@ -102,7 +102,7 @@ func (d *Discovery) record(ctx context.Context, tx pgx.Tx, attempt Attempt, tool
 	if err := storeDefinitions(ctx, tx, known, tools); err != nil {
 		return changes{}, err
 	}
-	if standing == Overtaken && !partial {
+	if standing == Outdated || standing == Overtaken && !partial {
 		return changes{}, nil
 	}
 	c := compare(known, tools, partial, standing == First || trustNewTools)

@@ -69,6 +69,36 @@ func TestChangedDefinitionIsNotAccepted(t *testing.T) {
 	}
 }
 
+// TestOlderVersionMovesNoPins: during an upgrade, processes of two versions make different definitions of one document.
+func TestOlderVersionMovesNoPins(t *testing.T) {
+	t.Parallel()
+	w := worldWith(t, &server{generation: 1})
+	w.source.offer(read1, write1)
+	w.list(false)
+	newer := &server{generation: 2}
+	newer.offer(read2, write1)
+	upgraded := &world{process: newProcess(t, w.db, newer), db: w.db, source: newer, skill: w.skill}
+	upgraded.list(false)
+	for range 2 {
+		w.list(false)
+		upgraded.list(false)
+	}
+	if s := w.status("read"); s.IsAccepted() || s.Current != pin(t, read2) || s.Accepted != pin(t, read1) {
+		t.Errorf("changed: %+v", s)
+	}
+	if got, want := w.actions(), []string{"tools.accepted", "tool.changed read"}; !slices.Equal(got, want) {
+		t.Errorf("audit %v, want %v", got, want)
+	}
+	if _, err := w.discovery.Definition(t.Context(), pin(t, read1)); err != nil {
+		t.Errorf("the older version's definition: %v", err)
+	}
+	w.source.generation = 0 // the skill has become one whose server describes its tools itself
+	w.list(false)
+	if s := w.status("read"); !s.IsAccepted() {
+		t.Errorf("of its server: %+v", s)
+	}
+}
+
 func TestRemovedToolComesBack(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -121,6 +121,9 @@ type Listing struct {
 	ProtocolVersion string
 	// Skipped names tools that were left out, each with the reason.
 	Skipped []Skipped
+	// Generation numbers the rules by which this version of Holdpoint made the definitions itself, as of HTTP APIs: during an
+	// upgrade, those of lower generations move no pins. Zero: the definitions are the server's own.
+	Generation int
 }
 
 // Skipped is a tool that cannot be offered, such as one with an invalid schema.
