@@ -391,7 +391,7 @@ func (s *Service) mayDecideQuestion(ctx context.Context, tx pgx.Tx, c *Call, q *
 	case q.Status != QuestionPending:
 		return &QuestionConflictError{Question: *q}
 	}
-	return s.notOwn(ctx, tx, approval.Approval{PrincipalID: c.PrincipalID}, d.By)
+	return s.notOwn(ctx, tx, approval.Approval{AgentID: c.AgentID, PrincipalID: c.PrincipalID, CreatedAt: c.CreatedAt}, d.By)
 }
 
 func (s *Service) settleQuestion(ctx context.Context, tx pgx.Tx, q *AskedQuestion, d QuestionDecision) (AskedQuestion, error) {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/holdpoint/holdpoint/approval"
 	"github.com/holdpoint/holdpoint/internal/audit"
+	"github.com/holdpoint/holdpoint/internal/identity"
 	"github.com/holdpoint/holdpoint/runtime/agent"
 	"github.com/holdpoint/holdpoint/runtime/call"
 	"github.com/holdpoint/holdpoint/runtime/tool"
@@ -323,6 +324,29 @@ func TestChangedAnswerIsNotDelivered(t *testing.T) {
 	w.setStatus(`UPDATE call_questions SET answer = $2 WHERE call_id = $1`, id, []byte(`{"action":"accept","content":{"iban":"XX"}}`))
 	check(t, decideQuestion(t, w.calls, w.reviewer, id, 1, true))
 	if d := <-got; d.answer != "" || d.err != "the answer is not what a reviewer approved" {
+		t.Errorf("the server got %+v", d)
+	}
+}
+
+// TestInvitedPeopleDoNotDecideQuestions of calls that an agent made with a key of the person who invited them, also
+// after another reviewer approved the call.
+func TestInvitedPeopleDoNotDecideQuestions(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	maker, invited := uuid.New(), uuid.New()
+	w.setStatus(`INSERT INTO people (id, issuer, subject, name, invited_by) VALUES ($1, $3, 'maker', 'Mara', NULL), ($2, $3, 'invited', 'Ina', $1)`,
+		maker, invited, identity.LocalIssuer)
+	_, _, err := w.agents.CreateKey(t.Context(), audit.Person(maker), w.agent.ID)
+	check(t, err)
+	got := w.asksOne(form)
+	id := w.approved("files__write")
+	waitForQuestion(t, w.calls, id, 1, call.QuestionAsked)
+	check(t, w.answers(id, 1, result(accepted)))
+	if err := decideQuestion(t, w.calls, invited, id, 1, true); !errors.Is(err, approval.ErrInvitedApproval) {
+		t.Errorf("the invited person decides: %v", err)
+	}
+	check(t, decideQuestion(t, w.calls, w.reviewer, id, 1, true))
+	if d := <-got; d.answer != accepted {
 		t.Errorf("the server got %+v", d)
 	}
 }
