@@ -61,6 +61,9 @@ func clean(text string) string {
 	return strings.ReplaceAll(strings.ToValidUTF8(text, ""), "\x00", "")
 }
 
+// invitedWords is why people do not decide about calls of the person who invited them.
+const invitedWords = "Only the person who invited you says who you are, and this call is theirs or made with a key that they made. Somebody else has to decide about it."
+
 // notDecided tells why a decision did not count. The call is shown as it is now, and
 // what was typed is kept: a reason in its field if there still is one, edited arguments never there, for the agent
 // reads it.
@@ -85,7 +88,7 @@ func (u *UI) notDecided(w http.ResponseWriter, r *http.Request, err error) {
 	case errors.Is(err, approval.ErrInvitedApproval):
 		u.answerWithCall(w, r, http.StatusForbidden, shown{notice: &view.Notice{
 			Level: view.Warn, Title: "Nothing was decided.", Draft: cmp.Or(edited, draft),
-			Text: "Only the person who invited you says who you are, and this call is theirs or made with a key that they made. Somebody else has to decide about it.",
+			Text: invitedWords,
 		}})
 	case errors.As(err, &conflict):
 		names, nameErr := u.names(r.Context(), conflict.Approval.DecidedBy)

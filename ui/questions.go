@@ -337,6 +337,8 @@ func (u *UI) questionNotDecided(w http.ResponseWriter, r *http.Request, err erro
 		notice.Level, notice.Text = view.Danger, "The question is not what you had on the screen. Look at it again."
 	case errors.Is(err, approval.ErrSelfApproval):
 		status, notice.Text = http.StatusForbidden, "This call was made on your behalf. Somebody else has to decide about it."
+	case errors.Is(err, approval.ErrInvitedApproval):
+		status, notice.Text = http.StatusForbidden, invitedWords
 	case errors.As(err, &late):
 		names, nameErr := u.names(r.Context(), late.Question.DecidedBy)
 		if nameErr != nil {
