@@ -2,15 +2,22 @@ package tool
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"math/big"
 	"net/url"
 	"regexp"
 	"regexp/syntax"
+	"slices"
+	"strconv"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
+	"github.com/santhosh-tekuri/jsonschema/v6/kind"
 )
 
 // The bounds of one validation. The first pass only finds out whether the value fits, and keeps no errors; the
@@ -41,6 +48,10 @@ var ErrTooComplex = errors.New("too complex to check against its schema")
 
 // validators are the compiled forms of one schema. Each serves one validation at a time, because the library has no
 // place for the state of one: it is in the meter that its schemas share.
+//
+// Results are not remembered by schema and value. They also depend on the schemas around ($dynamicRef) and come with
+// the parts that were evaluated (unevaluatedProperties), which the library keeps to itself. So what one validation may
+// cost is limited, and a value that would cost more is refused.
 type validators struct {
 	name string
 	doc  any
@@ -203,6 +214,7 @@ type meter struct {
 	spent    int             // of all validations, for tests
 	look     int             // applications until the clock is looked at again
 	patterns int             // instructions of the patterns that were compiled
+	key      []byte          // a buffer
 }
 
 type overspent struct{ err error }
@@ -246,9 +258,7 @@ func (m *meter) watch(s *jsonschema.Schema) {
 			always++
 		}
 	}
-	if s.Enum != nil {
-		always += len(s.Enum.Values) / 16
-	}
+	m.replaceComparisons(s)
 	names := 2 + len(s.PatternProperties)
 	s.Format = &jsonschema.Format{Name: "", Validate: func(value any) error {
 		cost := always
@@ -267,6 +277,103 @@ func (m *meter) watch(s *jsonschema.Schema) {
 	if before != nil {
 		s.Format.Name = before.Name
 	}
+}
+
+// replaceComparisons has the meter compare values, because the library compares them before the meter hears of them, and
+// each with each: it parsed every number of an enum again for every number of an array.
+func (m *meter) replaceComparisons(s *jsonschema.Schema) {
+	if s.Const != nil {
+		allowed := map[string]bool{string(m.appendKey(nil, *s.Const)): true}
+		s.Extensions = append(s.Extensions, comparison{m, allowed, &kind.Const{Want: *s.Const}})
+		s.Const = nil
+	}
+	if s.Enum != nil {
+		allowed := make(map[string]bool, len(s.Enum.Values))
+		for _, one := range s.Enum.Values {
+			allowed[string(m.appendKey(nil, one))] = true
+		}
+		s.Extensions = append(s.Extensions, comparison{m, allowed, &kind.Enum{Want: s.Enum.Values}})
+		s.Enum = nil
+	}
+	if s.UniqueItems {
+		s.Extensions = append(s.Extensions, uniqueness{m})
+		s.UniqueItems = false
+	}
+}
+
+// comparison is a const or an enum.
+type comparison struct {
+	meter   *meter
+	allowed map[string]bool // by their keys
+	wrong   jsonschema.ErrorKind
+}
+
+// Validate implements [jsonschema.SchemaExt].
+func (c comparison) Validate(at *jsonschema.ValidatorContext, value any) {
+	c.meter.key = c.meter.appendKey(c.meter.key[:0], value)
+	if !c.allowed[string(c.meter.key)] {
+		at.AddError(c.wrong)
+	}
+}
+
+// uniqueness is a uniqueItems.
+type uniqueness struct{ meter *meter }
+
+// Validate implements [jsonschema.SchemaExt].
+func (u uniqueness) Validate(at *jsonschema.ValidatorContext, value any) {
+	list, _ := value.([]any)
+	seen := make(map[string]int, len(list))
+	for i, item := range list {
+		u.meter.key = u.meter.appendKey(u.meter.key[:0], item)
+		if first, ok := seen[string(u.meter.key)]; ok {
+			at.AddError(&kind.UniqueItems{Duplicates: [2]int{first, i}})
+			return
+		}
+		seen[string(u.meter.key)] = i
+	}
+}
+
+// appendKey appends a text that equal values have in common, and others do not.
+func (m *meter) appendKey(b []byte, value any) []byte {
+	if m.ctx != nil {
+		m.spend(1)
+	}
+	switch value := value.(type) {
+	case map[string]any:
+		b = append(b, '{')
+		for _, name := range slices.Sorted(maps.Keys(value)) {
+			b = m.appendKey(appendText(b, name), value[name])
+		}
+		return append(b, '}')
+	case []any:
+		b = append(b, '[')
+		for _, item := range value {
+			b = m.appendKey(b, item)
+		}
+		return append(b, ']')
+	case string:
+		return appendText(b, value)
+	case json.Number:
+		return append(appendNumber(b, string(value)), ',')
+	case bool:
+		return strconv.AppendBool(b, value)
+	}
+	return append(b, "null"...)
+}
+
+func appendText(b []byte, text string) []byte {
+	b = strconv.AppendInt(append(b, '"'), int64(len(text)), 10)
+	return append(append(b, ':'), text...)
+}
+
+// appendNumber appends a number as an integer or a fraction.
+func appendNumber(b []byte, number string) []byte {
+	if strings.ContainsAny(number, ".eE") || number == "-0" {
+		if exact, ok := new(big.Rat).SetString(number); ok {
+			return append(b, exact.RatString()...)
+		}
+	}
+	return append(b, number...)
 }
 
 // pattern is a regular expression in linear time (RE2) whose work is counted.

@@ -5,8 +5,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
 // triples is a schema whose cost triples with each level of a value.
@@ -137,6 +140,76 @@ func TestValidationEndsWithItsRequest(t *testing.T) {
 	}
 	if problems, err := s.ValidateInput(t.Context(), json.RawMessage(`{"q":1}`)); err != nil || problems != nil {
 		t.Errorf("the next one: %v, %v", problems, err)
+	}
+}
+
+// TestComparisonsAreCounted: each value that is compared is one application, so that a validation that compares many
+// values ends with its request, and within its bounds.
+func TestComparisonsAreCounted(t *testing.T) {
+	t.Parallel()
+	var numbers []string
+	for i := range 20_000 {
+		numbers = append(numbers, strconv.Itoa(i))
+	}
+	ones := "[" + strings.TrimSuffix(strings.Repeat("-1,", 20_000), ",") + "]"
+	list := "[" + strings.Join(numbers, ",") + "]"
+	for schema, value := range map[string]string{
+		`{"items":{"enum":[` + strings.Join(numbers[:50], ",") + `]}}`: ones,
+		`{"items":{"const":7}}`:  ones,
+		`{"const":` + list + `}`: list,
+		`{"uniqueItems":true}`:   list,
+	} {
+		s := schemasOf(t, schema)
+		problems, err := s.ValidateInput(t.Context(), json.RawMessage(value))
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := 3 * len(numbers) // an array counts twice for each of its values
+		if len(problems) > 0 {   // there was a second pass
+			want *= 2
+		}
+		if n := s.input.spent(); n < want {
+			t.Errorf("%.50s: %d applications to %d values", schema, n, len(numbers))
+		}
+	}
+}
+
+// TestComparisonsAreTheLibrarys: what is equal for the library is equal for the meter.
+func TestComparisonsAreTheLibrarys(t *testing.T) {
+	t.Parallel()
+	values := []string{
+		`0`, `-0`, `0.0`, `1`, `1.0`, `10e-1`, `0.1e1`, `1.5`, `15e-1`, `100`, `1e2`, `-1`, `12345678901234567890`, `12345678901234567890.0`,
+		`12345678901234567891`, `"1"`, `""`, `"null"`, `null`, `true`, `"true"`, `false`, `[]`, `{}`, `[[]]`, `[[0],0]`, `[[0,0]]`, `[0,0]`, `[0]`,
+		`["a","b"]`, `["ab"]`, `["a\"1:b"]`, `{"a":1,"b":2}`, `{"b":2.0,"a":1}`, `{"a":1}`, `{"a":{"b":1}}`, `{"a":1,"b":null}`, `"é"`, `"e\u0301"`,
+	}
+	library := func(schema string) *jsonschema.Schema {
+		doc, err := jsonschema.UnmarshalJSON(strings.NewReader(schema))
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := jsonschema.NewCompiler()
+		if err := c.AddResource("test:///schema.json", doc); err != nil {
+			t.Fatal(err)
+		}
+		return c.MustCompile("test:///schema.json")
+	}
+	for _, a := range values {
+		for _, schema := range []string{`{"const":` + a + `}`, `{"enum":["other",` + a + `]}`, `{"uniqueItems":true}`} {
+			ours, theirs := schemasOf(t, schema), library(schema)
+			for _, b := range values {
+				if strings.Contains(schema, "unique") {
+					b = "[" + a + ",7," + b + "]"
+				}
+				parsed, err := jsonschema.UnmarshalJSON(strings.NewReader(b))
+				if err != nil {
+					t.Fatal(err)
+				}
+				problems, err := ours.ValidateInput(t.Context(), json.RawMessage(b))
+				if want := theirs.Validate(parsed); err != nil || (want == nil) != (len(problems) == 0) {
+					t.Errorf("%s with %s: %v, %v; the library: %v", schema, b, problems, err, want)
+				}
+			}
+		}
 	}
 }
 
