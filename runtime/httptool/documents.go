@@ -150,11 +150,11 @@ func (s *Source) alone(ctx context.Context, text []byte, server *tool.Server) (*
 }
 
 func (s *Source) read(ctx context.Context, text []byte, server *tool.Server) (*definitions, error) {
-	doc, err := readDocument(text)
+	doc, err := readDocument(ctx, text)
 	if err != nil {
 		return nil, err
 	}
-	return define(ctx, doc, server, &s.config.Limits)
+	return define(doc, server, &s.config.Limits)
 }
 
 // located is a document of which the digest is known.

@@ -12,7 +12,8 @@ import (
 // CheckDocument tells the origins (RFC 6454) of the servers that an OpenAPI document names, or what is wrong with it as a whole. One of which single
 // operations cannot be used is fine.
 func CheckDocument(text []byte) (origins []string, err error) {
-	doc, err := readDocument(text)
+	defer catchStop(&err)
+	doc, err := readDocument(context.Background(), text)
 	if err != nil {
 		return nil, err
 	}
@@ -59,8 +60,9 @@ func (s *Source) examined(ctx context.Context, text []byte, origin string) (tool
 	return found, failed(tool.ProtocolFailure, err, "%s", reason(err))
 }
 
-func examine(ctx context.Context, text []byte, origin string, limits Limits) (tool.Examination, error) {
-	doc, err := readDocument(text)
+func examine(ctx context.Context, text []byte, origin string, limits Limits) (_ tool.Examination, err error) {
+	defer catchStop(&err)
+	doc, err := readDocument(ctx, text)
 	if err != nil {
 		return tool.Examination{}, err
 	}
@@ -71,8 +73,9 @@ func examine(ctx context.Context, text []byte, origin string, limits Limits) (to
 	}
 	// As if the operator had set a base URL: whether one is needed is told once, and not by each operation.
 	b := newBuilder(doc, &tool.Server{URL: "https://base.invalid", API: &tool.API{Spec: origin}}, &limits)
-	for i := range doc.root.get("servers").all() {
-		one := value{kind: '[', members: doc.root.get("servers").members[i : i+1]}
+	servers := doc.root.get("servers").all()
+	for i := range servers {
+		one := value{kind: '[', members: servers[i : i+1]}
 		if address, err := b.base.server(&one); err == nil && address != "" && len(found.Servers) < maxServers {
 			found.Servers = append(found.Servers, cut(address, maxAddress))
 		}
@@ -83,9 +86,6 @@ func examine(ctx context.Context, text []byte, origin string, limits Limits) (to
 	}
 	size := 0
 	for _, o := range b.all {
-		if err := ctx.Err(); err != nil {
-			return found, err
-		}
 		operation := b.examine(o)
 		size += len(operation.InputSchema) + len(operation.OutputSchema) + len(operation.Path) + len(operation.Skipped) + 500
 		if size > limits.ToolBytes {
@@ -138,8 +138,9 @@ func securitySchemes(doc *document) []tool.SecurityScheme {
 			In: cut(v.get("in").str(), maxTitle), Parameter: cut(v.get("name").str(), maxTitle), Scheme: cut(strings.ToLower(v.get("scheme").str()), maxTitle),
 			OpenIDConnectURL: cut(v.get("openIdConnectUrl").str(), maxAddress),
 		}
-		for j := range v.get("flows").all() {
-			f := &v.get("flows").members[j]
+		flows := v.get("flows").all()
+		for j := range flows {
+			f := &flows[j]
 			flow := tool.OAuthFlow{
 				Type:             cut(f.name, maxTitle),
 				AuthorizationURL: cut(f.value.get("authorizationUrl").str(), maxAddress), TokenURL: cut(f.value.get("tokenUrl").str(), maxAddress),

@@ -37,7 +37,8 @@ type definitions struct {
 }
 
 // define makes the definitions of the operations of a document that a skill has.
-func define(ctx context.Context, doc *document, server *tool.Server, limits *Limits) (*definitions, error) {
+func define(doc *document, server *tool.Server, limits *Limits) (_ *definitions, err error) {
+	defer catchStop(&err)
 	b := newBuilder(doc, server, limits)
 	if server.URL == "" {
 		if _, err := b.base.document(); err != nil {
@@ -51,9 +52,6 @@ func define(ctx context.Context, doc *document, server *tool.Server, limits *Lim
 	made := &definitions{skipped: missing, operations: len(b.all)}
 	size := 0
 	for _, o := range chosen {
-		if err := ctx.Err(); err != nil {
-			return nil, err
-		}
 		built, err := b.build(o)
 		if err != nil {
 			made.skipped = append(made.skipped, tool.Skipped{Name: o.name, Reason: reason(err)})

@@ -2,6 +2,7 @@ package httptool
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"net/url"
@@ -22,6 +23,7 @@ const (
 
 // document is an OpenAPI description, 3.0 or 3.1, read but not judged: what is wrong with one operation leaves the others alone.
 type document struct {
+	*work
 	root    *value
 	version string // "3.0.3"
 	// resolved are the values that references lead to, and indexes the members of large objects.
@@ -30,7 +32,7 @@ type document struct {
 }
 
 // readDocument reads an OpenAPI description in JSON or YAML.
-func readDocument(text []byte) (_ *document, err error) {
+func readDocument(ctx context.Context, text []byte) (_ *document, err error) {
 	defer func() {
 		// A library meets hostile text here; what it does not survive cannot be read.
 		if cause := recover(); cause != nil {
@@ -46,7 +48,7 @@ func readDocument(text []byte) (_ *document, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("the document cannot be read as %s: %w", form, err)
 	}
-	d := &document{root: root, version: root.get("openapi").str(), resolved: map[string]*value{}, indexes: map[*value]map[string]*value{}}
+	d := &document{work: newWork(ctx), root: root, version: root.get("openapi").str(), resolved: map[string]*value{}, indexes: map[*value]map[string]*value{}}
 	if root.get("openapi").is('0') { // 3.1 without quotation marks
 		d.version = root.get("openapi").text
 	}
@@ -75,6 +77,7 @@ func (d *document) is(version string) bool {
 // follow is a value that may be a reference object, and what that leads to.
 func (d *document) follow(v *value) (*value, error) {
 	for range maxHops {
+		d.spend(1 + len(v.all()))
 		ref := v.get("$ref")
 		if !ref.is('"') {
 			return v, nil
@@ -100,6 +103,7 @@ func (d *document) beside(v *value) *value {
 
 // lookup finds what a reference leads to (RFC 6901, in a fragment). Other documents are never asked for.
 func (d *document) lookup(ref string) (*value, error) {
+	d.spend(1 + len(ref))
 	if found, ok := d.resolved[ref]; ok {
 		return found, nil
 	}
@@ -159,8 +163,9 @@ func (o *operation) id() string { return o.object.get("operationId").str() }
 // operations are all of a document, in its order, each with the name of its tool.
 func (d *document) operations() []*operation {
 	var list []*operation
-	for i := range d.root.get("paths").all() {
-		path := &d.root.get("paths").members[i]
+	paths := d.root.get("paths").all() // once: objects are searched from their beginning
+	for i := range paths {
+		path := &paths[i]
 		if strings.HasPrefix(path.name, "x-") {
 			continue
 		}

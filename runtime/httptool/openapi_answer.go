@@ -23,8 +23,10 @@ func (b *builder) answer(o *operation) answer {
 	var made answer
 	var schemas []*value
 	var types []string
-	for i := range o.object.get("responses").all() {
-		m := &o.object.get("responses").members[i]
+	responses := o.object.get("responses").all()
+	b.doc.spend(len(responses))
+	for i := range responses {
+		m := &responses[i]
 		if !success.MatchString(m.name) {
 			continue
 		}
@@ -33,6 +35,7 @@ func (b *builder) answer(o *operation) answer {
 			made.noSchema = err.Error()
 			continue
 		}
+		b.doc.spend(len(response.get("content").all()))
 		schema, media := answerMedia(response.get("content"))
 		schemas = append(schemas, schema)
 		types = append(types, media...)

@@ -42,11 +42,13 @@ func (d *document) servers() *value {
 	if servers := d.root.get("servers"); len(servers.all()) > 0 {
 		return servers
 	}
-	for i := range d.root.get("paths").all() {
-		item, err := d.follow(&d.root.get("paths").members[i].value)
+	paths := d.root.get("paths").all()
+	for i := range paths {
+		item, err := d.follow(&paths[i].value)
 		if err != nil {
 			continue
 		}
+		d.spend(len(item.all()))
 		for j := range item.all() {
 			servers := item.members[j].value.get("servers")
 			if item.members[j].name == "servers" {
@@ -90,6 +92,7 @@ func (b *bases) server(servers *value) (string, error) {
 	}
 	first := &servers.members[0].value
 	address := first.get("url").str()
+	b.doc.spend(1 + len(address))
 	var missing error
 	// Once: what stands in braces in a default is no variable.
 	filled := placeholder.ReplaceAllStringFunc(address, func(found string) string {

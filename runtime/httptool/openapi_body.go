@@ -26,6 +26,7 @@ func (b *builder) body(o *operation) (*bodyArguments, error) {
 		}
 		return nil, nil
 	}
+	b.doc.spend(len(content.all()))
 	media, kind := bodyMedia(content)
 	if kind == "" {
 		return nil, errors.New("requestBody: none of its media types is one")

@@ -48,6 +48,7 @@ type built struct {
 
 // build makes the tool of an operation. An error is the reason why there is none.
 func (b *builder) build(o *operation) (built, error) {
+	b.doc.spend(workByLook) // so that the context is looked at, too
 	if o.err != nil {
 		return built{}, o.err
 	}
@@ -70,6 +71,7 @@ func (b *builder) build(o *operation) (built, error) {
 	if binding.Select == "" && !b.server.API.NoOutputSchemas {
 		described.OutputSchema = answer.schema
 	}
+	b.doc.spend(len(inputSchema) + len(described.OutputSchema)) // they are compiled
 	result.definition, err = described.definition()
 	if invalid, ok := errors.AsType[*outputError](err); ok {
 		described.OutputSchema, result.noOutput = nil, invalid.Error()

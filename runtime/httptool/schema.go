@@ -71,6 +71,7 @@ func (s *schemas) within(v *value, gone hiddenNames) (value, error) {
 	if ref := v.get("$ref"); ref.is('"') {
 		return s.convertRef(v, ref.text, gone)
 	}
+	s.doc.spend(1 + len(v.members))
 	gone = s.hidden(v, gone)
 	result := object()
 	for i := range v.members {
@@ -79,7 +80,7 @@ func (s *schemas) within(v *value, gone hiddenNames) (value, error) {
 			return value{}, err
 		}
 	}
-	open(v, &result)
+	s.open(v, &result)
 	s.widen(v, &result, gone)
 	s.exclusive(&result)
 	hide(&result, gone)

@@ -43,6 +43,7 @@ func (s *schemas) leadsBack(alternatives *value) bool {
 		if seen[v] {
 			continue
 		}
+		s.doc.spend(1 + len(v.all()))
 		if s.steps--; s.steps < 0 {
 			return false
 		}

@@ -1,9 +1,6 @@
 package httptool
 
-import (
-	"regexp"
-	"slices"
-)
+import "slices"
 
 // widen lets pass what keeps to what a schema means. Of a oneOf more than one may fit in answers, and wherever its parts became wider. What became
 // wider where it must not fit (not), where it says what else has to (if), or where it may fit so many times only (maxContains) is left out.
@@ -74,6 +71,7 @@ func (e *exactness) schema(v *value, gone hiddenNames) bool {
 		}
 		e.seen[v] = true
 	}
+	e.doc.spend(1 + len(v.members))
 	if e.left--; e.left < 0 || e.mentions(v, gone) {
 		return false
 	}
@@ -112,10 +110,9 @@ func (e *exactness) keyword(name string, v *value, gone hiddenNames) bool {
 	case "format", "$dynamicRef", "$recursiveRef", "dependencies", "additionalItems": // formats are not validated, and the others not converted
 		return false
 	case "pattern":
-		_, err := regexp.Compile(v.str())
-		return err == nil
+		return e.doc.isPattern(v.str())
 	case "patternProperties":
-		unknown := func(m member) bool { _, err := regexp.Compile(m.name); return err != nil }
+		unknown := func(m member) bool { return !e.doc.isPattern(m.name) }
 		return !slices.ContainsFunc(v.all(), unknown) && e.all(v, nil)
 	case "oneOf", "anyOf":
 		return (name == "anyOf" || e.way == input) && !e.leadsBack(v) && e.all(v, gone)

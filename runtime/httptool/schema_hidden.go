@@ -34,6 +34,7 @@ func (s *schemas) gather(v *value) []string {
 	if known || s.looks < 0 {
 		return found
 	}
+	s.doc.spend(1 + len(v.members))
 	s.gathered[v] = nil // should it lead back to itself
 	if ref := v.get("$ref"); ref.is('"') {
 		if target, err := s.doc.lookup(ref.text); err == nil {

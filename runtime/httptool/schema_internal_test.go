@@ -17,7 +17,7 @@ func TestHiddenNamesOnce(t *testing.T) {
 	for range references {
 		either.WriteString(`,{"$ref": "#/components/schemas/Large"}`)
 	}
-	doc, err := readDocument(fmt.Appendf(nil, `{"openapi": "3.1.0", "paths": {}, "components": {"schemas": {"Large": {"properties": {%s}},
+	doc, err := readDocument(t.Context(), fmt.Appendf(nil, `{"openapi": "3.1.0", "paths": {}, "components": {"schemas": {"Large": {"properties": {%s}},
 		"Any": {"anyOf": [%s]}, "Both": {"allOf": [{"$ref": "#/components/schemas/Large"}, {"required": ["p0", "p1"]}]}}}}`, large.String()[1:], either.String()[1:]))
 	if err != nil {
 		t.Fatal(err)

@@ -1,9 +1,6 @@
 package httptool
 
-import (
-	"regexp"
-	"slices"
-)
+import "slices"
 
 // keyword converts one member of a schema. Members that are no keywords of JSON Schema, or not such as they have to be, say nothing.
 func (s *schemas) keyword(result *value, name string, v *value, gone hiddenNames) error {
@@ -49,8 +46,7 @@ func (s *schemas) assertion(result *value, name string, v *value) {
 			result.set(name, *v)
 		}
 	case "pattern":
-		// Most are for ECMA-262; the validator takes what RE2 does.
-		if _, err := regexp.Compile(v.str()); err == nil && v.kind == '"' {
+		if v.kind == '"' && s.doc.isPattern(v.text) {
 			result.set(name, *v)
 		}
 	case "default", "format", "contentMediaType", "contentEncoding", "deprecated":
@@ -100,7 +96,7 @@ func (s *schemas) schemaMap(result *value, name string, v *value, gone hiddenNam
 	for i := range v.members {
 		m := &v.members[i]
 		if name == "patternProperties" {
-			if _, err := regexp.Compile(m.name); err != nil {
+			if !s.doc.isPattern(m.name) {
 				continue
 			}
 		}
@@ -132,7 +128,7 @@ func (s *schemas) exclusive(result *value) {
 }
 
 // open lets pass the members that something would that was left out: a pattern that is not understood, a list of children.
-func open(v, result *value) {
+func (s *schemas) open(v, result *value) {
 	for _, name := range []string{"anyOf", "oneOf"} {
 		if len(v.get(name).all()) > 0 && result.get(name) == nil {
 			result.drop("unevaluatedProperties")
@@ -140,7 +136,7 @@ func open(v, result *value) {
 		}
 	}
 	patterns := v.get("patternProperties")
-	unknown := func(m member) bool { _, err := regexp.Compile(m.name); return err != nil }
+	unknown := func(m member) bool { return !s.doc.isPattern(m.name) }
 	if patterns.is('{') && slices.ContainsFunc(patterns.members, unknown) {
 		result.drop("additionalProperties")
 		result.drop("unevaluatedProperties")
