@@ -122,17 +122,22 @@ func (d *Discovery) ask(ctx context.Context, server Server) (Listing, *Failure) 
 	case err != nil:
 		return Listing{}, &Failure{Kind: TransportFailure, Effect: EffectNone, Message: "tools/list: " + err.Error(), Err: err}
 	}
-	listing.Tools, listing.Skipped = usable(listing.Tools, listing.Skipped)
+	if listing.Tools, listing.Skipped, err = usable(ctx, listing.Tools, listing.Skipped); err != nil {
+		return Listing{}, &Failure{Kind: ProtocolFailure, Effect: EffectNone, Message: "tools/list: its schemas take too long to read", Err: err}
+	}
 	return listing, nil
 }
 
 // usable leaves out a second tool of one name, names with control characters,
-// schemas that cannot be used, and definitions that did not come from ParseDefinition.
-func usable(tools []Definition, skipped []Skipped) ([]Definition, []Skipped) {
+// schemas that cannot be used, and definitions that did not come from ParseDefinition. An error: ctx is over.
+func usable(ctx context.Context, tools []Definition, skipped []Skipped) ([]Definition, []Skipped, error) {
 	seen := make(map[string]bool, len(tools))
 	kept := make([]Definition, 0, len(tools))
 	skipped = slices.Clone(skipped)
 	for _, tool := range tools {
+		if err := ctx.Err(); err != nil {
+			return nil, nil, err
+		}
 		reason := ""
 		switch {
 		case tool.pin.IsZero():
@@ -153,7 +158,7 @@ func usable(tools []Definition, skipped []Skipped) ([]Definition, []Skipped) {
 		}
 		kept = append(kept, tool)
 	}
-	return kept, skipped
+	return kept, skipped, nil
 }
 
 func (d *Discovery) logListing(ctx context.Context, server Server, listing Listing, failure *Failure, c changes) {

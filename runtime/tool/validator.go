@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"math/big"
+	"math/bits"
 	"net/url"
 	"regexp"
 	"regexp/syntax"
@@ -34,11 +35,12 @@ const (
 	// applicationsByLook is how many applications there are between two looks at the clock.
 	applicationsByLook = 256
 
-	maxPatternSize    = 100_000 // instructions of one pattern
-	maxPatternsSize   = 500_000 // of all patterns of one schema
+	maxPatternSize    = 20_000  // instructions of one pattern
+	maxPatternsSize   = 100_000 // of all patterns of one schema
 	maxPatternWork    = 1 << 29 // instructions of a pattern times bytes of the text that it is matched with
 	patternWorkByStep = 4096
-	maxRegexFormat    = 4096 // bytes of a value that its schema wants to be a regular expression
+	patternWorkByLook = 1 << 20 // between two looks at the clock
+	maxRegexFormat    = 4096    // bytes of a value that its schema wants to be a regular expression
 
 	maxIdleValidators = 8
 )
@@ -243,6 +245,10 @@ func (m *meter) spend(applications int) {
 		return
 	}
 	m.look = applicationsByLook
+	m.checkTime()
+}
+
+func (m *meter) checkTime() {
 	if m.ctx.Err() != nil {
 		panic(overspent{fmt.Errorf("%w: it takes longer than %s", ErrTooComplex, maxValidationTime)})
 	}
@@ -385,14 +391,31 @@ type pattern struct {
 
 // MatchString implements [jsonschema.Regexp].
 func (p *pattern) MatchString(text string) bool {
-	if p.meter.ctx != nil {
-		work := p.size * len(text)
-		if work > maxPatternWork {
-			panic(overspent{fmt.Errorf("%w: a text of %d bytes is too long for its pattern", ErrTooComplex, len(text))})
-		}
-		p.meter.spend(work / patternWorkByStep)
+	work := p.size * len(text)
+	if p.meter.ctx == nil || work < patternWorkByLook {
+		return p.Regexp.MatchString(text)
 	}
-	return p.Regexp.MatchString(text)
+	if work > maxPatternWork {
+		panic(overspent{fmt.Errorf("%w: a text of %d bytes is too long for its pattern", ErrTooComplex, len(text))})
+	}
+	p.meter.spend(work / patternWorkByStep)
+	return p.Regexp.MatchReader(&watchedText{*strings.NewReader(text), p, 0})
+}
+
+// watchedText looks at the clock while a pattern reads it: a match takes as long as it wants otherwise.
+type watchedText struct {
+	strings.Reader
+	pattern *pattern
+	work    int
+}
+
+// ReadRune implements [io.RuneReader].
+func (t *watchedText) ReadRune() (r rune, size int, err error) {
+	if t.work -= t.pattern.size; t.work < 0 {
+		t.work = patternWorkByLook
+		t.pattern.meter.checkTime()
+	}
+	return t.Reader.ReadRune()
 }
 
 // compilePattern is the regular-expression engine of a schema. The format "regex" has it compile values, too.
@@ -423,9 +446,13 @@ func (m *meter) compilePattern(text string) (jsonschema.Regexp, error) {
 	return &pattern{Regexp: compiled, meter: m, size: size}, nil
 }
 
-// patternSize is about how many instructions a regular expression compiles to.
+// patternSize is about how many instructions a regular expression compiles to, and of a class of characters how many steps
+// it takes to find one in it.
 func patternSize(re *syntax.Regexp) int {
-	size := 1 + len(re.Rune)
+	size := 1 + bits.Len(uint(len(re.Rune)))
+	if re.Op == syntax.OpLiteral {
+		size = len(re.Rune)
+	}
 	for _, sub := range re.Sub {
 		size = min(size+patternSize(sub), maxPatternSize+1)
 	}

@@ -89,6 +89,7 @@ func TestOrdinaryValuesAreJudged(t *testing.T) {
 		"wrong number":    {schema: wide, value: `{"n":[` + ones[:40_001] + `,10]}`, wrong: "/n/20001"},
 		"long text":       {schema: encoded, value: `{"file":"data:image/png;base64,` + strings.Repeat("A", 1_000_000) + `=="}`},
 		"wrong long text": {schema: encoded, value: `{"file":"data:image/png;base64,` + strings.Repeat("A", 1_000_000) + `==="}`, wrong: "/file"},
+		"letters":         {schema: `{"properties":{"a":{"pattern":"^[\\p{L}\\p{N}\\p{M} '-]{1,255}$"}}}`, value: `{"a":"Zoë"}`},
 		"tripling":        {schema: triples, value: nested(100, `{"q":1,"x":`, `{"q":1}`, `}`)},
 		"wrong tripling":  {schema: triples, value: nested(3, `{"q":1,"x":`, `{}`, `}`), wrong: "/x/x/x"},
 	} {
@@ -113,7 +114,7 @@ func TestPatternsAreBounded(t *testing.T) {
 	for _, schema := range []string{
 		`{"pattern":` + large + `}`,
 		`{"patternProperties":{` + large + `:{}}}`,
-		`{"allOf":[{"pattern":"` + strings.Repeat(`a{1000}`, 90) + `"}` + strings.Repeat(`,{"pattern":"`+strings.Repeat(`b{1000}`, 90)+`"}`, 6) + `]}`,
+		`{"allOf":[{"pattern":"` + strings.Repeat(`a{1000}`, 9) + `"}` + strings.Repeat(`,{"pattern":"`+strings.Repeat(`b{1000}`, 9)+`"}`, 6) + `]}`,
 	} {
 		if _, err := CompileSchemas(Definition{Name: "a", InputSchema: json.RawMessage(schema)}); !errors.Is(err, ErrDefinition) || !strings.Contains(err.Error(), "steps") {
 			t.Errorf("%.100s: %v", schema, err)
@@ -140,6 +141,51 @@ func TestValidationEndsWithItsRequest(t *testing.T) {
 	}
 	if problems, err := s.ValidateInput(t.Context(), json.RawMessage(`{"q":1}`)); err != nil || problems != nil {
 		t.Errorf("the next one: %v, %v", problems, err)
+	}
+}
+
+// impatient is a context that ends after it was looked at some times.
+type impatient struct {
+	context.Context
+	looks int
+}
+
+func (c *impatient) Err() error {
+	if c.looks--; c.looks < 0 {
+		return context.Canceled
+	}
+	return nil
+}
+
+// TestMatchesEndWithTheirRequest, however long the text is.
+func TestMatchesEndWithTheirRequest(t *testing.T) {
+	t.Parallel()
+	m := &meter{}
+	slow, err := m.compilePattern(`(x{0,1000}y){0,1}z$`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.ctx = &impatient{t.Context(), 5}
+	match := func() (err error) {
+		defer m.begin(baseApplications)(&err)
+		slow.MatchString(strings.Repeat("x", 200_000))
+		return nil
+	}
+	if err := match(); !errors.Is(err, ErrTooComplex) {
+		t.Errorf("%v, want that it ends", err)
+	}
+}
+
+// TestSchemasAreReadInTime: whose listing took all the time gets no tools.
+func TestSchemasAreReadInTime(t *testing.T) {
+	t.Parallel()
+	definition, err := ParseDefinition([]byte(`{"name":"a","inputSchema":{"type":"object"}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	kept, _, err := usable(&impatient{t.Context(), 2}, []Definition{definition, definition, definition}, nil)
+	if !errors.Is(err, context.Canceled) || kept != nil {
+		t.Errorf("%v, %v", kept, err)
 	}
 }
 
