@@ -134,6 +134,11 @@ func TestInvitedDecideNothingOfTheirInviter(t *testing.T) {
 	w.post("agents/billing/keys", w.operator, "").want(t, 201)
 	approve(puppet, uuid.Nil).problem(t, 403, "not_verified")
 	approve(second, uuid.Nil).problem(t, 403, "not_verified")
+	// Likewise what the calls' servers ask after the approval.
+	asked := w.asked(uuid.Nil, w.reviewer)
+	question := fmt.Sprintf(`{"digest":%q}`, w.question(asked, "pending")["digest"])
+	w.post("approvals/"+asked.String()+"/questions/1/approve", puppet, question).problem(t, 403, "not_verified")
+	w.post("approvals/"+asked.String()+"/questions/1/reject", w.reviewer, question).want(t, 200)
 	decided := approve(w.reviewer, olga).want(t, 200) // whom nobody invited
 	includes(t, "decision", decided, `{"principal_person":{"name":"olga","issuer":"holdpoint","subject":"olga","invited_by":null},
 		"decision":{"by":"rita","by_person":{"subject":"rita","issuer":"holdpoint"},"credential":{"kind":"personal_token"}}}`)

@@ -86,14 +86,20 @@ func (s *Service) mayDecide(ctx context.Context, tx pgx.Tx, a approval.Approval,
 	return s.notOwn(ctx, tx, a, d.By)
 }
 
+// CheckDecider tells why a person does not decide about a call, whatever their roles.
+// Errors: approval.ErrSelfApproval, approval.ErrInvitedApproval.
+func (s *Service) CheckDecider(ctx context.Context, c *Call, by uuid.UUID) error {
+	return s.notOwn(ctx, s.Pool, approval.Approval{AgentID: c.AgentID, PrincipalID: c.PrincipalID, CreatedAt: c.CreatedAt}, by)
+}
+
 // notOwn refuses people what is about a call made on their own behalf. An unverified person may be another name of
 // the person who invited them, so calls on that person's behalf, and of agents whose keys that person made, count too.
-func (s *Service) notOwn(ctx context.Context, tx pgx.Tx, a approval.Approval, by uuid.UUID) error {
+func (s *Service) notOwn(ctx context.Context, db audit.Querier, a approval.Approval, by uuid.UUID) error {
 	if s.AllowSelfApproval {
 		return nil
 	}
 	if a.PrincipalID != uuid.Nil {
-		same, err := identity.Same(ctx, tx, a.PrincipalID, by)
+		same, err := identity.Same(ctx, db, a.PrincipalID, by)
 		if err != nil {
 			return err
 		}
@@ -101,18 +107,18 @@ func (s *Service) notOwn(ctx context.Context, tx pgx.Tx, a approval.Approval, by
 			return approval.ErrSelfApproval
 		}
 	}
-	inviters, err := identity.Inviters(ctx, tx, by)
+	inviters, err := identity.Inviters(ctx, db, by)
 	if err != nil || len(inviters) == 0 {
 		return err
 	}
-	makers, err := agent.KeyMakers(ctx, tx, a.AgentID, a.CreatedAt)
+	makers, err := agent.KeyMakers(ctx, db, a.AgentID, a.CreatedAt)
 	if err != nil {
 		return err
 	}
 	if a.PrincipalID != uuid.Nil {
 		makers = append(makers, a.PrincipalID)
 	}
-	invited, err := identity.SameAsAny(ctx, tx, inviters, makers)
+	invited, err := identity.SameAsAny(ctx, db, inviters, makers)
 	if err == nil && invited {
 		err = approval.ErrInvitedApproval
 	}

@@ -116,6 +116,19 @@ func (s *Service) EditNeedsSecond(ctx context.Context, c *Call) (bool, error) {
 	return skill.EditNeedsSecond(c.Tool), nil
 }
 
+// WroteEdit reports whether a person counts as the editor of an edit, and so may not approve it.
+func (s *Service) WroteEdit(ctx context.Context, editor, by uuid.UUID) (bool, error) {
+	return s.wroteEdit(ctx, s.Pool, editor, by)
+}
+
+// wroteEdit also counts people who may be another name of the editor: nobody but an inviter says who they are.
+func (s *Service) wroteEdit(ctx context.Context, db audit.Querier, editor, by uuid.UUID) (bool, error) {
+	if s.AllowSelfApproval {
+		return identity.Same(ctx, db, editor, by)
+	}
+	return identity.MayBeOne(ctx, db, editor, by)
+}
+
 // edited makes the envelope of an edited call, which the decision is about from then on. Nil: the decision is about the arguments that
 // wait. Whether they still wait, [checkEdited] tells when the approval's lock is held.
 func (s *Service) edited(ctx context.Context, d *Decision) (*edit, error) {
@@ -200,7 +213,7 @@ func (s *Service) applyEdit(ctx context.Context, tx pgx.Tx, a approval.Approval,
 	case (e == nil || e.same) && a.EditedBy == uuid.Nil:
 		return a, nil
 	case e == nil || e.same:
-		if same, err := identity.Same(ctx, tx, a.EditedBy, d.By); err != nil || same {
+		if own, err := s.wroteEdit(ctx, tx, a.EditedBy, d.By); err != nil || own {
 			return a, cmp.Or(err, approval.ErrOwnEdit)
 		}
 		if a, err = approval.AcceptEdit(ctx, tx, a); err != nil {

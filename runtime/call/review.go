@@ -345,7 +345,7 @@ func (q *AskedQuestion) Outcome() string {
 
 // DecideQuestion records a reviewer's decision about a question, in one transaction with its audit event. The process
 // that sends the call goes on once that is committed.
-// Errors: approval.ErrNotFound, approval.ErrDigestMismatch, approval.ErrSelfApproval, *[QuestionConflictError].
+// Errors: approval.ErrNotFound, approval.ErrDigestMismatch, approval.ErrSelfApproval, approval.ErrInvitedApproval, *[QuestionConflictError].
 func (s *Service) DecideQuestion(ctx context.Context, d QuestionDecision) (AskedQuestion, error) {
 	q, err := s.decideQuestion(ctx, d)
 	if err != nil {

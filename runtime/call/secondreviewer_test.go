@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"slices"
 	"sync"
 	"testing"
@@ -91,6 +92,28 @@ func TestEditOfHighRiskTakesASecondReviewer(t *testing.T) {
 		"digest": approved.Approval.Digest.String(), "edit_digest": a.Digest.String(), "edited_by": editor.String(),
 		"original_digest": made.Approval.Digest.String(), "note": "",
 	})
+}
+
+// Two names that only one inviter vouches for may be one person, who would edit by one name and approve by the other.
+func TestEditAndApprovalByUnverifiedNames(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.secondReviewers(agent.EditsSecond, nil)
+	inviter, puppet, other, verified := w.reviewer, uuid.New(), uuid.New(), uuid.New()
+	w.setStatus(`INSERT INTO people (id, issuer, subject, name, invited_by) VALUES ($1, 'holdpoint', 'i', 'I', NULL), ($2, 'holdpoint', 'p', 'P', $1),
+		($3, 'holdpoint', 'o', 'O', $1), ($4, 'holdpoint', 'v', 'V', NULL)`, inviter, puppet, other, verified)
+	for n, pair := range [][2]uuid.UUID{{inviter, puppet}, {puppet, inviter}, {puppet, other}} {
+		ticket := w.submit("files__write", fmt.Sprintf(`{"n":%d}`, n))
+		_, err := w.decideAs(pair[0], ticket.ID, fmt.Sprintf(`{"n":%d}`, n+10))
+		check(t, err)
+		if _, err := w.decideAs(pair[1], ticket.ID, ""); !errors.Is(err, approval.ErrOwnEdit) {
+			t.Errorf("an edit of %s approved by %s: %v, want ErrOwnEdit", pair[0], pair[1], err)
+		}
+		if _, err := w.decideAs(verified, ticket.ID, ""); err != nil {
+			t.Errorf("a verified reviewer: %v", err)
+		}
+		w.wait(ticket.ID)
+	}
 }
 
 // wantEvent looks for an event of a call.
