@@ -168,6 +168,8 @@ func denialWords(code string) string {
 		return "what was stored is no longer what was approved"
 	case call.CodePersonBlocked:
 		return "a person whom it depended on was blocked since"
+	case call.CodeReviewerRemoved:
+		return "the person who approved it is no reviewer any more"
 	case call.CodeCredentialRevoked:
 		return "a credential that it depended on was revoked since"
 	case call.CodeFileChanged:

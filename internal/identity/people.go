@@ -111,19 +111,34 @@ func isBlocked(ctx context.Context, db querier, id uuid.UUID) (bool, error) {
 // Standing is whether people, and credentials that they used, are still good.
 type Standing struct {
 	Blocked []uuid.UUID // of the people
-	Revoked bool        // one of the personal tokens was revoked
+	Revoked bool        // a personal token was revoked, which was used directly or began a session that was used
+	Demoted bool        // the person who decided is no reviewer any more
 }
 
-// ReadStanding reads the standing of people and of the personal tokens among credentials.
-func ReadStanding(ctx context.Context, db querier, people []uuid.UUID, credentials ...audit.Credential) (Standing, error) {
-	var tokens []uuid.UUID
-	for _, c := range credentials {
-		if id, err := uuid.Parse(c.ID); err == nil && c.Kind == audit.PersonalToken {
+// ReadStanding reads the standing of people, of the credential that one of them decided with, and of other credentials. What ends
+// by itself or by signing out was good when it was used.
+func ReadStanding(ctx context.Context, db querier, people []uuid.UUID, decided audit.Credential, others ...audit.Credential) (Standing, error) {
+	var tokens, sessions []uuid.UUID
+	for _, c := range append(others, decided) {
+		id, err := uuid.Parse(c.ID)
+		switch {
+		case err != nil:
+		case c.Kind == audit.PersonalToken:
 			tokens = append(tokens, id)
+		case c.Kind == audit.BrowserSession:
+			sessions = append(sessions, id)
 		}
 	}
+	session := uuid.Nil
+	if decided.Kind == audit.BrowserSession && len(sessions) > 0 {
+		session = sessions[len(sessions)-1]
+	}
 	rows, err := db.Query(ctx, `SELECT ARRAY(SELECT id FROM people WHERE id = ANY($1) AND blocked_at IS NOT NULL),
-		EXISTS (SELECT FROM person_tokens WHERE id = ANY($2) AND revoked_at IS NOT NULL)`, people, tokens)
+		EXISTS (SELECT FROM person_tokens WHERE revoked_at IS NOT NULL
+			AND (id = ANY($2) OR id IN (SELECT token_id FROM person_sessions WHERE id = ANY($3)))),
+		EXISTS (SELECT FROM person_sessions s JOIN people p ON p.id = s.person_id
+			WHERE s.id = $4 AND s.method <> $5 AND NOT $6 = ANY(s.roles || p.claimed_roles || p.granted_roles))`,
+		people, tokens, sessions, session, ByToken, Reviewer)
 	if err != nil {
 		return Standing{}, fmt.Errorf("read standing of people: %w", err)
 	}

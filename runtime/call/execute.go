@@ -221,15 +221,15 @@ func (s *Service) recheckSkill(ctx context.Context, c *Call) (*agent.Skill, tool
 	return skill, server, nil, nil
 }
 
-// recheckPeople asks whether the people and the credentials that the call depends on are still good: its principal, the reviewer and the
-// editor; the token or key that it was made with, and the token that it was approved with.
+// recheckPeople asks whether the people and the credentials that the call depends on are still good: its principal, the reviewer, who
+// has to be one still, and the editor; the token or key that it was made with, and the token that it was approved with.
 func (s *Service) recheckPeople(ctx context.Context, c *Call, decided *approval.Approval) (*refusal, error) {
 	made, err := audit.FirstCredential(ctx, s.Pool, c.ID)
 	if err != nil {
 		return nil, err
 	}
 	people := []uuid.UUID{c.PrincipalID, decided.DecidedBy, decided.EditedBy}
-	standing, err := identity.ReadStanding(ctx, s.Pool, people, made, decided.DecidedVia.Credential)
+	standing, err := identity.ReadStanding(ctx, s.Pool, people, decided.DecidedVia.Credential, made)
 	if err != nil {
 		return nil, err
 	}
@@ -244,6 +244,8 @@ func (s *Service) recheckPeople(ctx context.Context, c *Call, decided *approval.
 		return denied(CodePersonBlocked, "the person on whose behalf the call was made was blocked after it was made"), nil
 	case len(standing.Blocked) > 0:
 		return denied(CodePersonBlocked, "the reviewer of this call was blocked after the approval"), nil
+	case standing.Demoted:
+		return denied(CodeReviewerRemoved, "the person who approved this call is no reviewer any more"), nil
 	case standing.Revoked || keyRevoked:
 		return denied(CodeCredentialRevoked, "a credential that the call was made or approved with was revoked"), nil
 	}

@@ -358,40 +358,62 @@ func TestCancelUntilTheClaim(t *testing.T) {
 	}
 }
 
-// TestPeopleAreRecheckedBeforeSending: a call is not sent after its principal or its reviewer was blocked, or the key that it was
-// made with was revoked.
+// TestPeopleAreRecheckedBeforeSending: a call is not sent after its principal or its reviewer was blocked, the reviewer lost the
+// role, or the key that it was made with or the token that it was approved with was revoked.
 func TestPeopleAreRecheckedBeforeSending(t *testing.T) {
 	t.Parallel()
 	for name, harm := range map[string]struct {
-		code string
-		do   func(w *world, principal uuid.UUID, key agent.Key)
+		code string // empty: it is sent
+		do   func(w *world, people *standingPeople)
 	}{
-		"principal": {call.CodePersonBlocked, func(w *world, principal uuid.UUID, _ agent.Key) {
-			w.setStatus(`UPDATE people SET blocked_at = holdpoint_now() WHERE id = $1`, principal)
+		"principal blocked": {call.CodePersonBlocked, func(w *world, p *standingPeople) {
+			w.setStatus(`UPDATE people SET blocked_at = holdpoint_now() WHERE id = $1`, p.principal)
 		}},
-		"reviewer": {call.CodePersonBlocked, func(w *world, _ uuid.UUID, _ agent.Key) {
+		"reviewer blocked": {call.CodePersonBlocked, func(w *world, _ *standingPeople) {
 			w.setStatus(`UPDATE people SET blocked_at = holdpoint_now() WHERE id = $1`, w.reviewer)
 		}},
-		"key": {call.CodeCredentialRevoked, func(w *world, _ uuid.UUID, key agent.Key) {
-			check(w.t, w.agents.RevokeKey(w.t.Context(), audit.System(), key.ID))
+		"key revoked": {call.CodeCredentialRevoked, func(w *world, p *standingPeople) {
+			check(w.t, w.agents.RevokeKey(w.t.Context(), audit.System(), p.key.ID))
+		}},
+		"role lost": {call.CodeReviewerRemoved, func(w *world, _ *standingPeople) {
+			w.setStatus(`UPDATE people SET granted_roles = '{operator}' WHERE id = $1`, w.reviewer)
+		}},
+		"token of the session revoked": {call.CodeCredentialRevoked, func(w *world, p *standingPeople) {
+			w.setStatus(`UPDATE person_sessions SET method = 'token', token_id = $2 WHERE id = $1`, p.session, p.token)
+			w.setStatus(`UPDATE person_tokens SET revoked_at = holdpoint_now() WHERE id = $1`, p.token)
+		}},
+		"role by the groups": {"", func(w *world, _ *standingPeople) {
+			w.setStatus(`UPDATE people SET granted_roles = '{}', claimed_roles = '{reviewer}' WHERE id = $1`, w.reviewer)
+		}},
+		"signed out, and the token over": {"", func(w *world, p *standingPeople) {
+			w.setStatus(`UPDATE person_sessions SET revoked_at = holdpoint_now(), method = 'token', token_id = $2 WHERE id = $1`, p.session, p.token)
+			w.setStatus(`UPDATE person_tokens SET expires_at = holdpoint_now() WHERE id = $1`, p.token)
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
 			w.register(time.Hour)
-			principal := uuid.New()
-			w.setStatus(`INSERT INTO people (id, issuer, subject, name) VALUES ($1, 'test', 'p', 'P'), ($2, 'test', 'r', 'R')`, principal, w.reviewer)
-			key, _, err := w.agents.CreateKey(t.Context(), audit.System(), w.agent.ID)
-			check(t, err)
+			p := w.standingPeople()
 			sub := w.submission("files__write", `{"n":1}`)
-			sub.PrincipalID = principal
-			ctx := audit.WithCredential(t.Context(), audit.Person(principal), audit.Credential{Kind: audit.AgentKey, ID: key.ID.String()})
+			sub.PrincipalID = p.principal
+			ctx := audit.WithCredential(t.Context(), audit.Person(p.principal), audit.Credential{Kind: audit.AgentKey, ID: p.key.ID.String()})
 			ticket, err := w.calls.Submit(ctx, sub)
 			check(t, err)
-			harm.do(w, principal, key)
-			check(t, w.decide(ticket.ID, true))
-			if c := w.wait(ticket.ID); c.Status != call.Denied || c.Code != harm.code {
+			harm.do(w, p)
+			waiting, err := w.calls.Approval(t.Context(), ticket.ID)
+			check(t, err)
+			ctx = audit.WithCredential(t.Context(), audit.Person(w.reviewer), audit.Credential{Kind: audit.BrowserSession, ID: p.session.String()})
+			_, err = w.calls.Decide(ctx, call.Decision{CallID: ticket.ID, Approve: true, Digest: waiting.Approval.Digest.String(), By: w.reviewer})
+			check(t, err)
+			c := w.wait(ticket.ID)
+			if harm.code == "" {
+				if c.Status != call.Succeeded {
+					t.Errorf("the call is %s, %s", c.Status, c.Code)
+				}
+				return
+			}
+			if c.Status != call.Denied || c.Code != harm.code {
 				t.Errorf("the call is %s, %s", c.Status, c.Code)
 			}
 			if n := len(w.source.arrivals()); n != 0 {
@@ -399,6 +421,27 @@ func TestPeopleAreRecheckedBeforeSending(t *testing.T) {
 			}
 		})
 	}
+}
+
+// standingPeople are those on whom a call depends.
+type standingPeople struct {
+	principal, session, token uuid.UUID // the session and the token are the reviewer's
+	key                       agent.Key
+}
+
+// standingPeople makes the reviewer a person with the role, who is signed in.
+func (w *world) standingPeople() *standingPeople {
+	w.t.Helper()
+	p := &standingPeople{principal: uuid.New(), session: uuid.New(), token: uuid.New()}
+	w.setStatus(`INSERT INTO people (id, issuer, subject, name, granted_roles) VALUES ($1, 'test', 'p', 'P', '{}'), ($2, 'test', 'r', 'R', '{reviewer}')`,
+		p.principal, w.reviewer)
+	w.setStatus(`INSERT INTO person_tokens (id, person_id, secret_hash, hint, roles, agents) VALUES ($1, $2, '', '', '{reviewer}', '{}')`, p.token, w.reviewer)
+	w.setStatus(`INSERT INTO person_sessions (id, person_id, method, roles, client, expires_at) VALUES ($1, $2, 'oidc', '{}', '', holdpoint_now() + interval '1 hour')`,
+		p.session, w.reviewer)
+	var err error
+	p.key, _, err = w.agents.CreateKey(w.t.Context(), audit.System(), w.agent.ID)
+	check(w.t, err)
+	return p
 }
 
 // TestClaimIsConfirmed: a call is not sent when another process took it over while this one was suspended.

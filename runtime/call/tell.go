@@ -75,6 +75,8 @@ func denialWords(code string) string {
 		return "An operator changed the skill since the call was made; you may make the call again."
 	case CodePersonBlocked:
 		return "A person whom this call depended on was blocked since it was made."
+	case CodeReviewerRemoved:
+		return "The person who approved this call is no reviewer any more; you may make the call again."
 	case CodeCredentialRevoked:
 		return "A credential that this call depended on was revoked since it was made; with a valid one you may make the call again."
 	case CodeToolDisabled:

@@ -64,6 +64,7 @@ const (
 	CodeNoReviewer        = "no_reviewer"        // of expired calls: there was nobody who might have decided
 	CodePersonBlocked     = "person_blocked"     // the principal, the reviewer or the editor was blocked since
 	CodeCredentialRevoked = "credential_revoked" //nolint:gosec // G101: of the agent or of the reviewer
+	CodeReviewerRemoved   = "reviewer_removed"   // the person who approved is no reviewer any more
 	// CodeApprovalLapsed is of expired calls that were approved and not sent in time.
 	CodeApprovalLapsed = "approval_lapsed"
 )
