@@ -224,7 +224,7 @@ func (u *UI) linkMember(w http.ResponseWriter, r *http.Request) {
 		case errors.As(err, &invalid):
 			complaint = "It " + invalid.Expected + "."
 		case errors.Is(err, identity.ErrSelfLink):
-			complaint = "Nobody links or unlinks themselves again. Another operator can."
+			complaint = "Nobody links themselves: another operator can."
 		case !errors.Is(err, identity.ErrNotFound):
 			u.fail(w, r, err)
 			return

@@ -293,7 +293,12 @@ func TestOperatorsLinkPeople(t *testing.T) {
 			t.Errorf("%q: %d %s", wrong, a.status, a.find("same").Text())
 		}
 	}
-	if a := olga.post(page+"/link", url.Values{"same_as": {" " + work.String() + " "}}); a.status != http.StatusSeeOther {
+	own := url.Values{"same_as": {" " + work.String() + " "}}
+	if a := olga.post(page+"/link", own); a.status != http.StatusUnprocessableEntity || !strings.Contains(a.find("same").Text(), "Nobody links themselves") {
+		t.Errorf("link oneself: %d", a.status)
+	}
+	other := w.signedIn("omar", identity.Operator)
+	if a := other.post(page+"/link", own); a.status != http.StatusSeeOther {
 		t.Fatalf("link: %d %s", a.status, a.text())
 	}
 	if same, err := w.people.SameAs(t.Context(), vera); err != nil || same != work {
@@ -305,7 +310,6 @@ func TestOperatorsLinkPeople(t *testing.T) {
 	if a := olga.post(page+"/unlink", nil); a.status != http.StatusForbidden || !strings.Contains(a.find("notice").Text(), "Nobody unlinks themselves") {
 		t.Errorf("unlink oneself: %d", a.status)
 	}
-	other := w.signedIn("omar", identity.Operator)
 	if a := other.post(page+"/unlink", nil); a.status != http.StatusSeeOther || other.get(page).find("same-as").Length() != 1 {
 		t.Errorf("unlink: %d", a.status)
 	}

@@ -22,8 +22,8 @@ type Claims struct {
 	Subject string
 	Name    string // empty: the subject
 	Email   string // shown, and compared with an invitation's
-	// EmailUnverified: the provider says that the address was not verified.
-	EmailUnverified bool
+	// EmailVerified: the provider says that the address is the person's.
+	EmailVerified bool
 
 	Roles []Role
 	Teams []string
@@ -101,7 +101,7 @@ func (s *Service) SignInAgain(ctx context.Context, claims Claims, id uuid.UUID) 
 }
 
 // SignInInvited is SignIn for a person who brings an invitation, which is redeemed if it is theirs. Errors: ErrInvitation,
-// ErrInvitedOther and ErrSelfGrant, beside those of SignIn; then nothing changes.
+// ErrInvitedOther, ErrUnverifiedEmail and ErrSelfGrant, beside those of SignIn; then nothing changes.
 func (s *Service) SignInInvited(ctx context.Context, claims Claims, invitation string, n NewSession) (Session, error) {
 	var session Session
 	err := s.claimInvited(ctx, claims, invitation, func(tx pgx.Tx, person uuid.UUID) (err error) {

@@ -64,6 +64,8 @@ var (
 	ErrInvitation = errors.New("the invitation was used before or revoked, or its time is over")
 	// ErrInvitedOther: the invitation is for another person than the one who signed in.
 	ErrInvitedOther = errors.New("the invitation is for somebody else")
+	// ErrUnverifiedEmail: the invitation is for an e-mail address that the identity provider does not call verified.
+	ErrUnverifiedEmail = errors.New("the identity provider does not say that the e-mail address of the invitation is verified")
 	// ErrInvitedByProvider: the invitation is redeemed by signing in with its identity provider.
 	ErrInvitedByProvider = errors.New("the invitation is redeemed in the dashboard, by signing in with the identity provider")
 )
@@ -276,9 +278,12 @@ func redeemClaimed(ctx context.Context, tx pgx.Tx, credential string, c Claims, 
 	if err != nil {
 		return err
 	}
-	match := i.Subject != "" && i.Subject == c.Subject || i.Email != "" && strings.EqualFold(i.Email, c.Email) && !c.EmailUnverified
-	if i.Issuer == "" || i.Issuer != c.Issuer || !match {
+	match := i.Subject != "" && i.Subject == c.Subject || i.Email != "" && lowerASCII(i.Email) == lowerASCII(c.Email)
+	switch {
+	case i.Issuer == "" || i.Issuer != c.Issuer || !match:
 		return ErrInvitedOther
+	case i.Email != "" && !c.EmailVerified:
+		return ErrUnverifiedEmail
 	}
 	if i.InvitedBy != uuid.Nil {
 		tied, err := isTied(ctx, tx, i.InvitedBy, person)
@@ -299,6 +304,16 @@ func redeemClaimed(ctx context.Context, tx pgx.Tx, credential string, c Claims, 
 		return err
 	}
 	return redeemed(ctx, tx, &i, by)
+}
+
+// lowerASCII leaves other letters as they are: some of them only look like the same address.
+func lowerASCII(text string) string {
+	return strings.Map(func(r rune) rune {
+		if 'A' <= r && r <= 'Z' {
+			return r + 'a' - 'A'
+		}
+		return r
+	}, text)
 }
 
 // RevokeInvitation ends an invitation that nobody redeemed. ErrNotFound.

@@ -181,7 +181,7 @@ func TestInvitationsOfProviders(t *testing.T) {
 		t.Errorf("an invitation for nobody in particular: %v", err)
 	}
 	invite := func() string {
-		_, secret, err := s.Invite(t.Context(), by, identity.NewInvitation{Name: "Vera", Email: "Vera@example.com", Roles: roles(identity.Reviewer)})
+		_, secret, err := s.Invite(t.Context(), by, identity.NewInvitation{Name: "Vera", Email: "Vera.S@example.com", Roles: roles(identity.Reviewer)})
 		check(t, err)
 		return secret
 	}
@@ -191,15 +191,20 @@ func TestInvitationsOfProviders(t *testing.T) {
 	}
 	begin := identity.NewSession{Client: "Firefox", Lifetime: time.Hour}
 	for name, wrong := range map[string]identity.Claims{
-		"another address":       {Issuer: issuer, Subject: "m1", Email: "mallory@example.com"},
-		"an unverified address": {Issuer: issuer, Subject: "m2", Email: "vera@example.com", EmailUnverified: true},
-		"no address":            {Issuer: issuer, Subject: "vera@example.com"},
+		"another address":    {Issuer: issuer, Subject: "m1", Email: "mallory@example.com", EmailVerified: true},
+		"a look-alike":       {Issuer: issuer, Subject: "m2", Email: "vera.ſ@example.com", EmailVerified: true},
+		"no address":         {Issuer: issuer, Subject: "vera@example.com", EmailVerified: true},
+		"another provider":   {Issuer: issuer + "/other", Subject: "m3", Email: "vera.s@example.com", EmailVerified: true},
 	} {
 		if _, err := s.SignInInvited(t.Context(), wrong, secret, begin); !errors.Is(err, identity.ErrInvitedOther) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	vera := identity.Claims{Issuer: issuer, Subject: "v1", Name: "Vera", Email: "vera@example.com"}
+	vera := identity.Claims{Issuer: issuer, Subject: "v1", Name: "Vera", Email: "vera.s@example.com"}
+	if _, err := s.SignInInvited(t.Context(), vera, secret, begin); !errors.Is(err, identity.ErrUnverifiedEmail) {
+		t.Errorf("an address that the provider does not call verified: %v", err)
+	}
+	vera.EmailVerified = true
 	session, err := s.SignInInvited(t.Context(), vera, secret, begin)
 	check(t, err)
 	access, err := s.SessionAccess(t.Context(), session.ID)

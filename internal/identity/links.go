@@ -130,7 +130,7 @@ func (s *Service) Link(ctx context.Context, by audit.Actor, person, same uuid.UU
 		if chained {
 			return &InvalidError{"same_as", "must be a person who is linked to nobody, as must the person nobody is linked to"}
 		}
-		if err := notOwnLink(ctx, tx, by, person); err != nil {
+		if err := s.checkLinker(ctx, tx, by, person, same); err != nil {
 			return err
 		}
 		_, err = tx.Exec(ctx, `INSERT INTO person_links (person_id, same_as, linked_by) VALUES ($1, $2, $3)
@@ -146,7 +146,7 @@ func (s *Service) Link(ctx context.Context, by audit.Actor, person, same uuid.UU
 // Unlink takes a link back. ErrNotFound when there is none; ErrSelfLink.
 func (s *Service) Unlink(ctx context.Context, by audit.Actor, person uuid.UUID) error {
 	return s.relink(ctx, func(tx pgx.Tx) error {
-		if err := notOwnLink(ctx, tx, by, person); err != nil {
+		if err := s.checkLinker(ctx, tx, by, person); err != nil {
 			return err
 		}
 		var same uuid.UUID
@@ -161,20 +161,28 @@ func (s *Service) Unlink(ctx context.Context, by audit.Actor, person uuid.UUID) 
 	})
 }
 
-// notOwnLink refuses to end a link that holds for the person who asks: without it they could decide their own calls.
-func notOwnLink(ctx context.Context, tx pgx.Tx, by audit.Actor, person uuid.UUID) error {
+// checkLinker refuses people who would link or unlink themselves, or those on whose word alone they are known: a link
+// lets one use the connections of the other, and the end of a link lets them decide each other's calls. As with grants,
+// the bootstrap token may until there is a second operator.
+func (s *Service) checkLinker(ctx context.Context, tx pgx.Tx, by audit.Actor, people ...uuid.UUID) error {
 	if by.Kind != audit.KindPerson {
 		return nil
 	}
-	var linked bool
-	if err := tx.QueryRow(ctx, `SELECT EXISTS (SELECT FROM person_links WHERE person_id = $1)`, person).Scan(&linked); err != nil || !linked {
+	for _, person := range people {
+		tied, err := isTied(ctx, tx, by.ID, person)
+		if err != nil {
+			return err
+		}
+		if !tied {
+			continue
+		}
+		alone, err := s.isBootstrapAlone(ctx, tx, by.ID)
+		if err == nil && !alone {
+			err = ErrSelfLink
+		}
 		return err
 	}
-	tied, err := isTied(ctx, tx, by.ID, person)
-	if err == nil && tied {
-		err = ErrSelfLink
-	}
-	return err
+	return nil
 }
 
 func (s *Service) relink(ctx context.Context, f func(tx pgx.Tx) error) error {

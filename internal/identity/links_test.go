@@ -65,6 +65,13 @@ func TestLinks(t *testing.T) {
 	same(work, olga)
 	check(t, s.Unlink(ctx, audit.Person(vera), work))
 	same(work, work)
+	for _, pair := range [][2]uuid.UUID{{olga, vera}, {vera, olga}} { // whose connections they could use, or who theirs
+		if err := s.Link(ctx, audit.Person(olga), pair[0], pair[1]); !errors.Is(err, identity.ErrSelfLink) {
+			t.Errorf("link oneself: %v", err)
+		}
+	}
+	same(olga, olga)
+	same(vera, vera)
 	if err := s.Unlink(ctx, audit.Person(vera), work); !errors.Is(err, identity.ErrNotFound) {
 		t.Errorf("unlink twice: %v", err)
 	}

@@ -161,7 +161,7 @@ var ErrSelf = errors.New("nobody blocks themself: another operator can")
 var ErrSelfGrant = errors.New("nobody adds a role or an agent to themselves: another operator can")
 
 // ErrSelfLink is returned when operators would change whom they are the same as.
-var ErrSelfLink = errors.New("nobody unlinks or relinks themselves: another operator can")
+var ErrSelfLink = errors.New("nobody links or unlinks themselves: another operator can")
 
 // ErrLastOperator is returned for what would leave nobody who is an operator.
 var ErrLastOperator = errors.New("nobody would be left who is an operator")
@@ -238,16 +238,20 @@ func (s *Service) checkGrant(ctx context.Context, tx pgx.Tx, by audit.Actor, was
 		return err
 	}
 	if was.First {
-		people, err := collectPeople(ctx, tx, `SELECT `+personColumns+` FROM people p WHERE p.id = $1`, by.ID)
-		if err != nil {
-			return err
-		}
-		alone, err := s.isAlone(ctx, tx)
-		if err != nil || alone && len(people) == 1 && (Access{Person: people[0]}).isBootstrap() {
+		if alone, err := s.isBootstrapAlone(ctx, tx, by.ID); err != nil || alone {
 			return err
 		}
 	}
 	return ErrSelfGrant
+}
+
+// isBootstrapAlone reports whether a person is that of the bootstrap token, and there is no second operator.
+func (s *Service) isBootstrapAlone(ctx context.Context, tx pgx.Tx, id uuid.UUID) (bool, error) {
+	people, err := collectPeople(ctx, tx, `SELECT `+personColumns+` FROM people p WHERE p.id = $1`, id)
+	if err != nil || len(people) == 0 || !(Access{Person: people[0]}).isBootstrap() {
+		return false, err
+	}
+	return s.isAlone(ctx, tx)
 }
 
 // adds reports whether a list has something that another lacks.

@@ -66,6 +66,8 @@ func (l *Login) invitationRefused(w http.ResponseWriter, r *http.Request, err er
 		refused.Text = "This invitation was used before or revoked, or its time is over. Ask for a new one."
 	case errors.Is(err, identity.ErrInvitedOther):
 		refused.Text = "This invitation is for another account than the one that you signed in with. Nobody was signed in by it."
+	case errors.Is(err, identity.ErrUnverifiedEmail):
+		refused.Text = "The identity provider does not say that your e-mail address is verified. Nobody was signed in. Ask for an invitation that names your subject there instead."
 	case errors.Is(err, identity.ErrSelfGrant):
 		refused.Text = "You made this invitation, and nobody adds a role to themselves. Another operator can invite you."
 	case errors.Is(err, identity.ErrInvitedByProvider):

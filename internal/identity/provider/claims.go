@@ -38,6 +38,17 @@ func (c claimSet) subject(sub, claim string) (string, bool) {
 	return subject, subject != ""
 }
 
+// verified reports whether the e-mail address is the person's, where nothing is said as the setting has it.
+func (c claimSet) verified(unsaid bool) bool {
+	switch said := string(c["email_verified"]); said {
+	case "true", `"true"`:
+		return true
+	case "", "null":
+		return unsaid
+	}
+	return false
+}
+
 // claims are what is said of a person, in this server's words.
 func (p *Provider) claims(subject string, c claimSet) (identity.Claims, error) {
 	groups, err := c.groups(p.cfg.GroupsClaim)
@@ -50,7 +61,7 @@ func (p *Provider) claims(subject string, c claimSet) (identity.Claims, error) {
 	}
 	return identity.Claims{
 		Issuer: p.cfg.Issuer, Subject: subject, Name: c.text(nameClaims()...), Email: c.text("email"),
-		EmailUnverified: string(c["email_verified"]) == "false" || string(c["email_verified"]) == `"false"`, Roles: p.cfg.roles(groups), Teams: p.cfg.Teams.of(groups),
+		EmailVerified: c.verified(p.cfg.TrustEmail), Roles: p.cfg.roles(groups), Teams: p.cfg.Teams.of(groups),
 	}, nil
 }
 

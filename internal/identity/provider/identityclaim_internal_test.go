@@ -42,3 +42,23 @@ func TestIdentityClaim(t *testing.T) {
 		}
 	}
 }
+
+// An address is verified where the provider says so. Where it says nothing, the setting decides.
+func TestEmailIsVerified(t *testing.T) {
+	t.Parallel()
+	for said, want := range map[string][2]bool{ // without and with the setting
+		"": {false, true}, "null": {false, true}, "true": {true, true}, `"true"`: {true, true},
+		"false": {false, false}, `"false"`: {false, false}, "1": {false, false}, `"yes"`: {false, false},
+	} {
+		claims := claimSet{"email": json.RawMessage(`"vera@example.com"`)}
+		if said != "" {
+			claims["email_verified"] = json.RawMessage(said)
+		}
+		for i, trust := range []bool{false, true} {
+			p := &Provider{cfg: Config{Issuer: "https://idp", TrustEmail: trust}}
+			if got, err := p.claims("v", claims); err != nil || got.EmailVerified != want[i] {
+				t.Errorf("email_verified %s, trusted %v: %v, %v", said, trust, got.EmailVerified, err)
+			}
+		}
+	}
+}

@@ -38,6 +38,9 @@ type Config struct {
 	// IdentityClaim is the claim that says who a person is. Empty: "sub". Where a provider gives each client another "sub"
 	// for the same person (pairwise identifiers), it names one that is the same everywhere, like "oid".
 	IdentityClaim string
+	// TrustEmail: e-mail addresses of a provider that sends no "email_verified" count as verified. Only for providers whose people
+	// cannot set their own address.
+	TrustEmail bool
 	// GroupsClaim is the claim that lists a person's groups; a dotted name is also looked for as a path.
 	GroupsClaim string
 	// Roles are the groups whose members have a role. DefaultRoles have all whom the provider vouches for.

@@ -34,6 +34,7 @@ type providerEntry struct {
 	Scopes        []string `json:"scopes"`
 	GroupsClaim   string   `json:"groups_claim"`
 	IdentityClaim string   `json:"identity_claim"`
+	TrustEmail    bool     `json:"trust_email"`
 	Session       string   `json:"session"`
 	Roles         struct {
 		Reviewer []string `json:"reviewer"`
@@ -95,7 +96,7 @@ func open(e *providerEntry, there []*provider.Provider, s provider.Surroundings)
 		}
 	}
 	cfg := provider.Config{
-		Name: e.Name, Issuer: e.Issuer, ClientID: e.ClientID, ClientSecret: e.ClientSecret, Scopes: e.Scopes, GroupsClaim: e.GroupsClaim, IdentityClaim: e.IdentityClaim,
+		Name: e.Name, Issuer: e.Issuer, ClientID: e.ClientID, ClientSecret: e.ClientSecret, Scopes: e.Scopes, GroupsClaim: e.GroupsClaim, IdentityClaim: e.IdentityClaim, TrustEmail: e.TrustEmail,
 		Roles: map[identity.Role][]string{}, DefaultRoles: e.DefaultRoles, Teams: provider.Teams{Prefix: e.Teams.Prefix, Groups: e.Teams.Groups},
 	}
 	for role, groups := range map[identity.Role][]string{identity.Reviewer: e.Roles.Reviewer, identity.Operator: e.Roles.Operator} {

@@ -1,12 +1,17 @@
 package cli_test
 
 import (
+	"fmt"
+	"net/http"
+	"net/url"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/holdpoint/holdpoint/cmd/holdpoint/internal/cli"
+	"github.com/holdpoint/holdpoint/internal/identity"
 	"github.com/holdpoint/holdpoint/internal/identity/provider"
+	"github.com/holdpoint/holdpoint/internal/identity/provider/providertest"
 )
 
 func openProviders(t *testing.T, text string) ([]*provider.Provider, error) {
@@ -52,6 +57,53 @@ func TestProviders(t *testing.T) {
 	}
 }
 
+// What the file says of a person's claims holds for those who sign in.
+func TestClaimsOfProviders(t *testing.T) {
+	t.Parallel()
+	there := providertest.New("holdpoint", "")
+	t.Cleanup(there.Close)
+	there.Lie(providertest.Lies{Claims: map[string]any{"oid": "o-1", "email": "vera@example.com"}})
+	for settings, want := range map[string]identity.Claims{
+		"": {Subject: "4711"}, "identity_claim: oid\n  trust_email: true": {Subject: "o-1", EmailVerified: true},
+	} {
+		opened, err := openProviders(t, fmt.Sprintf("- name: A\n  issuer: %s\n  client_id: holdpoint\n  default_roles: [reviewer]\n  %s\n", there.URL, settings))
+		if err != nil {
+			t.Fatal(err)
+		}
+		to, flow, err := opened[0].Begin(t.Context(), false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer, err := opened[0].Finish(t.Context(), flow, comeBack(t, to))
+		if err != nil || answer.Subject != want.Subject || answer.EmailVerified != want.EmailVerified {
+			t.Errorf("%q: %+v, %v", settings, answer.Claims, err)
+		}
+	}
+}
+
+// comeBack does what a browser does at the provider, and returns what it brings back.
+func comeBack(t *testing.T, to string) url.Values {
+	t.Helper()
+	client := &http.Client{
+		Transport:     &http.Transport{DisableKeepAlives: true},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, to, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	response, err := client.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = response.Body.Close() // nothing is read from it
+	back, err := response.Location()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return back.Query()
+}
+
 func TestProvidersAreReadStrictly(t *testing.T) {
 	t.Parallel()
 	const good = "- name: A\n  issuer: https://a.example\n  client_id: x\n  default_roles: [reviewer]\n"
@@ -65,6 +117,7 @@ func TestProvidersAreReadStrictly(t *testing.T) {
 		"nobody gets in":    {"- name: A\n  issuer: https://a.example\n  client_id: x\n", "oidc.yaml:1:3: [0].roles: want at least one"},
 		"twice the name":    {good + strings.Replace(good, "a.example", "b.example", 1), "oidc.yaml:5:3: [1].name: another provider has it"},
 		"twice the issuer":  {good + strings.Replace(good, "A", "B", 1), "oidc.yaml:6:3: [1].issuer: another provider has it"},
+		"editable claim":    {good + "  identity_claim: email\n", `oidc.yaml:5:3: [0].identity_claim: "email": want a claim that is unique`},
 		"session too short": {good + "  session: 1s\n", "oidc.yaml:5:3: [0].session: want between 1m and 720h"},
 	} {
 		if _, err := openProviders(t, tt.text); err == nil || !strings.Contains(err.Error(), tt.want) {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/holdpoint/holdpoint/cmd/holdpoint/internal/cli"
 	"github.com/holdpoint/holdpoint/internal/identity/provider"
+	"github.com/holdpoint/holdpoint/internal/identity/provider/tokentest"
 )
 
 func openTokenIssuers(t *testing.T, text string) (provider.TokenIssuers, error) {
@@ -46,6 +47,24 @@ func TestTokenIssuers(t *testing.T) {
 	}
 }
 
+// The claim that the file names says who the person of a token is.
+func TestClaimsOfTokenIssuers(t *testing.T) {
+	t.Parallel()
+	there := tokentest.New()
+	t.Cleanup(there.Close)
+	opened, err := openTokenIssuers(t, "- issuer: "+there.URL+"\n  identity_claim: oid\n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	token := there.Sign("at+jwt", map[string]any{
+		"iss": there.URL, "aud": "https://holdpoint.example/mcp", "sub": "pairwise", "oid": "o-1", "client_id": "app",
+		"iat": time.Now().Unix(), "exp": time.Now().Add(time.Hour).Unix(), "jti": "1",
+	})
+	if found, err := opened.Verify(t.Context(), token, "https://holdpoint.example/mcp"); err != nil || found.Subject != "o-1" {
+		t.Errorf("token of %+v, %v", found, err)
+	}
+}
+
 func TestTokenIssuersAreReadStrictly(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct{ text, want string }{
@@ -55,6 +74,7 @@ func TestTokenIssuersAreReadStrictly(t *testing.T) {
 		"twice":        {"- issuer: https://a.example\n- issuer: https://a.example\n", "agents-oauth.yaml:2:3: [1].issuer: another entry has it"},
 		"principal":    {"- issuer: https://a.example\n  principal: me\n", "agents-oauth.yaml:2:3: [0].principal: want subject or none"},
 		"no agents":    {"- issuer: https://a.example\n  agents: {x: []}\n", "[0].agents: want names of agents"},
+		"email as id":  {"- issuer: https://a.example\n  identity_claim: email\n", `[0].identity_claim: "email": want a claim`},
 		"a wide scope": {"- issuer: https://a.example\n  scopes: [a b]\n", "[0].scopes: want words"},
 	} {
 		if _, err := openTokenIssuers(t, tt.text); err == nil || !strings.Contains(err.Error(), tt.want) {

@@ -120,7 +120,7 @@ func agent() shape {
 // tokenIssuer is an authorization server whose access tokens agents' endpoints take.
 func tokenIssuer() shape {
 	return shape{kind: object, fields: map[string]shape{
-		"issuer": {}, "audience": {}, "scopes": listOf(shape{}), "agent_claim": {}, "agents": dictionaryOf(listOf(shape{})),
+		"issuer": {}, "audience": {}, "identity_claim": {}, "scopes": listOf(shape{}), "agent_claim": {}, "agents": dictionaryOf(listOf(shape{})),
 		"principal": {}, "service_clients": listOf(shape{}),
 	}}
 }
@@ -130,7 +130,7 @@ func identityProvider() shape {
 	groups := listOf(shape{})
 	return shape{kind: object, fields: map[string]shape{
 		"name": {}, "issuer": {}, "client_id": {}, "client_secret": {secret: true},
-		"scopes": listOf(shape{}), "groups_claim": {}, "session": {kind: duration},
+		"scopes": listOf(shape{}), "groups_claim": {}, "identity_claim": {}, "trust_email": {kind: boolean}, "session": {kind: duration},
 		"roles":         {kind: object, fields: map[string]shape{"reviewer": groups, "operator": groups}},
 		"default_roles": listOf(shape{}),
 		"teams":         {kind: object, fields: map[string]shape{"prefix": {}, "groups": dictionaryOf(groups)}},
