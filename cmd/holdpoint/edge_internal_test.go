@@ -118,6 +118,16 @@ func TestFailedAuthenticationsAreCountedAndAudited(t *testing.T) {
 	response, err := http.PostForm(base+"/sign-in", map[string][]string{"token": {"wrong"}})
 	check(t, err)
 	check(t, response.Body.Close())
+	guessed := secret.NewCredential(secret.Invitation).Secret
+	redeem, err := http.NewRequestWithContext(t.Context(), http.MethodPost, base+"/api/v1/invitations/redeem", http.NoBody)
+	check(t, err)
+	redeem.Header.Set("Authorization", "Bearer "+guessed)
+	response, err = http.DefaultClient.Do(redeem)
+	check(t, err)
+	check(t, response.Body.Close())
+	if status, _, _ := ask(t, base+"/invitation?key="+guessed); response.StatusCode != http.StatusUnauthorized || status != http.StatusForbidden {
+		t.Errorf("a guessed invitation: %d at the API, %d at the dashboard", response.StatusCode, status)
+	}
 	stop()
 	events, err := audit.List(t.Context(), db.Pool(), audit.Filter{Limit: 100})
 	check(t, err)
@@ -132,7 +142,7 @@ func TestFailedAuthenticationsAreCountedAndAudited(t *testing.T) {
 			got[data.Surface+" "+data.Source] = data.Count
 		}
 	}
-	if len(got) != 3 || got["api 127.0.0.1"] != 3 || got["endpoint 127.0.0.1"] != 3 || got["dashboard 127.0.0.1"] != 1 {
+	if len(got) != 3 || got["api 127.0.0.1"] != 4 || got["endpoint 127.0.0.1"] != 3 || got["dashboard 127.0.0.1"] != 2 {
 		t.Errorf("audited %v", got)
 	}
 }

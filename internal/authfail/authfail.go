@@ -44,18 +44,20 @@ const (
 	// maxSources is how many addresses of a window are told apart; the others are added up.
 	maxSources = 32
 
-	// The answer to each further failure of an address comes later, up to a limit. Of answers that are held back at
-	// the same time there are so many; others are not held back.
-	delayStep  = 50 * time.Millisecond
-	maxDelay   = time.Second
-	maxDelayed = 1_000
+	// The answer to each further failure of an address comes later, up to maxDelay, and answerGap after the answer before
+	// it: more connections get no more answers. None is held back longer than maxHeld. How many are held back at a time is
+	// bounded by the connections that package inbound accepts.
+	delayStep = 50 * time.Millisecond
+	maxDelay  = time.Second
+	answerGap = 10 * time.Millisecond
+	maxHeld   = 10 * time.Second
 )
 
 // Config is what a [Log] needs. Pool, Logger and Now are required.
 type Config struct {
 	Pool   *pgxpool.Pool
 	Logger *slog.Logger
-	Now    func() time.Time // for the log and the audit's data, nothing that decides
+	Now    func() time.Time // for the log, the audit's data, and how long answers are held back
 	// Window is how long failures are added up. Zero: a minute.
 	Window time.Duration
 }
@@ -64,7 +66,6 @@ type Config struct {
 type Log struct {
 	cfg     Config
 	counter *prometheus.CounterVec
-	delayed chan struct{}
 	stop    context.CancelFunc
 	stopped context.Context
 	writing sync.WaitGroup
@@ -82,6 +83,7 @@ type key struct {
 type failures struct {
 	count       int64
 	first, last time.Time
+	free        time.Time // when the next answer may be given
 }
 
 // New makes a Log. Start it.
@@ -93,7 +95,7 @@ func New(cfg Config) (*Log, error) {
 		cfg.Window = defaultWindow
 	}
 	l := &Log{
-		cfg: cfg, delayed: make(chan struct{}, maxDelayed), window: map[key]*failures{},
+		cfg: cfg, window: map[key]*failures{},
 		counter: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "holdpoint_authentication_failures_total",
 			Help: "Requests with a credential that is not valid, by surface: dashboard, api, endpoint (of an agent), files.",
@@ -141,14 +143,8 @@ func (l *Log) Refuse(ctx context.Context, surface Surface) {
 		return
 	}
 	l.counter.WithLabelValues(string(surface)).Inc()
-	wait := time.NewTimer(min(time.Duration(l.add(ctx, surface))*delayStep, maxDelay))
+	wait := time.NewTimer(l.add(ctx, surface))
 	defer wait.Stop()
-	select {
-	case l.delayed <- struct{}{}:
-	default:
-		return
-	}
-	defer func() { <-l.delayed }()
 	select {
 	case <-wait.C:
 	case <-ctx.Done():
@@ -156,8 +152,8 @@ func (l *Log) Refuse(ctx context.Context, surface Surface) {
 	}
 }
 
-// add counts a failure and returns how many of its address there are in this window.
-func (l *Log) add(ctx context.Context, surface Surface) int64 {
+// add counts a failure and returns how long its answer is held back.
+func (l *Log) add(ctx context.Context, surface Surface) time.Duration {
 	addr := clientaddr.FromContext(ctx)
 	k := key{surface: surface, source: clientaddr.Source(addr)}
 	now := l.cfg.Now()
@@ -175,7 +171,13 @@ func (l *Log) add(ctx context.Context, surface Surface) int64 {
 	}
 	f.count++
 	f.last = now
-	return f.count
+	answer := now.Add(min(time.Duration(f.count)*delayStep, maxDelay))
+	if answer.Before(f.free) {
+		answer = f.free
+	}
+	held := min(answer.Sub(now), maxHeld)
+	f.free = now.Add(held + answerGap)
+	return held
 }
 
 // flush writes the window to the audit and begins a new one. Failures that cannot be written are kept for the next.

@@ -9,6 +9,8 @@ import (
 	"net/http/httptest"
 	"net/netip"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -86,11 +88,13 @@ func TestFailuresAreAddedUp(t *testing.T) {
 	}
 }
 
-// TestAnswersAreHeldBack: those of one address, longer with each failure, and no longer than the server runs.
+// TestAnswersAreHeldBack: those of one address, longer with each failure, however many there are, and no longer than the
+// server runs.
 func TestAnswersAreHeldBack(t *testing.T) {
 	t.Parallel()
 	db := postgrestest.New(t)
-	l, err := authfail.New(authfail.Config{Pool: db.Pool(), Logger: slog.New(slog.DiscardHandler), Now: time.Now})
+	now := time.Now() // stands still
+	l, err := authfail.New(authfail.Config{Pool: db.Pool(), Logger: slog.New(slog.DiscardHandler), Now: func() time.Time { return now }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -98,21 +102,34 @@ func TestAnswersAreHeldBack(t *testing.T) {
 	ctx := clientaddr.WithAddr(t.Context(), netip.MustParseAddr("198.51.100.7"))
 	gone, cancel := context.WithCancel(ctx)
 	cancel()
-	for range 100 {
+	for range 100 { // whose clients do not wait, which gains them nothing
 		l.Refuse(gone, authfail.API)
 	}
 	began := time.Now()
 	l.Refuse(ctx, authfail.API)
-	if waited := time.Since(began); waited < 900*time.Millisecond {
+	if waited := time.Since(began); waited < 1700*time.Millisecond {
 		t.Errorf("the hundredth failure is answered after %s", waited)
 	}
-	held := make(chan struct{})
-	go func() {
-		defer close(held)
-		for range 1_000 {
+	var begun, answered sync.WaitGroup
+	var draining atomic.Bool
+	var early atomic.Int64
+	const many = 3_000
+	begun.Add(many)
+	for range many {
+		answered.Go(func() {
+			began := time.Now()
+			begun.Done()
 			l.Refuse(ctx, authfail.API)
-		}
-	}()
+			if time.Since(began) < 1700*time.Millisecond && !draining.Load() {
+				early.Add(1)
+			}
+		})
+	}
+	begun.Wait()
+	draining.Store(true)
 	l.Drain()
-	<-held
+	answered.Wait()
+	if n := early.Load(); n > 0 {
+		t.Errorf("%d of %d failures at a time are answered early", n, many)
+	}
 }

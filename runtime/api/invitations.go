@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/holdpoint/holdpoint/internal/authfail"
 	"github.com/holdpoint/holdpoint/internal/identity"
 )
 
@@ -142,6 +143,9 @@ func (a *API) revokeInvitation(ctx context.Context, input *ByID) (*none, error) 
 // redeemInvitation makes the local person of the invitation that the request was sent with.
 func (a *API) redeemInvitation(ctx context.Context, _ *struct{}) (*bodyOutput[NewToken], error) {
 	made, err := a.identity.Redeem(ctx, callerOf(ctx).invitation)
+	if errors.Is(err, identity.ErrInvitation) {
+		a.failures.Refuse(ctx, authfail.API)
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/holdpoint/holdpoint/internal/authfail"
+	"github.com/holdpoint/holdpoint/internal/clientaddr"
 	"github.com/holdpoint/holdpoint/internal/identity"
 	"github.com/holdpoint/holdpoint/ui/view"
 )
@@ -63,6 +65,7 @@ func (l *Login) invitationRefused(w http.ResponseWriter, r *http.Request, err er
 	refused, status := view.SignInRefused{Title: "Invitation not redeemed"}, http.StatusForbidden
 	switch {
 	case errors.Is(err, identity.ErrInvitation):
+		l.cfg.Failures.Refuse(r.Context(), authfail.Dashboard)
 		refused.Text = "This invitation was used before or revoked, or its time is over. Ask for a new one."
 	case errors.Is(err, identity.ErrInvitedOther):
 		refused.Text = "This invitation is for another account than the one that you signed in with. Nobody was signed in by it."
@@ -80,6 +83,6 @@ func (l *Login) invitationRefused(w http.ResponseWriter, r *http.Request, err er
 		l.cfg.Logger.Error("redeeming an invitation", "error", err)
 		refused.Text, status = "That did not work here. Try again.", http.StatusInternalServerError
 	}
-	l.cfg.Logger.Info("invitation refused", "reason", err, "remote", r.RemoteAddr)
+	l.cfg.Logger.Info("invitation refused", "reason", err, "remote", clientaddr.FromContext(r.Context()).String())
 	l.refuse(w, r, status, refused)
 }
