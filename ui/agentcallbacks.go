@@ -270,7 +270,10 @@ func deliveryRow(c view.Callback, d *callback.Delivery) view.DeliveryRow {
 		if text == "" {
 			text = "answered HTTP " + strconv.Itoa(t.HTTPStatus)
 		}
-		row.Log = append(row.Log, view.AttemptRow{Number: t.Number, At: t.At, Text: text + ", after " + strconv.FormatInt(t.Duration.Milliseconds(), 10) + " ms"})
+		if t.HTTPStatus != 0 {
+			text += ", after " + strconv.FormatInt(t.Duration.Milliseconds(), 10) + " ms"
+		}
+		row.Log = append(row.Log, view.AttemptRow{Number: t.Number, At: t.At, Text: text})
 	}
 	if !c.Disabled {
 		row.Resend = c.URL + "/deliveries/" + row.ID + "/resend"

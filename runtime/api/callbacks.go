@@ -57,7 +57,7 @@ type Delivery struct {
 type Attempt struct {
 	Number     int       `json:"number"`
 	At         time.Time `json:"at" doc:"When it ended."`
-	DurationMS int64     `json:"duration_ms"`
+	DurationMS *int64    `json:"duration_ms" doc:"How long the answer took; null: there was none."`
 	HTTPStatus *int      `json:"http_status" doc:"Null: there was no answer."`
 	Error      *string   `json:"error" doc:"Null: the message was taken."`
 }
@@ -87,9 +87,9 @@ func deliveryView(d callback.Delivery) Delivery {
 		Status: orNull(d.Status), Code: orNull(d.Code), State: d.State, Error: orNull(d.Error), Attempts: d.Attempts, Log: []Attempt{},
 	}
 	for _, t := range d.Log {
-		attempt := Attempt{Number: t.Number, At: t.At.UTC(), DurationMS: t.Duration.Milliseconds(), Error: orNull(t.Error)}
+		attempt := Attempt{Number: t.Number, At: t.At.UTC(), Error: orNull(t.Error)}
 		if t.HTTPStatus != 0 {
-			attempt.HTTPStatus = &t.HTTPStatus
+			attempt.HTTPStatus, attempt.DurationMS = &t.HTTPStatus, new(t.Duration.Milliseconds())
 		}
 		view.Log = append(view.Log, attempt)
 	}

@@ -632,6 +632,12 @@ func TestReceiversThatAreNotTrusted(t *testing.T) {
 	if got := errorOf(w.callbacks, "closed"); got != receiver.ErrUndelivered.Error() {
 		t.Errorf("trusted and not there: %q", got)
 	}
+	w.text(`WITH slow AS (UPDATE callback_attempts SET duration_ms = 5000 RETURNING 1) SELECT count(*)::text FROM slow`)
+	log, _, err := w.callbacks.Deliveries(t.Context(), w.state(w.billing, "closed").ID, 0, 0)
+	check(t, err)
+	if len(log) != 1 || len(log[0].Log) != 1 || log[0].Log[0].Duration != 0 {
+		t.Errorf("the log tells how long no answer took: %+v", log)
+	}
 	received := len(e.all())
 	upgraded := w.service(time.Now, func(c *callback.Config) { c.TrustedHosts = nil })
 	c, err := upgraded.Callback(t.Context(), w.billing.ID, "open")

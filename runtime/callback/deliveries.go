@@ -37,9 +37,9 @@ type Delivery struct {
 type Attempt struct {
 	Number     int
 	At         time.Time // its end
-	Duration   time.Duration
-	HTTPStatus int    // zero: there was no answer
-	Error      string // empty: the message was taken
+	Duration   time.Duration // zero where there was no answer: how long it took would tell open ports from closed ones
+	HTTPStatus int           // zero: there was no answer
+	Error      string        // empty: the message was taken
 }
 
 const (
@@ -97,7 +97,10 @@ func deliveries(ctx context.Context, db querier, where string, args ...any) ([]D
 	var a Attempt
 	var ms int64
 	_, err = pgx.ForEachRow(rows, []any{&id, &a.Number, &a.At, &ms, &a.HTTPStatus, &a.Error}, func() error {
-		a.Duration = time.Duration(ms) * time.Millisecond
+		a.Duration = 0
+		if a.HTTPStatus != 0 {
+			a.Duration = time.Duration(ms) * time.Millisecond
+		}
 		if i := slices.Index(ids, id); i >= 0 {
 			found[i].Log = append(found[i].Log, a)
 		}
