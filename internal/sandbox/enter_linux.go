@@ -24,6 +24,9 @@ const (
 
 // Unsupported says why no sandbox can be made here, and is empty if one can.
 func Unsupported() string {
+	if auditArch == 0 {
+		return "on this processor architecture programs have no sandbox: only on amd64 and arm64"
+	}
 	abi, err := llsyscall.LandlockGetABIVersion()
 	if err != nil {
 		return "this kernel has no sandbox (Landlock): use Linux 6.12 or newer, and add landlock to the kernel's parameter lsm="
@@ -54,35 +57,54 @@ func hasCapability(number int) bool {
 	return unix.Capget(&header, &data[0]) == nil && data[number/32].Effective&(1<<(number%32)) != 0
 }
 
-// confine enters the sandbox. It returns which paths the program is refused, and by whom.
-func confine(spec *Spec) ([]string, error) {
+// confine enters the sandbox. It reports which paths the program is refused, and by whom.
+func confine(spec *Spec) (report, error) {
 	unix.Umask(0o077)
 	// The first that the kernel ends when memory runs out. A kernel that does not let us ends another.
 	_ = os.WriteFile("/proc/self/oom_score_adj", []byte("1000"), 0)
 	if err := os.Chdir(spec.Dir); err != nil {
-		return nil, err
+		return report{}, err
 	}
 	if spec.Open {
-		return nil, limit(spec)
+		return report{}, limit(spec)
 	}
 	opened, err := openDeclared(spec)
 	if err != nil {
-		return nil, err
+		return report{}, err
 	}
 	granted, rules := rulesOf(spec, opened)
 	if err := landlockConfig().Restrict(rules...); err != nil {
-		return nil, fmt.Errorf("enter the sandbox: %w", err)
+		return report{}, fmt.Errorf("enter the sandbox: %w", err)
 	}
 	for _, o := range opened {
 		_ = unix.Close(o.fd)
 	}
 	if err := limit(spec); err != nil {
-		return nil, err
+		return report{}, err
 	}
 	if err := dropPrivileges(spec.Account); err != nil {
-		return nil, err
+		return report{}, err
 	}
-	return notesOf(spec, opened, granted), nil
+	entered := report{Notes: notesOf(spec, opened, granted)}
+	own := spec.Account == nil
+	abi, err := llsyscall.LandlockGetABIVersion()
+	if err != nil {
+		return report{}, fmt.Errorf("enter the sandbox: %w", err)
+	}
+	listener, err := setFilter(own, abi)
+	if err != nil || !own {
+		return entered, err
+	}
+	entered.Listens = true
+	for _, path := range spec.Own {
+		entered.Folders = append(entered.Folders, realPath(path))
+	}
+	for _, d := range opened {
+		if d.write {
+			entered.Folders = append(entered.Folders, d.real)
+		}
+	}
+	return entered, sendListener(listenerSocket, listener)
 }
 
 // landlockConfig restricts files, signals and abstract sockets, as far as the kernel can; Unsupported says what it must.

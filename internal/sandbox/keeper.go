@@ -19,6 +19,9 @@ const (
 	enterName  = "holdpoint-enter"
 )
 
+// listenerSocket is the file by which the process that enters the sandbox hands out its listener.
+const listenerSocket = 5
+
 const (
 	terminate  = 'T' // on the control pipe; its end means kill
 	watchEvery = 250 * time.Millisecond
@@ -86,13 +89,17 @@ func (k *keeper) start(text []byte, group *cgroup) (notes []string, err error) {
 		return nil, err
 	}
 	spec, answer := pipes[0], pipes[1]
+	modes, err := newModeKeeper()
+	if err != nil {
+		return nil, err
+	}
 	cmd := &exec.Cmd{
 		Path: self(), Args: []string{enterName}, Dir: "/", Env: []string{"GOMAXPROCS=1"},
-		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, ExtraFiles: []*os.File{spec.r, answer.w},
+		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, ExtraFiles: []*os.File{spec.r, answer.w, modes.theirs},
 		SysProcAttr: enterAttributes(group),
 	}
 	err = cmd.Start()
-	closeAll(spec.r, answer.w, os.Stdin, os.Stdout, os.Stderr) // the program alone keeps them open
+	closeAll(spec.r, answer.w, modes.theirs, os.Stdin, os.Stdout, os.Stderr) // the program alone keeps them open
 	if err != nil {
 		return nil, err
 	}
@@ -114,6 +121,13 @@ func (k *keeper) start(text []byte, group *cgroup) (notes []string, err error) {
 			return nil, errors.New(r.Error)
 		}
 		notes, told = r.Notes, true
+		if r.Listens {
+			listener, err := modes.receive()
+			if err != nil {
+				return nil, err
+			}
+			go serveModes(listener, r.Folders)
+		}
 	}
 }
 

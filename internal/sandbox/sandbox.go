@@ -84,6 +84,10 @@ type report struct {
 	Notes []string `json:"notes,omitempty"`
 	Error string   `json:"error,omitempty"`
 	Ended string   `json:"ended,omitempty"`
+
+	// Listens says that the program has the keeper change the modes of files, in these folders and files.
+	Listens bool     `json:"listens,omitempty"`
+	Folders []string `json:"folders,omitempty"`
 }
 
 // Start starts a program. ctx bounds the start only.
