@@ -191,10 +191,10 @@ func TestInvitationsOfProviders(t *testing.T) {
 	}
 	begin := identity.NewSession{Client: "Firefox", Lifetime: time.Hour}
 	for name, wrong := range map[string]identity.Claims{
-		"another address":    {Issuer: issuer, Subject: "m1", Email: "mallory@example.com", EmailVerified: true},
-		"a look-alike":       {Issuer: issuer, Subject: "m2", Email: "vera.ſ@example.com", EmailVerified: true},
-		"no address":         {Issuer: issuer, Subject: "vera@example.com", EmailVerified: true},
-		"another provider":   {Issuer: issuer + "/other", Subject: "m3", Email: "vera.s@example.com", EmailVerified: true},
+		"another address":  {Issuer: issuer, Subject: "m1", Email: "mallory@example.com", EmailVerified: true},
+		"a look-alike":     {Issuer: issuer, Subject: "m2", Email: "vera.ſ@example.com", EmailVerified: true},
+		"no address":       {Issuer: issuer, Subject: "vera@example.com", EmailVerified: true},
+		"another provider": {Issuer: issuer + "/other", Subject: "m3", Email: "vera.s@example.com", EmailVerified: true},
 	} {
 		if _, err := s.SignInInvited(t.Context(), wrong, secret, begin); !errors.Is(err, identity.ErrInvitedOther) {
 			t.Errorf("%s: %v", name, err)

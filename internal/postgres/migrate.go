@@ -21,9 +21,10 @@ const (
 	migrationLockPoll = 50 * time.Millisecond
 
 	// While a migration waits for a table's lock, all who come later wait behind it. So it
-	// waits for a short time only, lets them pass, and tries again.
+	// waits for a short time only, lets them pass, and tries again: ever later, as a backup may hold the lock for an hour.
 	migrationLockTimeout = 3 * time.Second
 	migrationPause       = time.Second
+	maxMigrationPause    = 30 * time.Second
 
 	migrationApplication = "holdpoint migrate" // application_name of the connections that migrate
 )
@@ -41,6 +42,9 @@ type Applied struct {
 // Migrate brings the database up to date: first the job queue's own tables, then the files
 // NNNN_name.sql in order, each in one transaction with its record. Any number
 // of processes may call it at once; the first does the work and the others wait.
+//
+// The statements of a file that begins with "-- no transaction" run one by one, as CREATE INDEX CONCURRENTLY must. A file that broke off is
+// run again from its beginning.
 //
 // No reader waits for a migration longer than three seconds, plus the time that the file itself takes: a file whose lock
 // is not free by then is rolled back and tried again, until the context ends. So files should be small steps.
@@ -116,7 +120,7 @@ func (db *DB) lockMigrations(ctx context.Context, conn *pgx.Conn) error {
 
 // passing runs f until it got its locks in time.
 func (db *DB) passing(ctx context.Context, name string, f func() error) error {
-	for {
+	for wait := migrationPause; ; wait = min(2*wait, maxMigrationPause) {
 		stop := db.reportBlockers(ctx, name)
 		err := f()
 		stop()
@@ -124,7 +128,7 @@ func (db *DB) passing(ctx context.Context, name string, f func() error) error {
 			return err
 		}
 		db.log.Warn("migration: a lock was not free in time, trying again", "migration", name, "waited", migrationLockTimeout)
-		if err := pause(ctx, migrationPause); err != nil {
+		if err := pause(ctx, wait); err != nil {
 			return fmt.Errorf("apply migration %s: wait for a lock: %w", name, err)
 		}
 	}
@@ -168,19 +172,52 @@ func migrateRiver(ctx context.Context, db *DB) ([]Applied, error) {
 }
 
 func (m migration) apply(ctx context.Context, conn *pgx.Conn) error {
-	err := pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
+	run := m.applyInTx
+	if strings.HasPrefix(m.sql, noTransaction) {
+		run = m.applyOneByOne
+	}
+	if err := run(ctx, conn); err != nil {
+		return fmt.Errorf("apply migration %s: %w", m.file, err)
+	}
+	return nil
+}
+
+func (m migration) applyInTx(ctx context.Context, conn *pgx.Conn) error {
+	return pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, m.sql); err != nil {
 			return m.locate(err)
 		}
-		_, err := tx.Exec(ctx, "INSERT INTO schema_migrations (version, name, checksum) VALUES ($1, $2, $3)",
-			m.version, m.name, m.checksum[:])
-		if err != nil {
-			return fmt.Errorf("record: %w", err)
-		}
-		return nil
+		return m.record(ctx, tx)
 	})
+}
+
+// noTransaction begins a file whose statements run one by one. Each ends with a semicolon at the end of its line.
+const noTransaction = "-- no transaction\n"
+
+// applyOneByOne waits for locks without a limit: nobody else waits behind such statements.
+func (m migration) applyOneByOne(ctx context.Context, conn *pgx.Conn) error {
+	if _, err := conn.Exec(ctx, "SET lock_timeout = 0"); err != nil {
+		return err
+	}
+	for statement := range strings.SplitSeq(strings.TrimSpace(m.sql), ";\n") {
+		if _, err := conn.Exec(ctx, statement); err != nil {
+			return err
+		}
+	}
+	if _, err := conn.Exec(ctx, "RESET lock_timeout"); err != nil {
+		return err
+	}
+	return m.record(ctx, conn)
+}
+
+func (m migration) record(ctx context.Context, db interface {
+	Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error)
+},
+) error {
+	_, err := db.Exec(ctx, "INSERT INTO schema_migrations (version, name, checksum) VALUES ($1, $2, $3)",
+		m.version, m.name, m.checksum[:])
 	if err != nil {
-		return fmt.Errorf("apply migration %s: %w", m.file, err)
+		return fmt.Errorf("record: %w", err)
 	}
 	return nil
 }

@@ -2,6 +2,8 @@ package postgres_test
 
 import (
 	"bytes"
+	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -89,6 +91,55 @@ func TestMigrationLetsReadersPass(t *testing.T) {
 	}
 	if _, err := lent.Pool().Exec(t.Context(), "SELECT name FROM things"); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestIndexIsMadeBesideWriters: a file without a transaction makes an index while others write. Broken off, it is run again.
+func TestIndexIsMadeBesideWriters(t *testing.T) {
+	t.Parallel()
+	lent := postgrestest.Empty(t)
+	var log journal
+	db := open(t, postgres.Config{DatabaseURL: lent.URL(), Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	files := map[string]string{"0001_things.sql": "CREATE TABLE things (id int)"}
+	if _, err := postgres.Migrate(t.Context(), db, sqlFiles(files)); err != nil {
+		t.Fatal(err)
+	}
+	writer, err := pgx.Connect(t.Context(), lent.URL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer writer.Close(t.Context())
+	if _, err := writer.Exec(t.Context(), "BEGIN; INSERT INTO things VALUES (1)"); err != nil {
+		t.Fatal(err)
+	}
+	files["0002_index.sql"] = "-- no transaction\nDROP INDEX CONCURRENTLY IF EXISTS things_id;\nCREATE INDEX CONCURRENTLY things_id ON things (id);\n"
+	migrated := make(chan error, 1)
+	migrate := func(ctx context.Context) {
+		_, err := postgres.Migrate(ctx, db, sqlFiles(files))
+		migrated <- err
+	}
+	broken, breakOff := context.WithCancel(t.Context())
+	defer breakOff()
+	go migrate(broken)
+	log.await(t, "waiting for a lock", "0002_index.sql", fmt.Sprintf("pid %d (", writer.PgConn().PID()))
+	if _, err := lent.Pool().Exec(t.Context(), "INSERT INTO things VALUES (2)"); err != nil {
+		t.Errorf("another writer: %v", err)
+	}
+	breakOff()
+	if err := <-migrated; !errors.Is(err, context.Canceled) {
+		t.Errorf("broken off: %v", err)
+	}
+	go migrate(t.Context())
+	if _, err := writer.Exec(t.Context(), "COMMIT"); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-migrated; err != nil {
+		t.Fatal(err)
+	}
+	var valid bool
+	err = lent.Pool().QueryRow(t.Context(), "SELECT indisvalid FROM pg_index WHERE indexrelid = 'things_id'::regclass").Scan(&valid)
+	if err != nil || !valid {
+		t.Errorf("the index is valid: %t, %v", valid, err)
 	}
 }
 

@@ -521,10 +521,17 @@ func (n *planNode) rows() int {
 // fillCalls inserts finished calls of the last days.
 func (w *world) fillCalls(n int) {
 	w.t.Helper()
-	w.setStatus(`INSERT INTO calls (id, agent_id, skill_id, skill_revision, gated, status, tool, exposed_name, pin, arguments, created_at, finished_at)
+	check(w.t, postgres.InTx(w.t.Context(), w.db.Pool(), func(tx pgx.Tx) error {
+		if _, err := tx.Exec(w.t.Context(), `SET LOCAL statement_timeout = 0`); err != nil {
+			return err
+		}
+		_, err := tx.Exec(w.t.Context(), `INSERT INTO calls (id, agent_id, skill_id, skill_revision, gated, status, tool, exposed_name, pin, arguments, created_at,
+			finished_at)
 		SELECT (lpad(to_hex((extract(epoch FROM at) * 1000)::bigint), 12, '0') || '7' || substr(md5(i::text), 1, 3) || '8' || substr(md5(i::text), 4, 15))::uuid,
 			$2, $2, 1, false, 'succeeded', 'echo', 'open__echo', sha256(''), '{}', at, at
 		FROM (SELECT i, holdpoint_now() - interval '5 days' + i * interval '4 days' / $1::int AS at FROM generate_series(1, $1::int) AS i) AS made`, n, uuid.New())
+		return err
+	}))
 }
 
 // largeTable is how many calls a large table has: 6,000,000 in the nightly run.

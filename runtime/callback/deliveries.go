@@ -36,7 +36,7 @@ type Delivery struct {
 // Attempt to send a message.
 type Attempt struct {
 	Number     int
-	At         time.Time // its end
+	At         time.Time     // its end
 	Duration   time.Duration // zero where there was no answer: how long it took would tell open ports from closed ones
 	HTTPStatus int           // zero: there was no answer
 	Error      string        // empty: the message was taken
