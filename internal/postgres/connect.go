@@ -28,7 +28,7 @@ const (
 	// DefaultStatementLimit is how long a statement may run when [Config] does not say.
 	DefaultStatementLimit = time.Minute
 
-	pingTimeout = 5 * time.Second // of a pooled connection that was idle
+	pingTimeout = 2 * time.Second // of a pooled connection that was idle
 )
 
 // parseURL reads the database's URL. Connections are made with copies of what it returns.

@@ -127,3 +127,16 @@ func TestStuckItemsAreNoticed(t *testing.T) {
 		t.Error("a batcher that wrote everything is stuck")
 	}
 }
+
+// TestSizesOfItems: what is written together is bounded by the sizes of arguments and results.
+func TestSizesOfItems(t *testing.T) {
+	t.Parallel()
+	const size = 1 << 20
+	s := &Service{}
+	if n := s.outcomesConfig().size(&finishItem{outcome: outcome{result: make([]byte, size)}}); n < size {
+		t.Errorf("a result of %d bytes counts %d", size, n)
+	}
+	if n := s.intakeConfig().size(&intakeItem{call: &Call{Arguments: make([]byte, size)}}); n < size {
+		t.Errorf("arguments of %d bytes count %d", size, n)
+	}
+}

@@ -69,7 +69,7 @@ func (s *Service) missing(ctx context.Context, server tool.Server) (*tool.Connec
 // executed. It reports false when the call is not there for it any more, or had waited as long as it may.
 func (s *Service) suspend(ctx context.Context, c *Call, wait connectWait) (suspended bool, err error) {
 	key := callKey(c)
-	for {
+	for retries := false; ; retries = true {
 		err = postgres.InTx(ctx, s.Pool, func(tx pgx.Tx) error {
 			suspended = false
 			deadline, err := wait.insert(ctx, tx, c)
@@ -84,10 +84,13 @@ func (s *Service) suspend(ctx context.Context, c *Call, wait connectWait) (suspe
 					attach_key = coalesce(attach_key, $4)
 				WHERE id = $1 AND (status = 'approved' OR status = 'executing' AND claimed_by = $2)`,
 				c.ID, s.Instance, nullableText(wait.reason), key)
-			if err != nil || tag.RowsAffected() == 0 {
-				return errors.Join(err, errTooLate)
+			if err != nil {
+				return err
 			}
-			suspended = true
+			suspended = tag.RowsAffected() > 0 || retries // an attempt whose commit was in doubt suspended the call
+			if tag.RowsAffected() == 0 {
+				return errTooLate
+			}
 			job := expireJob(c.ID, deadline)
 			if _, err := s.river.InsertTx(ctx, tx, job.Args, job.InsertOpts); err != nil {
 				return err
@@ -98,7 +101,7 @@ func (s *Service) suspend(ctx context.Context, c *Call, wait connectWait) (suspe
 		})
 		switch {
 		case errors.Is(err, errTooLate):
-			return false, nil
+			return suspended, nil
 		case isUniqueViolation(err) && key != nil:
 			key = nil // a call like it waits already
 		case err != nil && isRetryable(err) && pause(ctx, retryDelay):

@@ -19,8 +19,9 @@ const (
 	countInterval = 10 * time.Minute
 	// countMargin is how long after an hour's end its calls are all there: no transaction that takes calls in is as long.
 	countMargin = 10 * time.Minute
-	// countChunk is what one transaction counts.
-	countChunk = 24 * time.Hour
+	// One transaction counts a chunk of at most maxChunk. A chunk that takes longer than a statement may is halved, down to minChunk.
+	maxChunk = 24 * time.Hour
+	minChunk = time.Hour
 	// idSlack is how far the clocks of processes, by which ids go, may be from the database's.
 	idSlack = time.Hour
 )
@@ -54,12 +55,16 @@ func (s *Service) scheduleCounting() {
 // Count brings the tables of counts up to date: it adds the hours that are over, and those calls of
 // earlier ones that have ended since. Figures are right without it, but take longer.
 func (s *Service) Count(ctx context.Context) error {
+	chunk := maxChunk
 	for more := true; more; {
 		err := postgres.InTx(ctx, s.Pool, func(tx pgx.Tx) (err error) {
-			more, err = countSome(ctx, tx)
+			more, err = countSome(ctx, tx, chunk)
 			return err
 		})
-		if err != nil {
+		switch {
+		case isStatementTimeout(err) && chunk > minChunk:
+			chunk = max(chunk/2, minChunk).Truncate(time.Hour)
+		case err != nil:
 			return fmt.Errorf("count calls: %w", err)
 		}
 	}
@@ -67,7 +72,7 @@ func (s *Service) Count(ctx context.Context) error {
 }
 
 // countSome counts a chunk of hours, and reports whether there is more to count.
-func countSome(ctx context.Context, tx pgx.Tx) (more bool, err error) {
+func countSome(ctx context.Context, tx pgx.Tx, chunk time.Duration) (more bool, err error) {
 	from, err := countedUntil(ctx, tx)
 	if err != nil || from.IsZero() {
 		return false, err
@@ -77,7 +82,7 @@ func countSome(ctx context.Context, tx pgx.Tx) (more bool, err error) {
 		return false, err
 	}
 	limit := clock.now.Add(-countMargin).Truncate(time.Hour)
-	to := from.Add(countChunk)
+	to := from.Add(chunk)
 	if more = to.Before(limit); !more {
 		to = limit
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/riverqueue/river"
 
 	"github.com/holdpoint/holdpoint/approval"
@@ -66,19 +67,21 @@ func (w *executeWorker) Work(ctx context.Context, job *river.Job[executeArgs]) e
 	if err != nil {
 		return err
 	}
-	unconfirmed := c.Status == Executing && c.claimedBy == s.Instance // our claim, never sent
-	if c.Status != Approved && !unconfirmed {
+	if c.Status == Executing && c.claimedBy == s.Instance { // our claim, whose answer was lost
+		return s.giveBack(ctx, id, c.Gated)
+	}
+	if c.Status != Approved {
 		return nil
 	}
 	if !s.gates.enter(c.SkillID) {
 		return river.JobSnooze(crowdedDelay)
 	}
 	defer s.gates.leave(c.SkillID)
-	return s.execute(ctx, c, unconfirmed)
+	return s.execute(ctx, c)
 }
 
 // execute checks again all that the decision was about, claims the call, and sends it.
-func (s *Service) execute(ctx context.Context, c *Call, claimed bool) error {
+func (s *Service) execute(ctx context.Context, c *Call) error {
 	began := s.Now()
 	skill, server, definition, refusal, err := s.recheck(c.trace.In(ctx), c)
 	if err != nil {
@@ -90,18 +93,17 @@ func (s *Service) execute(ctx context.Context, c *Call, claimed bool) error {
 				return err
 			}
 		}
-		return s.deny(ctx, c, refusal)
+		_, err := s.deny(ctx, s.Pool, c.ID, refusal)
+		return err
 	}
 	s.took(c, StepValidate, began)
 	failpoint.Hit(failpoint.ExecuteBeforeClaim)
-	if !claimed {
-		began = s.Now()
-		ours, err := s.claim(ctx, c)
-		if err != nil || !ours {
-			return err
-		}
-		s.took(c, StepLog, began)
+	began = s.Now()
+	ours, err := s.claim(ctx, c)
+	if err != nil || !ours {
+		return err
 	}
+	s.took(c, StepLog, began)
 	if s.flights.wasSent(c.ID) {
 		s.finish(c, outcome{
 			status: Unknown, code: CodeOutcomeUnknown, effect: tool.EffectPossible,
@@ -256,30 +258,29 @@ func denied(code, message string) *refusal {
 	return &refusal{status: Denied, code: code, message: message}
 }
 
-// deny ends an approved call that must not be sent. Nothing was sent: its effect is none.
-func (s *Service) deny(ctx context.Context, c *Call, r *refusal) error {
-	ended := false
-	err := postgres.InTx(ctx, s.Pool, func(tx pgx.Tx) error {
+// deny ends an approved call that must not be sent, and reports whether it did. Nothing was sent: the call's effect is none.
+func (s *Service) deny(ctx context.Context, pool *pgxpool.Pool, id uuid.UUID, r *refusal) (ended bool, err error) {
+	err = postgres.InTx(ctx, pool, func(tx pgx.Tx) error {
 		tag, err := tx.Exec(ctx, `UPDATE calls SET status = $2, code = $3, failure = $4, effect = $5, message = $6,
 				finished_at = holdpoint_now()
-			WHERE id = $1 AND (status = 'approved' OR status = 'executing' AND claimed_by = $7)`,
-			c.ID, r.status, r.code, nullableText(string(r.failure)), tool.EffectNone, r.message, s.Instance)
-		if err != nil || tag.RowsAffected() == 0 {
+			WHERE id = $1 AND (status = 'approved' OR status = 'executing' AND claimed_by = $7) AND ($3 <> $8 OR `+approval.Lapsed("$1")+`)`,
+			id, r.status, r.code, nullableText(string(r.failure)), tool.EffectNone, r.message, s.Instance, CodeApprovalLapsed)
+		ended = err == nil && tag.RowsAffected() > 0
+		if !ended {
 			return err
 		}
-		ended = true
 		return s.ended(ctx, tx, audit.Event{
-			Actor: audit.System(), Action: "call." + string(r.status), Subject: c.ID, Data: map[string]any{"code": r.code},
+			Actor: audit.System(), Action: "call." + string(r.status), Subject: id, Data: map[string]any{"code": r.code},
 		})
 	})
 	if err != nil {
-		return fmt.Errorf("deny call %s: %w", c.ID, err)
+		return false, fmt.Errorf("deny call %s: %w", id, err)
 	}
-	s.hub.wake(c.ID, nil)
+	s.hub.wake(id, nil)
 	if ended {
-		s.tellOf(ctx, c.ID)
+		s.tellOf(ctx, id)
 	}
-	return nil
+	return ended, nil
 }
 
 // claim makes this instance the one that sends the call. It reports false
@@ -314,7 +315,11 @@ func (s *Service) claimedBefore(ctx context.Context, c *Call) (bool, error) {
 	case err != nil:
 		return false, err
 	case now.Status == Approved:
-		return false, s.deny(ctx, c, lapsed())
+		ended, err := s.deny(ctx, s.Pool, c.ID, approvalLapsed())
+		if err == nil && !ended {
+			err = fmt.Errorf("claim call %s: it was given back meanwhile", c.ID)
+		}
+		return false, err
 	case now.Status != Executing || now.claimedBy != s.Instance:
 		return false, nil
 	}
@@ -322,8 +327,8 @@ func (s *Service) claimedBefore(ctx context.Context, c *Call) (bool, error) {
 	return true, nil
 }
 
-// lapsed ends a call whose approval has lapsed.
-func lapsed() *refusal {
+// approvalLapsed ends a call whose approval has lapsed.
+func approvalLapsed() *refusal {
 	return &refusal{status: Expired, code: CodeApprovalLapsed, message: MessageLapsed}
 }
 

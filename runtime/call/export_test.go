@@ -3,6 +3,9 @@ package call
 import (
 	"context"
 	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 )
 
 // ReadOpenSQL is the statement whose plan decides how long recovery takes.
@@ -20,3 +23,14 @@ func (s *Service) Suspend() {
 
 // Beat writes a heartbeat.
 func (s *Service) Beat(ctx context.Context) error { return s.beat(ctx) }
+
+// Recover recovers calls as if no instance were gone.
+func (s *Service) Recover(ctx context.Context) error { return s.recover(ctx, nil) }
+
+// DenyLapsed ends a call if its approval has lapsed.
+func (s *Service) DenyLapsed(ctx context.Context, id uuid.UUID) (bool, error) {
+	return s.deny(ctx, s.vital, id, approvalLapsed())
+}
+
+// OpenFrom returns the id from which on open calls are looked for.
+func OpenFrom(ctx context.Context, tx pgx.Tx) (uuid.UUID, error) { return openFrom(ctx, tx) }

@@ -146,8 +146,9 @@ func TestLockedCallDelaysNoOther(t *testing.T) {
 	}
 	w.eventually("two transactions that wait for the lock", func() bool {
 		var waiting int
-		check(t, w.db.Pool().QueryRow(t.Context(), `SELECT count(*) FROM pg_locks WHERE NOT granted AND locktype IN ('transactionid', 'advisory')`).Scan(&waiting))
-		return waiting >= 1
+		check(t, w.db.Pool().QueryRow(t.Context(), `SELECT count(*) FROM pg_stat_activity
+			WHERE datname = current_database() AND wait_event_type = 'Lock'`).Scan(&waiting))
+		return waiting >= locked
 	})
 	for _, sub := range subs[locked:] {
 		if ticket, err := w.calls.Submit(t.Context(), sub); err != nil || ticket.Status != call.Parked {
@@ -171,8 +172,8 @@ func TestHeartbeatNeedsNoPool(t *testing.T) {
 		return at
 	}
 	var taken []interface{ Release() }
-	for range w.db.Pool().Config().MaxConns - 2 { // River and the listener keep some
-		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+	for {
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 		conn, err := w.db.Pool().Acquire(ctx)
 		cancel()
 		if err != nil {
@@ -187,6 +188,154 @@ func TestHeartbeatNeedsNoPool(t *testing.T) {
 	}()
 	before := beat()
 	w.eventually("another heartbeat", func() bool { return beat().After(before) })
+}
+
+// TestDeadVitalConnections: the connections of heartbeat and recovery go silent, and a living process is not declared gone.
+func TestDeadVitalConnections(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	proxy := faultproxy.Start(t, w.db.URL())
+	db, err := postgres.Open(t.Context(), postgres.Config{DatabaseURL: proxy.URL(), MaxConns: 12})
+	check(t, err)
+	t.Cleanup(func() { check(t, db.Close(context.WithoutCancel(t.Context()))) })
+	calls := w.startOn(db, slog.New(slog.DiscardHandler), false)
+	release := make(chan struct{})
+	w.source.reply = func(tool.CallRequest) (tool.Result, error) {
+		<-release
+		return tool.Result{Raw: []byte(`{"content":[]}`)}, nil
+	}
+	defer close(release)
+	ticket, err := calls.Submit(t.Context(), w.submission("open__echo", `{}`))
+	check(t, err)
+	anotherBeat := func() {
+		var first, now time.Time
+		const read = `SELECT heartbeat_at FROM instances WHERE id = $1`
+		check(t, w.db.Pool().QueryRow(t.Context(), read, calls.Instance).Scan(&first))
+		w.eventually("another heartbeat", func() bool {
+			err := w.db.Pool().QueryRow(t.Context(), read, calls.Instance).Scan(&now)
+			return err == nil && now.After(first)
+		})
+	}
+	check(t, calls.Recover(t.Context()))
+	anotherBeat()
+	proxy.Conns().BlackHole(faultproxy.Both)
+	anotherBeat()
+	if c, err := w.calls.Get(t.Context(), call.Viewer{}, ticket.ID); err != nil || c.Status != call.Executing {
+		t.Errorf("the call of a living process is %s, %v", c.Status, err)
+	}
+}
+
+// TestLockedClaimDelaysNoRecovery: a session that stopped holds the row of a claim whose instance is gone. Other calls are recovered
+// meanwhile, and that one when the row is free.
+func TestLockedClaimDelaysNoRecovery(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.register(time.Hour)
+	locked, free, approved := w.submit("files__write", `{"n":1}`), w.submit("files__write", `{"n":2}`), w.submit("files__write", `{"n":3}`)
+	silent := uuid.New()
+	w.setStatus(`UPDATE approvals SET status = 'approved', decided_at = holdpoint_now()`)
+	w.setStatus(`UPDATE calls SET status = 'executing', claimed_by = $2 WHERE id = ANY($1)`, []uuid.UUID{locked.ID, free.ID}, silent)
+	w.setStatus(`INSERT INTO instances (id) VALUES ($1)`, silent)
+	tx, err := w.db.Pool().Begin(t.Context())
+	check(t, err)
+	_, err = tx.Exec(t.Context(), `SET LOCAL idle_in_transaction_session_timeout = 0`)
+	check(t, err)
+	_, err = tx.Exec(t.Context(), `SELECT FROM calls WHERE id = $1 FOR UPDATE`, locked.ID)
+	check(t, err)
+	if c := w.wait(free.ID); c.Status != call.Unknown {
+		t.Errorf("the other claim of the silent instance is %s", c.Status)
+	}
+	w.setStatus(`UPDATE calls SET status = 'approved' WHERE id = $1`, approved.ID)
+	check(t, w.calls.Recover(t.Context()))
+	if c := w.wait(approved.ID); c.Status != call.Succeeded {
+		t.Errorf("the approved call is %s", c.Status)
+	}
+	check(t, tx.Rollback(t.Context()))
+	if c := w.wait(locked.ID); c.Status != call.Unknown {
+		t.Errorf("the claim that was locked is %s", c.Status)
+	}
+}
+
+// TestRecoveredCallsGetOneJob: a call whose job waits gets no other; one whose job River fetched and lost does.
+func TestRecoveredCallsGetOneJob(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.register(time.Hour)
+	const insertJob = `INSERT INTO river_job (kind, queue, args, max_attempts, state, attempt, attempted_at, attempted_by, scheduled_at)
+		VALUES ('call_execute', 'execute', jsonb_build_object('call_id', $1::uuid), 25, $2, 1, now(), ARRAY[$3::text], now() + interval '1 hour')`
+	approve := func(n int, state string) uuid.UUID {
+		id := w.submit("files__write", fmt.Sprintf(`{"n":%d}`, n)).ID
+		w.setStatus(insertJob, id, state, w.calls.Instance.String())
+		w.setStatus(`UPDATE approvals SET status = 'approved', decided_at = holdpoint_now() WHERE call_id = $1`, id)
+		w.setStatus(`UPDATE calls SET status = 'approved' WHERE id = $1`, id)
+		return id
+	}
+	waits, lost := approve(1, "scheduled"), approve(2, "running")
+	for range 3 {
+		check(t, w.calls.Recover(t.Context()))
+	}
+	if c := w.wait(lost); c.Status != call.Succeeded {
+		t.Errorf("the call whose job got lost is %s", c.Status)
+	}
+	var jobs int
+	check(t, w.db.Pool().QueryRow(t.Context(), `SELECT count(*) FROM river_job WHERE args @> jsonb_build_object('call_id', $1::uuid) AND kind = 'call_execute'`,
+		waits).Scan(&jobs))
+	if c, err := w.calls.Get(t.Context(), call.Viewer{}, waits); err != nil || c.Status != call.Approved || jobs != 1 {
+		t.Errorf("the call whose job waits is %s and has %d jobs, %v", c.Status, jobs, err)
+	}
+}
+
+// TestApprovalLapsesAfterTheClaim: a claim whose answer was lost, or whose process was suspended before it sent, is no way past the
+// end of an approval.
+func TestApprovalLapsesAfterTheClaim(t *testing.T) {
+	t.Parallel()
+	expired := func(t *testing.T, w *world, id uuid.UUID) {
+		t.Helper()
+		if c := w.wait(id); c.Status != call.Expired || c.Code != call.CodeApprovalLapsed || c.Effect != tool.EffectNone {
+			t.Errorf("the call is %s, %s, %s", c.Status, c.Code, c.Effect)
+		}
+	}
+	t.Run("answer lost", func(t *testing.T) {
+		t.Parallel()
+		w := newWorld(t) // a minute
+		ticket := w.submit("files__write", `{"n":1}`)
+		w.setStatus(`UPDATE approvals SET status = 'approved', decided_at = holdpoint_now()`)
+		w.moveClock("7 days")
+		w.setStatus(`UPDATE calls SET status = 'executing', claimed_by = $2, claimed_at = holdpoint_now() WHERE id = $1`, ticket.ID, w.calls.Instance)
+		w.setStatus(`INSERT INTO river_job (kind, queue, args, max_attempts)
+			VALUES ('call_execute', 'execute', jsonb_build_object('call_id', $1::uuid), 25)`, ticket.ID)
+		expired(t, w, ticket.ID)
+		if n := len(w.source.arrivals()); n != 0 {
+			t.Errorf("%d calls arrived", n)
+		}
+	})
+	t.Run("suspended", func(t *testing.T) {
+		t.Parallel()
+		w := newWorld(t)
+		w.source.reply = func(r tool.CallRequest) (tool.Result, error) {
+			w.moveClock("7 days")
+			w.calls.Suspend()
+			check(t, w.calls.Beat(t.Context()))
+			if err := r.Confirm(t.Context()); err != nil {
+				return tool.Result{}, tool.NotConfirmed(err, "tools/call")
+			}
+			return tool.Result{Raw: []byte(`{"content":[]}`)}, nil
+		}
+		ticket := w.submit("files__write", `{"n":1}`)
+		check(t, w.decide(ticket.ID, true))
+		expired(t, w, ticket.ID)
+	})
+	t.Run("given back meanwhile", func(t *testing.T) {
+		t.Parallel()
+		w := newWorld(t)
+		ticket := w.submit("files__write", `{"n":1}`)
+		w.setStatus(`UPDATE approvals SET status = 'approved', decided_at = holdpoint_now()`)
+		w.setStatus(`UPDATE calls SET status = 'approved' WHERE id = $1`, ticket.ID)
+		ended, err := w.calls.DenyLapsed(t.Context(), ticket.ID)
+		if c, getErr := w.calls.Get(t.Context(), call.Viewer{}, ticket.ID); ended || err != nil || getErr != nil || c.Status == call.Expired {
+			t.Errorf("a call whose approval is good is %s, %t, %v, %v", c.Status, ended, err, getErr)
+		}
+	})
 }
 
 // TestOnlySilentInstancesAreGone: an instance whose clock is an hour late is alive while its heartbeat changes; one whose
@@ -340,6 +489,9 @@ func TestCancelUntilTheClaim(t *testing.T) {
 		check(t, err)
 		_, err = tx.Exec(t.Context(), `UPDATE calls SET status = 'approved' WHERE id = $1`, ticket.ID)
 		check(t, err)
+		_, err = tx.Exec(t.Context(), `INSERT INTO river_job (kind, queue, args, max_attempts, state, scheduled_at)
+			VALUES ('call_execute', 'execute', jsonb_build_object('call_id', $1::uuid), 25, 'scheduled', now() + interval '1 hour')`, ticket.ID)
+		check(t, err)
 		check(t, tx.Commit(t.Context()))
 		check(t, cancel(ticket.ID))
 		c := w.wait(ticket.ID)
@@ -485,10 +637,13 @@ func TestOpenCallsOfALargeTable(t *testing.T) {
 	check(t, w.calls.Count(t.Context()))
 	w.setStatus(`INSERT INTO call_stragglers VALUES ($1) ON CONFLICT DO NOTHING`, old.ID)
 	w.setStatus(`ANALYZE calls`)
-	var recent uuid.UUID
-	check(t, w.db.Pool().QueryRow(t.Context(), `SELECT id FROM calls ORDER BY id DESC LIMIT 1`).Scan(&recent))
+	tx, err := w.db.Pool().Begin(t.Context())
+	check(t, err)
+	from, err := call.OpenFrom(t.Context(), tx)
+	check(t, err)
+	check(t, tx.Rollback(t.Context()))
 	var plan []struct{ Plan planNode }
-	check(t, w.db.Pool().QueryRow(t.Context(), `EXPLAIN (ANALYZE, FORMAT JSON) `+call.ReadOpenSQL, recent).Scan(&plan))
+	check(t, w.db.Pool().QueryRow(t.Context(), `EXPLAIN (ANALYZE, FORMAT JSON) `+call.ReadOpenSQL, from).Scan(&plan))
 	if n := plan[0].Plan.rows(); n > 100 {
 		t.Errorf("looking for open calls reads %d rows", n)
 	}
@@ -521,17 +676,14 @@ func (n *planNode) rows() int {
 // fillCalls inserts finished calls of the last days.
 func (w *world) fillCalls(n int) {
 	w.t.Helper()
-	check(w.t, postgres.InTx(w.t.Context(), w.db.Pool(), func(tx pgx.Tx) error {
-		if _, err := tx.Exec(w.t.Context(), `SET LOCAL statement_timeout = 0`); err != nil {
-			return err
-		}
-		_, err := tx.Exec(w.t.Context(), `INSERT INTO calls (id, agent_id, skill_id, skill_revision, gated, status, tool, exposed_name, pin, arguments, created_at,
-			finished_at)
-		SELECT (lpad(to_hex((extract(epoch FROM at) * 1000)::bigint), 12, '0') || '7' || substr(md5(i::text), 1, 3) || '8' || substr(md5(i::text), 4, 15))::uuid,
-			$2, $2, 1, false, 'succeeded', 'echo', 'open__echo', sha256(''), '{}', at, at
-		FROM (SELECT i, holdpoint_now() - interval '5 days' + i * interval '4 days' / $1::int AS at FROM generate_series(1, $1::int) AS i) AS made`, n, uuid.New())
-		return err
-	}))
+	const chunk = 200_000 // which one statement inserts in time
+	for from := 0; from < n; from += chunk {
+		w.setStatus(`INSERT INTO calls (id, agent_id, skill_id, skill_revision, gated, status, tool, exposed_name, pin, arguments, created_at, finished_at)
+			SELECT (lpad(to_hex((extract(epoch FROM at) * 1000)::bigint), 12, '0') || '7' || substr(md5(i::text), 1, 3) || '8' || substr(md5(i::text), 4, 15))::uuid,
+				$2, $2, 1, false, 'succeeded', 'echo', 'open__echo', sha256(''), '{}', at, at
+			FROM (SELECT i, holdpoint_now() - interval '5 days' + i * interval '4 days' / $1::int AS at FROM generate_series($3::int + 1, $4::int) AS i) AS made`,
+			n, w.agent.ID, from, min(from+chunk, n))
+	}
 }
 
 // largeTable is how many calls a large table has: 6,000,000 in the nightly run.

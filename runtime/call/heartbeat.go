@@ -10,6 +10,8 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+
+	"github.com/holdpoint/holdpoint/approval"
 )
 
 const (
@@ -46,7 +48,7 @@ func (s *Service) beat(ctx context.Context) error {
 	batch := &pgx.Batch{}
 	batch.Queue(`INSERT INTO instances (id) VALUES ($1)
 		ON CONFLICT (id) DO UPDATE SET heartbeat_at = holdpoint_now() RETURNING clock_timestamp()`, s.Instance)
-	batch.Queue(`SELECT id, heartbeat_at::text FROM instances WHERE id <> $1`, s.Instance)
+	batch.Queue(`SELECT id, extract(epoch FROM heartbeat_at)::text FROM instances WHERE id <> $1`, s.Instance)
 	results := s.vital.SendBatch(ctx, batch)
 	var now time.Time
 	err := results.QueryRow().Scan(&now)
@@ -163,20 +165,25 @@ func (s *Service) keepBeating() {
 // errClaimLost means that a call is not this instance's to send.
 var errClaimLost = errors.New("another process took the call over while this one was suspended")
 
+// errApprovalLapsed means that a claimed call must not be sent any more.
+var errApprovalLapsed = errors.New("the approval lapsed while this process was suspended")
+
 // confirmClaim returns nil if the call is still this instance's to send. It asks the database only if heartbeats
 // were missed since before the claim: the process may have been suspended for so long that others took its claims. A database
 // that does not answer is asked again until ctx ends.
 func (s *Service) confirmClaim(ctx context.Context, id uuid.UUID) error {
 	for run := s.flights.run(id); !s.pulse.isUnbroken(run, s.Now()); {
 		attempt, cancel := context.WithTimeout(ctx, beatLimit)
-		var ours bool
+		var ours, lapsed bool
 		began := s.Now()
 		err := s.vital.QueryRow(attempt, `SELECT EXISTS (SELECT FROM calls
-			WHERE id = $1 AND status = 'executing' AND claimed_by = $2)`, id, s.Instance).Scan(&ours)
+			WHERE id = $1 AND status = 'executing' AND claimed_by = $2), `+approval.Lapsed("$1"), id, s.Instance).Scan(&ours, &lapsed)
 		cancel()
 		switch {
 		case err == nil && !ours:
 			return errClaimLost
+		case err == nil && lapsed:
+			return errApprovalLapsed
 		case err == nil && elapsed(s.Now(), began) < staleBeat:
 			return nil
 		}

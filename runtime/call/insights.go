@@ -8,7 +8,6 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/holdpoint/holdpoint/approval"
 	"github.com/holdpoint/holdpoint/internal/query"
@@ -45,10 +44,7 @@ type InsightBucket struct {
 // ErrInsightsTimeout says that the figures took longer than the database is kept busy for them.
 var ErrInsightsTimeout = errors.New("figures took too long")
 
-const (
-	insightsAtOnce = 2 // in each process, so that connections are left for calls
-	queryCanceled  = "57014"
-)
+const insightsAtOnce = 2 // in each process, so that connections are left for calls
 
 // insightsSetup bounds what figures may take from the database. They read whole tables where other statements must not.
 const insightsSetup = `SET LOCAL statement_timeout = '5s'; SET LOCAL work_mem = '32MB'; SET LOCAL enable_seqscan = on`
@@ -106,7 +102,7 @@ func (s *Service) readFigures(ctx context.Context, read func(tx pgx.Tx, clock cl
 		}
 		return read(tx, clock)
 	})
-	if pgErr, ok := errors.AsType[*pgconn.PgError](err); ok && pgErr.Code == queryCanceled {
+	if isStatementTimeout(err) {
 		err = fmt.Errorf("%w: %w", ErrInsightsTimeout, err)
 	}
 	if err != nil {

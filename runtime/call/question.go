@@ -232,6 +232,9 @@ func (s *Service) readAnswers(ctx context.Context, id uuid.UUID, numbers []int) 
 		if err := row.Scan(append(q.targets(), &seconds)...); err != nil {
 			return q, err
 		}
+		if q.Status.open() && q.EndedAt != nil {
+			q.Status = QuestionWithdrawn // by a process of an older version
+		}
 		if q.Status.open() {
 			if mine := time.Duration(seconds * float64(time.Second)); !missing || mine < left {
 				left = mine

@@ -28,21 +28,14 @@ type openCall struct {
 	ID        uuid.UUID
 	Status    Status
 	ClaimedBy *uuid.UUID // nil: nobody claimed it, or something else carries it
+	Gated     bool
 }
 
 // readOpen returns the calls that are approved or executing. They are among those with recent ids and the stragglers: no
 // index speaks of the status of a call, and the table is large.
 func readOpen(ctx context.Context, tx pgx.Tx) ([]openCall, error) {
-	var from uuid.UUID // uuid.Nil: nothing was counted yet
-	var until time.Time
-	err := tx.QueryRow(ctx, `SELECT until FROM call_counting`).Scan(&until)
-	if err == nil {
-		var clock clock
-		if clock, err = readClock(ctx, tx); err == nil {
-			from, _ = clock.ids(until, until)
-		}
-	}
-	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
+	from, err := openFrom(ctx, tx)
+	if err != nil {
 		return nil, fmt.Errorf("read what is counted: %w", err)
 	}
 	rows, err := tx.Query(ctx, readOpenSQL, from)
@@ -56,8 +49,27 @@ func readOpen(ctx context.Context, tx pgx.Tx) ([]openCall, error) {
 	return open, nil
 }
 
+// openFrom returns the id from which on calls may be open that are no stragglers: that of the first hour that is not counted. uuid.Nil:
+// nothing was counted yet.
+func openFrom(ctx context.Context, tx pgx.Tx) (uuid.UUID, error) {
+	var until time.Time
+	err := tx.QueryRow(ctx, `SELECT until FROM call_counting`).Scan(&until)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return uuid.Nil, nil
+	}
+	if err != nil {
+		return uuid.Nil, err
+	}
+	clock, err := readClock(ctx, tx)
+	if err != nil {
+		return uuid.Nil, err
+	}
+	from, _ := clock.ids(until, until)
+	return from, nil
+}
+
 // The ids of the stragglers are an array: joined, a table that was never analyzed would have all calls read.
-const readOpenSQL = `SELECT id, status, claimed_by FROM calls
+const readOpenSQL = `SELECT id, status, claimed_by, gated FROM calls
 	WHERE (id >= $1 OR id = ANY(ARRAY(SELECT call_id FROM call_stragglers))) AND status IN ('approved', 'executing')`
 
 // hurry has recover look at once for claims that this instance may have made without knowing.
@@ -105,7 +117,8 @@ func (s *Service) keepRecovering() {
 //   - claims of this instance that it is not sending were never sent, and are given back,
 //   - approved calls that no job will send get a job; those whose time is over expire.
 func (s *Service) recover(ctx context.Context, gone map[uuid.UUID]string) error {
-	var own, lapsed, lost []uuid.UUID
+	var own []openCall
+	var approved, alive, lost []uuid.UUID
 	err := postgres.InTx(ctx, s.vital, func(tx pgx.Tx) error {
 		removed, err := removeInstances(ctx, tx, gone)
 		if err != nil {
@@ -115,18 +128,18 @@ func (s *Service) recover(ctx context.Context, gone map[uuid.UUID]string) error 
 		if err != nil {
 			return err
 		}
-		alive, err := readIDs(ctx, tx, `SELECT id FROM instances`)
-		if err != nil {
+		if alive, err = readIDs(ctx, tx, LiveInstances); err != nil {
 			return fmt.Errorf("read instances: %w", err)
 		}
-		var approved, claims, strangers []uuid.UUID
+		own, approved = nil, nil
+		var claims, strangers []uuid.UUID
 		for _, c := range open {
 			switch claimant := deref(c.ClaimedBy); {
 			case c.Status == Approved:
 				approved = append(approved, c.ID)
 			case claimant == uuid.Nil:
 			case claimant == s.Instance:
-				own = append(own, c.ID)
+				own = append(own, c)
 			case slices.Contains(alive, claimant):
 			default:
 				if _, ok := gone[claimant]; ok {
@@ -140,37 +153,53 @@ func (s *Service) recover(ctx context.Context, gone map[uuid.UUID]string) error 
 		if removed > 0 || len(claims) > 0 {
 			s.Logger.Warn("instances are gone; taking over", "instances", removed, "calls", len(claims))
 		}
-		if lost, err = s.markUnknown(ctx, tx, claims, slices.Collect(maps.Keys(gone)), lostMessage); err != nil || len(approved) == 0 {
-			return err
-		}
-		if lapsed, err = readIDs(ctx, tx, `SELECT id FROM unnest($1::uuid[]) AS id WHERE `+approval.Lapsed("id"), approved); err != nil {
-			return fmt.Errorf("find lapsed approvals: %w", err)
-		}
-		unsent, err := readIDs(ctx, tx, `SELECT id FROM unnest($1::uuid[]) AS id WHERE NOT EXISTS (SELECT FROM river_job
-				WHERE kind = $2 AND args @> jsonb_build_object('call_id', id) AND finalized_at IS NULL
-					AND (state <> 'running' OR attempted_by[cardinality(attempted_by)] = ANY($3::text[])))`,
-			approved, executeArgs{}.Kind(), texts(alive))
-		if err != nil {
-			return fmt.Errorf("find approved calls without a job: %w", err)
-		}
-		return s.enqueue(ctx, tx, unsent)
+		// A claim that somebody has locked is left to a later run, when its instance is a stranger.
+		lost, err = s.markUnknown(ctx, tx, claims, slices.Collect(maps.Keys(gone)), lostMessage)
+		return err
 	})
 	if err != nil {
 		return fmt.Errorf("recover calls: %w", err)
 	}
 	s.pulse.forget(gone)
 	s.announceLost(ctx, lost)
-	for _, id := range own {
-		if err := s.giveBack(ctx, id); err != nil {
+	for _, c := range own {
+		if !s.flights.add(c.ID, s.pulse.currentRun()) {
+			continue
+		}
+		err := s.giveBack(ctx, c.ID, c.Gated)
+		s.flights.release(c.ID)
+		if err != nil {
 			return err
 		}
+	}
+	return s.recoverApproved(ctx, approved, alive)
+}
+
+// recoverApproved ends approved calls whose approval has lapsed, and gives a job to those that no job will send.
+func (s *Service) recoverApproved(ctx context.Context, approved, alive []uuid.UUID) error {
+	if len(approved) == 0 {
+		return nil
+	}
+	lapsed, err := readIDs(ctx, s.vital, `SELECT id FROM unnest($1::uuid[]) AS open(id) WHERE `+approval.Lapsed("open.id"), approved)
+	if err != nil {
+		return fmt.Errorf("find lapsed approvals: %w", err)
 	}
 	for _, id := range lapsed {
-		if err := s.expireApproved(ctx, id); err != nil {
+		if _, err := s.deny(ctx, s.vital, id, approvalLapsed()); err != nil {
 			return err
 		}
 	}
-	return nil
+	// A running job is left to its process. That of this one is lost if its call is not in flight: River fetched it, and the answer got lost.
+	others := slices.DeleteFunc(slices.Clone(alive), func(id uuid.UUID) bool { return id == s.Instance })
+	unsent, err := readIDs(ctx, s.vital, `SELECT id FROM unnest($1::uuid[]) AS open(id) WHERE NOT EXISTS (SELECT FROM river_job j
+			WHERE j.kind = $2 AND j.args @> jsonb_build_object('call_id', open.id) AND j.finalized_at IS NULL
+				AND (j.state <> 'running' OR j.attempted_by[cardinality(j.attempted_by)] = ANY($3::text[])))`,
+		approved, executeArgs{}.Kind(), texts(others))
+	if err != nil {
+		return fmt.Errorf("find approved calls without a job: %w", err)
+	}
+	unsent = slices.DeleteFunc(unsent, s.flights.has)
+	return postgres.InTx(ctx, s.vital, func(tx pgx.Tx) error { return s.enqueue(ctx, tx, unsent) })
 }
 
 func texts(ids []uuid.UUID) []string {
@@ -191,7 +220,7 @@ func removeInstances(ctx context.Context, tx pgx.Tx, gone map[uuid.UUID]string) 
 		ids, beats = append(ids, id), append(beats, beat)
 	}
 	tag, err := tx.Exec(ctx, `DELETE FROM instances USING unnest($1::uuid[], $2::text[]) AS g(id, beat)
-		WHERE instances.id = g.id AND heartbeat_at::text = g.beat`, ids, beats)
+		WHERE instances.id = g.id AND extract(epoch FROM heartbeat_at)::text = g.beat`, ids, beats)
 	if err != nil {
 		return 0, fmt.Errorf("remove instances that are gone: %w", err)
 	}
@@ -203,13 +232,18 @@ const (
 	restoredMessage = "the database was restored; the call may have been executed since the backup"
 )
 
-// markUnknown ends open calls whose effect cannot be known: those claimed by one of claimants; nil: all.
+// markUnknown ends open calls whose effect cannot be known: those claimed by one of claimants, but locked ones; nil: all.
 func (s *Service) markUnknown(ctx context.Context, tx pgx.Tx, ids, claimants []uuid.UUID, message string) ([]uuid.UUID, error) {
 	if len(ids) == 0 {
 		return nil, nil
 	}
+	lock := `FOR UPDATE`
+	if claimants != nil {
+		lock += ` SKIP LOCKED`
+	}
 	lost, err := readIDs(ctx, tx, `UPDATE calls SET status = 'unknown', code = $2, effect = $3, message = $4, finished_at = holdpoint_now()
-		WHERE id = ANY($1) AND status IN ('approved', 'executing') AND ($5::uuid[] IS NULL OR claimed_by = ANY($5)) RETURNING id`,
+		WHERE id = ANY(ARRAY(SELECT id FROM calls WHERE id = ANY($1) AND status IN ('approved', 'executing')
+			AND ($5::uuid[] IS NULL OR claimed_by = ANY($5)) `+lock+`)) RETURNING id`,
 		ids, CodeOutcomeUnknown, tool.EffectPossible, message, claimants)
 	if err != nil {
 		return nil, fmt.Errorf("mark calls unknown: %w", err)
@@ -256,29 +290,17 @@ func (s *Service) abandonRestored(ctx context.Context) error {
 }
 
 // giveBack lets an approved call be claimed again, and ends an auto-approved one unsent. A call is in flight from
-// before its claim until after its outcome is written; a claim of this instance that is not in flight was
-// committed without an answer, and its call never sent.
-func (s *Service) giveBack(ctx context.Context, id uuid.UUID) error {
-	if !s.flights.add(id, s.pulse.currentRun()) {
-		return nil
-	}
-	defer s.flights.release(id)
-	c, err := s.load(ctx, id)
-	if err != nil {
-		return err
-	}
-	if c.Status != Executing || c.claimedBy != s.Instance {
-		return nil
-	}
-	s.Logger.Warn("a call was claimed and never sent", "call", id, "gated", c.Gated)
-	defer s.hub.wake(id, nil)
-	if !c.Gated {
-		return s.deny(ctx, c, &refusal{
+// before its claim until after its outcome is written; a claim of this instance that was not in flight was
+// committed without an answer, and its call never sent. The caller holds the flight.
+func (s *Service) giveBack(ctx context.Context, id uuid.UUID, gated bool) error {
+	if !gated {
+		_, err := s.deny(ctx, s.vital, id, &refusal{
 			status: Failed, code: string(tool.TransportFailure), failure: tool.TransportFailure,
 			message: "the call was recorded but never sent",
 		})
+		return err
 	}
-	return postgres.InTx(ctx, s.vital, func(tx pgx.Tx) error {
+	err := postgres.InTx(ctx, s.vital, func(tx pgx.Tx) error {
 		tag, err := tx.Exec(ctx, `UPDATE calls SET status = 'approved', claimed_by = NULL, claimed_at = NULL
 			WHERE id = $1 AND status = 'executing' AND claimed_by = $2`, id, s.Instance)
 		if err != nil {
@@ -287,21 +309,15 @@ func (s *Service) giveBack(ctx context.Context, id uuid.UUID) error {
 		if tag.RowsAffected() == 0 {
 			return nil
 		}
+		s.Logger.Warn("a call was claimed and never sent", "call", id)
 		event := audit.Event{Actor: audit.System(), Action: "call.given_back", Subject: id}
 		if err := audit.Write(ctx, tx, event); err != nil {
 			return err
 		}
 		return s.enqueue(ctx, tx, []uuid.UUID{id})
 	})
-}
-
-// expireApproved ends an approved call whose approval has lapsed before it was sent.
-func (s *Service) expireApproved(ctx context.Context, id uuid.UUID) error {
-	c, err := s.load(ctx, id)
-	if err != nil || c.Status != Approved {
-		return err
-	}
-	return s.deny(ctx, c, lapsed())
+	s.hub.wake(id, nil)
+	return err
 }
 
 // enqueue gives calls a job that sends them. A second job of a call finds it claimed.

@@ -12,7 +12,6 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/holdpoint/holdpoint/approval"
@@ -104,7 +103,7 @@ func (s *Service) Search(ctx context.Context, f Filter) (Found, error) {
 		found.Calls, err = pgx.CollectRows(rows, scan)
 		return err
 	})
-	if pgErr, ok := errors.AsType[*pgconn.PgError](err); ok && pgErr.Code == "57014" && ctx.Err() == nil {
+	if isStatementTimeout(err) && ctx.Err() == nil {
 		err = ErrSearchTooBroad
 	}
 	if err != nil {

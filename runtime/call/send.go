@@ -46,7 +46,11 @@ func (s *Service) send(c *Call, skill *agent.Skill, server tool.Server, definiti
 		}
 		s.Logger.Info("sending an idempotent call again", "call", c.ID, "attempt", sends+1, "error", o.message)
 		executed = executed || o.effect == tool.EffectPossible
-		o = s.attempt(c, skill, server, definition)
+		before := o
+		if o = s.attempt(c, skill, server, definition); o.status == Expired {
+			o = before // it was sent before the approval lapsed
+			break
+		}
 	}
 	if executed && o.status != Succeeded { // what the last one says holds for the last one only
 		o.effect, o.connect = tool.EffectPossible, nil
@@ -113,6 +117,10 @@ func (s *Service) attempt(c *Call, skill *agent.Skill, server tool.Server, defin
 		CallID: c.ID, Tool: c.Tool, Arguments: c.Arguments, Definition: &definition, Timeout: skill.CallTimeout, Caller: caller,
 		Confirm: func(ctx context.Context) error { return s.confirmClaim(ctx, c.ID) },
 	})
+	if errors.Is(err, errApprovalLapsed) {
+		r := approvalLapsed()
+		return outcome{status: r.status, code: r.code, effect: tool.EffectNone, message: r.message}
+	}
 	if err != nil {
 		var failure *tool.Failure
 		if !errors.As(err, &failure) {

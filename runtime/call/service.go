@@ -155,13 +155,13 @@ func (s *Service) Start(ctx context.Context, client *river.Client[pgx.Tx]) error
 	if err := s.openVital(ctx); err != nil {
 		return err
 	}
-	if err := s.beat(ctx); err != nil {
-		return err
+	err := s.beat(ctx)
+	if err == nil && s.Restored {
+		err = s.abandonRestored(ctx)
 	}
-	if s.Restored {
-		if err := s.abandonRestored(ctx); err != nil {
-			return err
-		}
+	if err != nil {
+		s.vital.Close()
+		return err
 	}
 	s.direct = newBatcher(s.running, s.intakeConfig())
 	s.gated = newBatcher(s.running, s.intakeConfig())
@@ -173,12 +173,18 @@ func (s *Service) Start(ctx context.Context, client *river.Client[pgx.Tx]) error
 	return nil
 }
 
-// vitalConns is one connection for heartbeats and claims, one for recovery.
-const vitalConns = 2
+const (
+	// vitalConns is one connection for heartbeats and claims, one for recovery, and the places of dead ones: a connection that was
+	// given up keeps its place for some seconds.
+	vitalConns = 8
+	// vitalPing is short, since the heartbeat must get past dead connections within its limit.
+	vitalPing = time.Second
+)
 
 func (s *Service) openVital(ctx context.Context) (err error) {
 	config := s.Pool.Config()
 	config.MaxConns, config.MinConns, config.MinIdleConns = vitalConns, 0, 0
+	config.PingTimeout = vitalPing
 	if s.vital, err = pgxpool.NewWithConfig(ctx, config); err != nil {
 		return fmt.Errorf("open connections for the heartbeat: %w", err)
 	}

@@ -205,7 +205,7 @@ func (s *Service) recheckQueued(ctx context.Context) error {
 		return err
 	}
 	for _, l := range stuck {
-		if l.jobID == nil || s.jobLives(ctx, *l.jobID, alive) {
+		if l.jobID == nil || s.jobLives(ctx, l, alive) {
 			continue
 		}
 		step := l.step
@@ -238,9 +238,10 @@ func (s *Service) alive(ctx context.Context) ([]string, error) {
 	return names, nil
 }
 
-// jobLives reports whether a turn's job will begin, or is about to. An error means: it is asked again.
-func (s *Service) jobLives(ctx context.Context, id int64, alive []string) bool {
-	job, err := s.river.JobGet(ctx, id)
+// jobLives reports whether a queued turn's job will begin, or is about to. An error means: it is asked again. A running job of this
+// process without a turn here is lost: River fetched it, and the answer got lost.
+func (s *Service) jobLives(ctx context.Context, l *loop, alive []string) bool {
+	job, err := s.river.JobGet(ctx, *l.jobID)
 	if errors.Is(err, rivertype.ErrNotFound) {
 		return false
 	}
@@ -251,7 +252,11 @@ func (s *Service) jobLives(ctx context.Context, id int64, alive []string) bool {
 	case rivertype.JobStateAvailable, rivertype.JobStateScheduled, rivertype.JobStateRetryable, rivertype.JobStatePending:
 		return true
 	case rivertype.JobStateRunning:
-		return len(job.AttemptedBy) > 0 && slices.Contains(alive, job.AttemptedBy[len(job.AttemptedBy)-1])
+		if len(job.AttemptedBy) == 0 {
+			return false
+		}
+		by := job.AttemptedBy[len(job.AttemptedBy)-1]
+		return slices.Contains(alive, by) && (by != s.Instance.String() || s.turns.has(l.ID))
 	default:
 		return false
 	}

@@ -20,6 +20,10 @@ func (p *stdioPeer) exchange(ctx context.Context, r *request) outcome {
 	noise := p.noise.Load()
 	m := newMessage(r.encode(id, p.agreed.metaOf(r)))
 	if r.confirm != nil {
+		// A database that is away holds up this request alone. The writer, which asks once more, is shared.
+		if err := r.confirm(ctx); err != nil {
+			return failed(tool.NotConfirmed(err, r.what))
+		}
 		m.confirm, m.refused = func() error { return r.confirm(ctx) }, make(chan struct{})
 	}
 	select {
