@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"math/big"
+	"slices"
 	"time"
 
 	"github.com/itchyny/gojq"
@@ -29,8 +30,9 @@ const (
 // Selection is a program in jq (as github.com/itchyny/gojq has it) that makes of a JSON answer what is wanted of it. It reads
 // no environment, no input but the answer, and no modules.
 type Selection struct {
-	code   *gojq.Code
-	budget *budget
+	code     *gojq.Code
+	budget   *budget
+	matching *matching
 }
 
 // ParseSelect reads a program.
@@ -45,13 +47,19 @@ func ParseSelect(program string) (*Selection, error) {
 	if len(query.Imports) > 0 || query.Meta != nil {
 		return nil, errors.New("is a jq program with modules, which there are none of")
 	}
+	functions, err := ownFunctions(query)
+	if err != nil {
+		return nil, err
+	}
 	guardQuery(query)
+	query.FuncDefs = slices.Concat(functions, query.FuncDefs)
 	may := &budget{}
-	code, err := gojq.Compile(query, guardFunctions(may)...)
+	matching := &matching{budget: may, known: map[[2]string]*matcher{}}
+	code, err := gojq.Compile(query, append(guardFunctions(may), matching.option())...)
 	if err != nil {
 		return nil, fmt.Errorf("is not a jq program that can be run: %s", plain.Line(err.Error(), 200))
 	}
-	return &Selection{code: code, budget: may}, nil
+	return &Selection{code, may, matching}, nil
 }
 
 // CheckSelect says what is wrong with a program; nil: nothing.
@@ -60,9 +68,9 @@ func CheckSelect(program string) error {
 	return err
 }
 
-// Run runs the program on a JSON text until ctx is over, which is looked at between its steps: one step may go on for longer. It is not
-// for several goroutines at once. What it
-// makes is one JSON text a line; numbers that it does not calculate with stay as they are written.
+// Run runs the program on a JSON text until ctx is over, which is looked at between its steps and while regular expressions
+// read: no other step takes long. It is not for several goroutines at once. What it makes is one JSON text a line; numbers
+// that it does not calculate with stay as they are written.
 func (s *Selection) Run(ctx context.Context, text []byte) ([]byte, error) {
 	if len(text) > maxSelectInput {
 		return nil, fmt.Errorf("the answer is longer than %d bytes", maxSelectInput)
@@ -72,6 +80,7 @@ func (s *Selection) Run(ctx context.Context, text []byte) ([]byte, error) {
 		return nil, err
 	}
 	s.budget.left.Store(mostHandled)
+	s.matching.ctx = ctx
 	var made []byte
 	for results := s.code.RunWithContext(ctx, input); ; {
 		result, more := results.Next()

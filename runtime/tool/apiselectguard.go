@@ -4,11 +4,17 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"math/big"
 	"reflect"
+	"slices"
+	"strings"
+	"sync"
 	"sync/atomic"
 
 	"github.com/itchyny/gojq"
+
+	"github.com/holdpoint/holdpoint/internal/plain"
 )
 
 // The operations of jq that one step of a program does at once, in a time or in memory that grows faster than what they are done on. A
@@ -17,7 +23,8 @@ import (
 const (
 	mostCompared = 4000     // values on each side of what compares each with each
 	mostSought   = 100      // elements, or characters, of what is looked for at each place
-	mostMatched  = 16 << 10 // bytes of a text in which regular expressions are looked for: their time may grow with its square
+	mostMatched  = 16 << 10 // bytes of a text in which all matches of a regular expression are looked for
+	mostFactor   = 1 << 16  // bits of a number that is multiplied
 	mostIndexed  = 1 << 20  // elements of a list, or of a table, that one step makes
 
 	// mostHandled are the bytes that all steps of a program together join, collect, compare, sort and write: so many of a text
@@ -91,7 +98,8 @@ const (
 	guardCompared = "_holdpoint_compared"
 	guardFactor   = "_holdpoint_factor"
 	guardSought   = "_holdpoint_sought"
-	guardMatched  = "_holdpoint_matched"
+	guardNumber   = "_holdpoint_number"
+	guardNumbers  = "_holdpoint_numbers"
 	guardIndex    = "_holdpoint_index"
 	guardPath     = "_holdpoint_path"
 	guardTable    = "_holdpoint_table"
@@ -112,6 +120,9 @@ func guards(b *budget) map[string]func(any) error {
 			if _, text := v.(string); text {
 				return errors.New("* does not repeat texts here")
 			}
+			if n, large := v.(*big.Int); large && n.BitLen() > mostFactor {
+				return fmt.Errorf("* takes numbers of at most %d bits", mostFactor)
+			}
 			return nil
 		},
 		guardSought: func(v any) error {
@@ -120,9 +131,16 @@ func guards(b *budget) map[string]func(any) error {
 			}
 			return nil
 		},
-		guardMatched: func(v any) error {
-			if text, ok := v.(string); ok && len(text) > mostMatched {
-				return fmt.Errorf("regular expressions are for texts of at most %d bytes", mostMatched)
+		guardNumber: func(v any) error {
+			if text, ok := v.(string); ok {
+				var budget NumberBudget
+				return budget.Spend(text)
+			}
+			return nil
+		},
+		guardNumbers: func(v any) error {
+			if text, ok := v.(string); ok {
+				return checkNumbers(json.RawMessage(text))
 			}
 			return nil
 		},
@@ -220,19 +238,18 @@ func guardFunctions(b *budget) []gojq.CompilerOption {
 }
 
 // guardedCalls are the functions that get guards: of their input, and of their first argument.
-func guardedCalls(name string, arguments int) (input, argument string) {
+func guardedCalls(name string) (input, argument string) {
 	switch name {
 	case "contains", "inside":
 		return guardCompared, guardCompared
 	case "index", "rindex", "indices":
 		return "", guardSought
-	case "split": // of one argument it is no regular expression
-		if arguments == 2 {
-			return guardMatched, ""
-		}
+	case "split":
 		return guardTop, ""
-	case "match", "capture", "scan", "splits", "sub", "gsub":
-		return guardMatched, ""
+	case "tonumber":
+		return guardNumber, ""
+	case "fromjson":
+		return guardNumbers, ""
 	case "setpath", "getpath":
 		return "", guardPath
 	case "transpose":
@@ -246,6 +263,76 @@ func guardedCalls(name string, arguments int) (input, argument string) {
 		return guardTop, ""
 	}
 	return "", ""
+}
+
+// calledIn adds the names of all functions in a part of a program.
+func calledIn(v reflect.Value, names map[string]bool) {
+	switch v.Kind() { //nolint:exhaustive // nothing else has functions in it
+	case reflect.Slice:
+		for i := range v.Len() {
+			calledIn(v.Index(i), names)
+		}
+	case reflect.Struct:
+		for _, field := range v.Fields() {
+			calledIn(field, names)
+		}
+	case reflect.Pointer:
+		if v.IsNil() {
+			return
+		}
+		switch node := v.Interface().(type) {
+		case *gojq.Func:
+			names[node.Name] = true
+		case *gojq.FuncDef:
+			names[node.Name] = true
+		}
+		calledIn(v.Elem(), names)
+	}
+}
+
+// function is one of [selectFunctions], with guards in it.
+type function struct {
+	*gojq.FuncDef
+	calls map[string]bool
+}
+
+var readFunctions = sync.OnceValues(func() ([]function, error) {
+	query, err := gojq.Parse(selectFunctions)
+	if err != nil {
+		return nil, err
+	}
+	list := make([]function, len(query.FuncDefs))
+	for i, def := range query.FuncDefs {
+		list[i] = function{def, map[string]bool{}}
+		calledIn(reflect.ValueOf(def.Body), list[i].calls)
+	}
+	guardQuery(query)
+	return list, nil
+})
+
+// ownFunctions are those of [selectFunctions] that a program calls, by itself or through another. It refuses the library's
+// own functions, which go round the guards, and those of the guards.
+func ownFunctions(query *gojq.Query) ([]*gojq.FuncDef, error) {
+	called := map[string]bool{}
+	calledIn(reflect.ValueOf(query), called)
+	for name := range called {
+		if strings.HasPrefix(name, "_") {
+			return nil, fmt.Errorf("has the function %s: names that begin with _ are not for programs", plain.Quoted(name, 100))
+		}
+	}
+	all, err := readFunctions()
+	if err != nil {
+		return nil, err
+	}
+	var own []*gojq.FuncDef
+	for _, f := range slices.Backward(all) { // each calls those before it
+		if called[f.Name] {
+			own = append(own, f.FuncDef)
+			maps.Copy(called, f.calls)
+		}
+	}
+	slices.Reverse(own)
+	return own, nil
 }
 
 // guardQuery puts guards into a program.
@@ -320,7 +407,7 @@ func guardCall(t *gojq.Term) {
 	if t.Type != gojq.TermTypeFunc {
 		return
 	}
-	input, argument := guardedCalls(t.Func.Name, len(t.Func.Args))
+	input, argument := guardedCalls(t.Func.Name)
 	if argument != "" && len(t.Func.Args) > 0 {
 		t.Func.Args[0] = guarded(t.Func.Args[0], argument)
 	}
