@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/url"
 	"slices"
 	"strings"
 )
@@ -144,7 +143,7 @@ func (s *Service) needConsent(ctx context.Context, t Target, r refusal, c *conne
 	if err := checkCodeGrant(server); err != nil && t.Settings.grant() == grantCode {
 		return err
 	}
-	if _, err := s.clientOf(ctx, t, f.own(t), server); err != nil {
+	if _, err := s.clientOf(ctx, t, t.own(), server); err != nil {
 		var needs *NeedsConnectionError
 		if !errors.As(err, &needs) {
 			return err
@@ -164,15 +163,6 @@ func checkCodeGrant(server *Server) error {
 			plain(server.Issuer, 200))
 	}
 	return nil
-}
-
-// own is the host that may be reached on a private address besides the trusted ones.
-func (f *found) own(t Target) string {
-	u, err := url.Parse(t.URL)
-	if err != nil {
-		return ""
-	}
-	return ownOf(u)
 }
 
 // wantedScopes are those to ask for: those of the settings, else those of the challenge, else

@@ -128,7 +128,7 @@ func (s *Service) discover(ctx context.Context, t Target, c Challenge, used stri
 	if err != nil {
 		return nil, fail(StepResource, err, "the skill's URL cannot be read")
 	}
-	f, err := s.resourceMetadata(ctx, skill, c, t.Settings.TrustOrigin)
+	f, err := s.resourceMetadata(ctx, &t, skill, c)
 	if err != nil {
 		return nil, err
 	}
@@ -136,11 +136,11 @@ func (s *Service) discover(ctx context.Context, t Target, c Challenge, used stri
 	if err != nil || issuer == "" {
 		return f, err
 	}
-	return f, s.readServer(ctx, skill, f, issuer)
+	return f, s.readServer(ctx, t.own(), f, issuer)
 }
 
 // resourceMetadata finds the protected-resource metadata.
-func (s *Service) resourceMetadata(ctx context.Context, skill *url.URL, c Challenge, trustOrigin bool) (*found, error) {
+func (s *Service) resourceMetadata(ctx context.Context, t *Target, skill *url.URL, c Challenge) (*found, error) {
 	places := []string{wellKnown(skill, "oauth-protected-resource")}
 	if root := wellKnown(&url.URL{Scheme: skill.Scheme, Host: skill.Host}, "oauth-protected-resource"); root != places[0] {
 		places = append(places, root)
@@ -150,26 +150,26 @@ func (s *Service) resourceMetadata(ctx context.Context, skill *url.URL, c Challe
 	}
 	for _, place := range places {
 		var m oauthex.ProtectedResourceMetadata
-		err := s.getJSON(ctx, ownOf(skill), place, &m)
+		err := s.getJSON(ctx, t.own(), place, &m)
 		if missing(err) && c.ResourceMetadata == "" {
 			continue
 		}
 		if err != nil {
 			return nil, fail(StepResource, err, "%s: %s", plain(place, 200), err)
 		}
-		return s.checkResource(skill, place, &m, trustOrigin)
+		return s.checkResource(t, skill, place, &m)
 	}
 	return &found{
 		resource: resourceURL(skill), legacy: true, issuers: []string{legacyIssuer(skill)}, servers: map[string]*Server{},
 	}, nil
 }
 
-func (s *Service) checkResource(skill *url.URL, place string, m *oauthex.ProtectedResourceMetadata, trustOrigin bool) (*found, error) {
+func (s *Service) checkResource(t *Target, skill *url.URL, place string, m *oauthex.ProtectedResourceMetadata) (*found, error) {
 	if !covers(m.Resource, resourceURL(skill)) {
 		return nil, fail(StepResource, nil, "%s is about the resource %q, but the skill's server is %q",
 			plain(place, 200), plain(m.Resource, 200), plain(resourceURL(skill), 200))
 	}
-	if !trustOrigin && !sameResource(m.Resource, skill) {
+	if !t.Settings.TrustOrigin && !sameResource(m.Resource, skill) {
 		// RFC 9728 section 3.3. On a host with several tenants the token would be good for all of them.
 		return nil, fail(StepResource, nil, "%s is about the resource %q, which is more than the skill's server, %q: if all of it may be trusted with the skill's tokens, "+
 			"set the skill's oauth.trust_origin", plain(place, 200), plain(m.Resource, 200), plain(resourceURL(skill), 200))
@@ -179,7 +179,7 @@ func (s *Service) checkResource(skill *url.URL, place string, m *oauthex.Protect
 		DPOPSigningAlgValuesSupported: few(m.DPOPSigningAlgValuesSupported), DPOPBoundAccessTokensRequired: m.DPOPBoundAccessTokensRequired,
 	}}
 	for _, issuer := range m.AuthorizationServers {
-		if _, err := s.checkURL(ownOf(skill), issuer); err != nil {
+		if _, err := s.checkURL(t.own(), issuer); err != nil {
 			return nil, fail(StepResource, err, "%s names an authorization server whose URL cannot be used: %s", plain(place, 200), err)
 		}
 		if !slices.Contains(f.issuers, issuer) && len(f.issuers) < maxIssuers {
@@ -220,11 +220,11 @@ func (f *found) choose(wanted, used string) (string, error) {
 }
 
 // readServer reads an authorization server's metadata into f.
-func (s *Service) readServer(ctx context.Context, skill *url.URL, f *found, issuer string) error {
+func (s *Service) readServer(ctx context.Context, own string, f *found, issuer string) error {
 	if f.servers[issuer] != nil {
 		return nil
 	}
-	server, err := s.serverMetadata(ctx, ownOf(skill), issuer)
+	server, err := s.serverMetadata(ctx, own, issuer)
 	if err == nil && server == nil {
 		if !f.legacy {
 			return fail(StepServer, nil, "%s has no metadata, neither of OAuth nor of OpenID Connect", plain(issuer, 200))

@@ -31,8 +31,23 @@ func rootMessage(err error) string {
 	return err.Error()
 }
 
-// ownOf is what of a skill's URL its server's documents may lead to although it is private, or not https: the
-// same scheme, host and port.
+// publicOnly ends the origin of a skill whose host may not lead to private addresses; see [Target].PublicHosts.
+const publicOnly = " public"
+
+// own is [ownOf] for the skill's URL; empty: it has none.
+func (t *Target) own() string {
+	u, err := url.Parse(t.URL)
+	if err != nil {
+		return ""
+	}
+	own := ownOf(u)
+	if slices.Contains(t.PublicHosts, strings.ToLower(u.Hostname())) {
+		own += publicOnly
+	}
+	return own
+}
+
+// ownOf is the origin of a skill's URL, to which its server's documents may lead although it is private, or not https.
 func ownOf(u *url.URL) string {
 	return strings.ToLower(u.Scheme + "://" + dialled(u))
 }
@@ -53,7 +68,7 @@ func dialled(u *url.URL) string {
 // policy says what may be dialled of what a skill's server, at own, names.
 func (s *Service) policy(own string) outbound.Policy {
 	trusted := s.TrustedHosts
-	if _, host, ok := strings.Cut(own, "://"); ok {
+	if _, host, ok := strings.Cut(own, "://"); ok && !strings.HasSuffix(own, publicOnly) {
 		trusted = append(slices.Clip(trusted), host)
 	}
 	return outbound.Policy{TrustedHosts: trusted}
@@ -62,7 +77,7 @@ func (s *Service) policy(own string) outbound.Policy {
 // trusts reports whether a host may be reached without https: it is the skill's own, or the
 // operator of this server trusts it.
 func (s *Service) trusts(own string, u *url.URL) bool {
-	return own == ownOf(u) || slices.ContainsFunc(s.TrustedHosts, func(trusted string) bool {
+	return strings.TrimSuffix(own, publicOnly) == ownOf(u) || slices.ContainsFunc(s.TrustedHosts, func(trusted string) bool {
 		return strings.EqualFold(trusted, u.Host) || strings.EqualFold(trusted, u.Hostname())
 	})
 }

@@ -106,7 +106,7 @@ func (s *Service) flowFor(ctx context.Context, t Target, chosen string) (*flow, 
 	if err := checkCodeGrant(server); err != nil {
 		return nil, err
 	}
-	cl, err := s.clientOf(ctx, t, f.own(t), server)
+	cl, err := s.clientOf(ctx, t, t.own(), server)
 	if err != nil {
 		return nil, err
 	}
@@ -239,21 +239,13 @@ func (s *Service) complete(ctx context.Context, by uuid.UUID, fl *flow, answer u
 	return s.exchange(ctx, by, fl, answer.Get("code"))
 }
 
-func (fl *flow) own() string {
-	u, err := url.Parse(fl.Target.URL)
-	if err != nil {
-		return ""
-	}
-	return ownOf(u)
-}
-
 // codeRequest is the token request for a code.
 func (s *Service) codeRequest(ctx context.Context, fl *flow, code string) (ask, error) {
 	cl := &client{id: fl.Client.ID, secret: fl.Client.Secret, method: fl.Client.Method, registered: fl.Client.Registered}
 	if err := s.giveKey(ctx, fl.Target.Settings, cl); err != nil {
 		return ask{}, err
 	}
-	a := ask{own: fl.own(), server: &fl.Server, client: cl, params: url.Values{
+	a := ask{own: fl.Target.own(), server: &fl.Server, client: cl, params: url.Values{
 		"grant_type": {grantCode}, "code": {code}, "redirect_uri": {s.redirectURI()}, "code_verifier": {fl.Verifier}, "resource": {fl.Resource},
 	}}
 	if !fl.DPoP {

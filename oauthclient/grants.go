@@ -34,7 +34,7 @@ func pause(ctx context.Context, d time.Duration) bool {
 
 // regrant asks for a token without a person, by the grant of the settings.
 func (s *Service) regrant(ctx context.Context, t Target, f *found, server *Server, cl *client, c *connection, scopes []string, r refusal) (*grant, error) {
-	a := ask{own: f.own(t), server: server, client: cl, params: url.Values{"resource": {f.resource}, "scope": {strings.Join(scopes, " ")}}}
+	a := ask{own: t.own(), server: server, client: cl, params: url.Values{"resource": {f.resource}, "scope": {strings.Join(scopes, " ")}}}
 	var err error
 	if a.bind, err = s.keyFor(&c.tokens, f, server, r.challenge); err != nil {
 		return nil, err

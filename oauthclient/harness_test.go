@@ -78,7 +78,8 @@ type world struct {
 	// settings of the skill, as an operator changes them.
 	settings oauthclient.Settings
 	revision int64
-	url      string // of the skill
+	url      string   // of the skill
+	public   []string // hosts in it that have to stay public
 	service  *oauthclient.Service
 	// connected are the keys that the service told of.
 	connected *strings.Builder
@@ -154,7 +155,7 @@ func (w *world) start(t testing.TB, change ...func(*oauthclient.Config)) *oauthc
 
 func (w *world) target() oauthclient.Target {
 	return oauthclient.Target{
-		Key: w.key, Skill: "web", PerUser: w.perUser, Revision: w.revision, URL: w.url, Settings: w.settings,
+		Key: w.key, Skill: "web", PerUser: w.perUser, Revision: w.revision, URL: w.url, PublicHosts: w.public, Settings: w.settings,
 	}
 }
 

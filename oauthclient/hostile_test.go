@@ -144,6 +144,22 @@ func TestOwnHostIsNotDowngraded(t *testing.T) {
 	}
 }
 
+// A skill's host that was public when the skill was registered is asked for nothing at a private address: neither for its
+// metadata nor, once that was read, for a token.
+func TestHostThatTurnedPrivate(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.url = strings.Replace(w.skill.URL, "127.0.0.1", "LocalHost", 1) + "/mcp"
+	wantError(t, w.challenged(http.StatusUnauthorized, "Bearer"), "is about the resource") // it was read
+	asked := len(w.skill.paths())
+	w.public, w.revision = []string{"localhost"}, 2
+	w.service = w.start(t)
+	wantError(t, w.challenged(http.StatusUnauthorized, "Bearer"), "private addresses are not allowed")
+	if paths := w.skill.paths(); len(paths) != asked {
+		t.Errorf("asked at a private address: %v", paths)
+	}
+}
+
 type hostileAnswer struct {
 	answer http.HandlerFunc
 	gist   string

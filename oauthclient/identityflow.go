@@ -110,7 +110,7 @@ func (s *Service) useIdentity(ctx context.Context, by uuid.UUID, t Target, ident
 	if server == nil {
 		return fail(StepServer, nil, "the skill's server takes tokens of several authorization servers: set oauth.issuer")
 	}
-	cl, err := s.clientOf(ctx, t, f.own(t), server)
+	cl, err := s.clientOf(ctx, t, t.own(), server)
 	if err != nil {
 		return err
 	}

@@ -109,7 +109,7 @@ func refusedBy(err error, t Target) bool {
 // renewingClient is the one that the tokens were issued to, which may have been registered under another public URL.
 func (s *Service) renewingClient(ctx context.Context, t Target, f *found, server *Server, used string) (*client, error) {
 	if used == "" || t.Settings.ClientID != "" || t.Settings.unattended() {
-		return s.clientOf(ctx, t, f.own(t), server)
+		return s.clientOf(ctx, t, t.own(), server)
 	}
 	c, err := s.storedClient(ctx, s.Pool, server.Issuer, used)
 	if c != nil || err != nil {

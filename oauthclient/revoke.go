@@ -72,6 +72,9 @@ func (s *Service) revokeLater(ctx context.Context, tx pgx.Tx, c *connection, t *
 	if u, err := url.Parse(c.Resource); err == nil {
 		rv.Own = ownOf(u)
 	}
+	if t != nil && strings.HasSuffix(t.own(), publicOnly) {
+		rv.Own += publicOnly
+	}
 	switch {
 	case stored != nil:
 		rv.Client = flowClient{stored.id, stored.secret, stored.method, true}

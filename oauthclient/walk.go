@@ -113,7 +113,7 @@ func (w *walk) resource(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if w.found, err = w.service.resourceMetadata(ctx, u, w.refusal.challenge, w.target.Settings.TrustOrigin); err != nil {
+	if w.found, err = w.service.resourceMetadata(ctx, &w.target, u, w.refusal.challenge); err != nil {
 		return "", err
 	}
 	text := "resource " + plain(w.found.resource, 200) + ", authorization servers " + plain(strings.Join(w.found.issuers, " "), 400)
@@ -139,11 +139,7 @@ func (w *walk) server(ctx context.Context) (string, error) {
 	if issuer == "" {
 		return "", fail(StepServer, nil, "there are several: set oauth.issuer, or choose one when connecting")
 	}
-	u, err := url.Parse(w.target.URL)
-	if err != nil {
-		return "", err
-	}
-	if err := w.service.readServer(ctx, u, w.found, issuer); err != nil {
+	if err := w.service.readServer(ctx, w.target.own(), w.found, issuer); err != nil {
 		return "", err
 	}
 	w.issuer = w.found.servers[issuer]
@@ -158,7 +154,7 @@ func (w *walk) registration(ctx context.Context) (string, error) {
 	settings := w.target.Settings
 	switch {
 	case settings.ClientID != "" || settings.unattended():
-		c, err := w.service.clientOf(ctx, w.target, w.found.own(w.target), w.issuer)
+		c, err := w.service.clientOf(ctx, w.target, w.target.own(), w.issuer)
 		if err != nil {
 			return "", err
 		}
@@ -175,7 +171,7 @@ func (w *walk) registration(ctx context.Context) (string, error) {
 	case w.issuer.RegistrationEndpoint != "":
 		return "will be registered dynamically when somebody connects", nil
 	}
-	_, err = w.service.clientOf(ctx, w.target, w.found.own(w.target), w.issuer)
+	_, err = w.service.clientOf(ctx, w.target, w.target.own(), w.issuer)
 	return "", err
 }
 
