@@ -11,18 +11,22 @@ import (
 	"github.com/holdpoint/holdpoint/ui/view"
 )
 
-// mayCancel reports whether the person is offered to cancel the call: an operator, while nobody decided about it.
+// mayCancel reports whether the person is offered to cancel the call: an operator, until a process claims it to send it.
 func (s *subject) mayCancel(who identity.Access) bool {
 	if !who.Has(identity.Operator) {
 		return false
 	}
-	if s.approval != nil {
-		return s.call.Status == call.Parked && s.approval.Status == approval.Pending
+	switch s.call.Status {
+	case call.Parked:
+		return s.approval != nil && s.approval.Status == approval.Pending
+	case call.Approved, call.NeedsConnection:
+		return true
+	default:
+		return false
 	}
-	return s.call.Status == call.NeedsConnection
 }
 
-// cancel ends a call that nobody decided about yet, after a second step.
+// cancel ends a call that is not being sent yet, after a second step.
 func (u *UI) cancel(w http.ResponseWriter, r *http.Request) {
 	id, err := callID(r)
 	if err != nil {
@@ -60,13 +64,13 @@ func (u *UI) confirmCancel(w http.ResponseWriter, r *http.Request, access identi
 		u.answerWithCall(w, r, http.StatusConflict, notCancelled())
 	default:
 		page := u.page(r, view.SectionQueue, "Cancel a call", s.pulse)
-		u.render(w, r, http.StatusOK, view.CancelPage(page, callURL(id), sentence(&s.call, s.names)))
+		u.render(w, r, http.StatusOK, view.CancelPage(page, callURL(id), sentence(&s.call, s.names), s.call.Status == call.Approved))
 	}
 }
 
 func notCancelled() shown {
 	return shown{notice: &view.Notice{
 		Level: view.Warn, Title: "Not cancelled.",
-		Text: "The call waits for nobody any more: it was decided about, or it ended. This is how it is now.",
+		Text: "The call is being sent, or it has ended. This is its state now.",
 	}}
 }

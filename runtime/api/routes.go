@@ -146,7 +146,7 @@ func workRoutes() []route {
 		to("listCalls", "GET calls", "Calls, newest first", own),
 		to("exportCalls", "GET calls/export", "All calls that a query selects, newest first, as JSON Lines or CSV", both()).streaming("application/jsonl", "text/csv"),
 		to("getCall", "GET calls/{id}", "A call", own),
-		to("cancelCall", "POST calls/{id}/cancel", "Cancel a call that nobody decided about yet", ownOrOperator),
+		to("cancelCall", "POST calls/{id}/cancel", "Cancel a call that is not being sent yet, also one that was approved", ownOrOperator),
 		to("resolveCall", "POST calls/{id}/resolve", "Say what became of a call whose outcome is unknown", operators()),
 
 		to("listApprovals", "GET approvals", "Approvals, newest first", both()),

@@ -122,7 +122,7 @@ func (e *Env) printCall(text json.RawMessage) error {
 
 func newCallsCancelCmd(e *Env) *cobra.Command {
 	return &cobra.Command{
-		Use: "cancel ID", Short: "Cancel a call that nobody decided about yet", Args: usage(cobra.ExactArgs(1)),
+		Use: "cancel ID", Short: "Cancel a call that is not being sent yet", Args: usage(cobra.ExactArgs(1)),
 		Example: "  holdpoint calls cancel 0198c1de-9f6b-7c4e-8f0a-7f3f9f2f6f11",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			text, err := e.post(cmd.Context(), "calls/"+client.Segment(args[0])+"/cancel", nil)
