@@ -111,7 +111,7 @@ func (u *UI) auditRows(ctx context.Context, events []audit.Event) ([]view.AuditR
 		noun, _, _ := strings.Cut(e.Action, ".")
 		rows[i] = view.AuditRow{
 			ID: strconv.FormatInt(e.ID, 10), At: e.At, Action: e.Action,
-			Actor: known.party(e.Actor.Kind, e.Actor.ID), Subject: known.party(kindOf(noun), e.Subject),
+			Actor: known.party(e.Actor.Kind, e.Actor.ID), Via: originWords(e.Origin), Subject: known.party(kindOf(noun), e.Subject),
 		}
 		by, about := &rows[i].Actor, &rows[i].Subject
 		by.Events, by.EventsLabel = "/audit?actor="+by.ID, "All events by"
@@ -128,7 +128,7 @@ func (u *UI) auditRows(ctx context.Context, events []audit.Event) ([]view.AuditR
 // kindOf says what the events of a noun are about.
 func kindOf(noun string) string {
 	switch noun {
-	case "call", "approval":
+	case "call", "approval", "question":
 		return "call"
 	case "skill", "tool":
 		return "skill"

@@ -129,6 +129,8 @@ func formatOf(r *http.Request) format {
 	return f
 }
 
+const invitedWords = "Nobody but the person who invited you says who you are. This person made the call, or a key of its agent, so another reviewer has to decide about it."
+
 // mayDecide reports whether the person may decide about the call, and if not, why.
 func (s *subject) mayDecide(who identity.Access) (why string, ok bool) {
 	switch {
@@ -136,6 +138,8 @@ func (s *subject) mayDecide(who identity.Access) (why string, ok bool) {
 		return "You may look at this call. Deciding takes the role reviewer.", false
 	case s.own:
 		return "This call was made on your behalf. Somebody else has to decide about it.", false
+	case s.invited:
+		return invitedWords, false
 	}
 	return "", true
 }

@@ -31,7 +31,7 @@ func (u *UI) context(ctx context.Context, access identity.Access, s *subject, v 
 	}
 	if s.call.Submitted != nil && !s.edited {
 		if diff, err := s.compare(s.call.Submitted, s.call.Arguments); err == nil {
-			v.Sent = &view.Changed{By: personName(s.approvalEditor(), s.names), At: s.editedAt(), Own: s.ownEdit, Waits: s.editWaits(), Diff: diff}
+			v.Sent = &view.Changed{By: personName(s.approvalEditor(), s.names), Who: s.who(s.approvalEditor()), At: s.editedAt(), Own: s.wrote, Waits: s.editWaits(), Diff: diff}
 		}
 	}
 	if s.approval == nil || s.approval.Status != approval.Pending {

@@ -83,7 +83,7 @@ func (u *UI) notDecided(w http.ResponseWriter, r *http.Request, err error) {
 		}})
 	case errors.Is(err, approval.ErrOwnEdit):
 		u.answerWithCall(w, r, http.StatusForbidden, shown{draft: draft, notice: &view.Notice{
-			Level: view.Warn, Title: "Nothing was decided.", Text: "You wrote this edit. Another reviewer has to approve it.",
+			Level: view.Warn, Title: "Nothing was decided.", Text: "You wrote this edit, or nobody verified that you and its editor are two people. Another reviewer has to approve it.",
 		}})
 	case errors.Is(err, approval.ErrInvitedApproval):
 		u.answerWithCall(w, r, http.StatusForbidden, shown{notice: &view.Notice{

@@ -68,7 +68,7 @@ func (u *UI) answerWithMembers(w http.ResponseWriter, r *http.Request, status in
 		u.fail(w, r, err)
 		return
 	}
-	notes, err := u.memberNotes(r.Context(), members)
+	notes, err := u.personNotes(r.Context(), peopleOf(members))
 	if err != nil {
 		u.fail(w, r, err)
 		return
@@ -114,7 +114,7 @@ func (u *UI) answerWithMember(w http.ResponseWriter, r *http.Request, status int
 		u.fail(w, r, err)
 		return
 	}
-	notes, err := u.memberNotes(r.Context(), []identity.Member{m})
+	notes, err := u.personNotes(r.Context(), []identity.Person{m.Person})
 	if err != nil {
 		u.fail(w, r, err)
 		return
@@ -156,13 +156,19 @@ func (u *UI) fillMember(ctx context.Context, shown *view.Member, id uuid.UUID, r
 	return nil
 }
 
-// memberNotes say what a reader has to know before believing a name.
-func (u *UI) memberNotes(ctx context.Context, members []identity.Member) (map[uuid.UUID][]view.Badge, error) {
+func peopleOf(members []identity.Member) []identity.Person {
 	people := make([]identity.Person, len(members))
-	var inviters []uuid.UUID
 	for i := range members {
 		people[i] = members[i].Person
-		inviters = append(inviters, members[i].InvitedBy)
+	}
+	return people
+}
+
+// personNotes say what a reader has to know before believing a name.
+func (u *UI) personNotes(ctx context.Context, people []identity.Person) (map[uuid.UUID][]view.Badge, error) {
+	var inviters []uuid.UUID
+	for i := range people {
+		inviters = append(inviters, people[i].InvitedBy)
 	}
 	alike, err := u.cfg.Identity.Alike(ctx, people...)
 	if err != nil {

@@ -163,25 +163,31 @@ func callID(r *http.Request) (uuid.UUID, error) {
 
 // names returns what people are called, by id.
 func (u *UI) names(ctx context.Context, ids ...uuid.UUID) (map[uuid.UUID]string, error) {
+	people, err := u.people(ctx, ids...)
+	return displayNames(people), err
+}
+
+// people returns the people of those ids that are known.
+func (u *UI) people(ctx context.Context, ids ...uuid.UUID) (map[uuid.UUID]identity.Person, error) {
 	known := make([]uuid.UUID, 0, len(ids))
 	for _, id := range ids {
 		if id != uuid.Nil {
 			known = append(known, id)
 		}
 	}
-	names := make(map[uuid.UUID]string, len(known))
 	if len(known) == 0 {
-		return names, nil
+		return nil, nil
 	}
-	people, err := u.cfg.Identity.People(ctx, known)
-	if err != nil {
-		return nil, err
-	}
+	return u.cfg.Identity.People(ctx, known)
+}
+
+func displayNames(people map[uuid.UUID]identity.Person) map[uuid.UUID]string {
+	names := make(map[uuid.UUID]string, len(people))
 	for id, person := range people {
 		names[id] = person.Name
 		if person.Issuer != identity.LocalIssuer || person.Subject != person.Name {
 			names[id] += " (" + person.Subject + " at " + person.Issuer + ")"
 		}
 	}
-	return names, nil
+	return names
 }

@@ -91,7 +91,7 @@ func leftWords(left time.Duration) string {
 
 // presentDecision tells what became of an approval; nil while it waits.
 func presentDecision(a approval.Approval, names map[uuid.UUID]string) *view.Decision {
-	d := view.Decision{Note: a.Note, By: personName(a.DecidedBy, names)}
+	d := view.Decision{Note: a.Note, By: personName(a.DecidedBy, names), Via: originWords(a.DecidedVia)}
 	switch a.Status {
 	case approval.Pending:
 		return nil

@@ -36,7 +36,9 @@ func presentCall(s *subject, who identity.Access, f format, how shown) view.Call
 	}
 	if s.approval != nil {
 		v.Digest = s.approval.Digest.String()
-		v.Decision = presentDecision(*s.approval, s.names)
+		if v.Decision = presentDecision(*s.approval, s.names); v.Decision != nil {
+			v.Decision.Who = s.who(s.approval.DecidedBy)
+		}
 		if s.approval.Status == approval.Pending {
 			left := countdown(s.approval.Deadline, s.pulse.Now)
 			v.Countdown = &left
@@ -49,6 +51,7 @@ func presentCall(s *subject, who identity.Access, f format, how shown) view.Call
 			}
 		}
 	}
+	v.Sentence.PrincipalWho = s.who(c.PrincipalID)
 	v.Actions = actions(s, who, v.Arguments, how)
 	v.Actions.MayRestore = s.editWaits() && !s.edited
 	v.MayCancel = s.mayCancel(who)
@@ -96,7 +99,10 @@ func actions(s *subject, who identity.Access, arguments view.Arguments, how show
 	case !ok:
 		a.Why = why
 	case s.ownEdit && !s.edited:
-		a.Kind = view.ActionOwnEdit
+		a.Kind, a.Why = view.ActionOwnEdit, "You wrote this edit, so another reviewer has to approve it."
+		if !s.wrote {
+			a.Why = "Nobody verified that you and the editor are two people, so another reviewer has to approve this edit."
+		}
 	case s.proposing:
 		a.Kind = view.ActionDecide
 	case arguments.Withheld > 0:

@@ -105,11 +105,7 @@ func (u *UI) presentQuestions(ctx context.Context, s *subject, who identity.Acce
 	if len(s.questions) == 0 {
 		return nil, nil
 	}
-	people := make([]uuid.UUID, len(s.questions))
-	for i := range s.questions {
-		people[i] = s.questions[i].DecidedBy
-	}
-	names, err := u.names(ctx, people...)
+	origins, err := u.cfg.Calls.QuestionOrigins(ctx, s.call.ID)
 	if err != nil {
 		return nil, err
 	}
@@ -118,7 +114,10 @@ func (u *UI) presentQuestions(ctx context.Context, s *subject, who identity.Acce
 		if list[i], err = u.presentQuestion(ctx, s, &s.questions[i], who, f, how); err != nil {
 			return nil, err
 		}
-		list[i].Decision = presentQuestionDecision(&s.questions[i], names)
+		if d := presentQuestionDecision(&s.questions[i], s.names); d != nil {
+			d.Who, d.Via = s.who(s.questions[i].DecidedBy), originWords(origins[s.questions[i].Number])
+			list[i].Decision = d
+		}
 	}
 	return list, nil
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/holdpoint/holdpoint/internal/identity"
 	"github.com/holdpoint/holdpoint/runtime/call"
 	"github.com/holdpoint/holdpoint/runtime/tool"
+	"github.com/holdpoint/holdpoint/ui/view"
 )
 
 // subject is a call with everything that is said about it.
@@ -36,11 +37,16 @@ type subject struct {
 	withheld   int      // of them, those that are not approved unseen
 	revealed   bool     // the reader had them shown
 	second     bool     // another reviewer than the editor approves an edit of it
-	ownEdit    bool     // the reader wrote the edit that waits
+	ownEdit    bool     // the reader counts as the editor of the edit that waits
+	wrote      bool     // and is
+	invited    bool     // the reader is known by the word of a person alone whose call it is
 	edited     bool     // call has the arguments of an edit that the reader looks at
 	proposing  bool     // likewise, and another reviewer approves it
 
 	questions []call.AskedQuestion // of the call's server
+
+	people map[uuid.UUID]identity.Person // who made and decided it
+	notes  map[uuid.UUID][]view.Badge    // on them
 }
 
 func (u *UI) subject(ctx context.Context, access identity.Access, id uuid.UUID) (*subject, error) {
@@ -65,7 +71,10 @@ func (u *UI) subject(ctx context.Context, access identity.Access, id uuid.UUID) 
 	if s.questions, err = u.cfg.Calls.AskedQuestions(ctx, id); err != nil {
 		return nil, err
 	}
-	if s.names, err = u.names(ctx, people...); err != nil {
+	for i := range s.questions {
+		people = append(people, s.questions[i].DecidedBy)
+	}
+	if err := u.introduce(ctx, s, people...); err != nil {
 		return nil, err
 	}
 	if s.pulse, err = u.cfg.Calls.Pulse(ctx); err != nil {
@@ -84,12 +93,13 @@ func (u *UI) subject(ctx context.Context, access identity.Access, id uuid.UUID) 
 
 // about adds what the call is to whoever reads it.
 func (u *UI) about(ctx context.Context, s *subject, reader uuid.UUID) error {
-	if s.call.PrincipalID != uuid.Nil && !u.cfg.Calls.AllowSelfApproval {
-		same, err := identity.Same(ctx, u.cfg.Pool, s.call.PrincipalID, reader)
-		if err != nil {
-			return err
-		}
-		s.own = same
+	switch err := u.cfg.Calls.CheckDecider(ctx, &s.call, reader); {
+	case errors.Is(err, approval.ErrSelfApproval):
+		s.own = true
+	case errors.Is(err, approval.ErrInvitedApproval):
+		s.invited = true
+	case err != nil:
+		return err
 	}
 	if err := u.editing(ctx, s, reader); err != nil {
 		return err
@@ -121,7 +131,8 @@ func (u *UI) editing(ctx context.Context, s *subject, reader uuid.UUID) error {
 	if s.second, err = u.cfg.Calls.EditNeedsSecond(ctx, &s.call); err != nil || !s.editWaits() {
 		return err
 	}
-	s.ownEdit, err = identity.Same(ctx, u.cfg.Pool, s.approval.EditedBy, reader)
+	s.ownEdit, err = u.cfg.Calls.WroteEdit(ctx, s.approval.EditedBy, reader)
+	s.wrote = s.approval.EditedBy == reader
 	return err
 }
 

@@ -5,12 +5,14 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"slices"
 	"time"
 	"unicode/utf8"
 
 	"github.com/google/uuid"
 
 	"github.com/holdpoint/holdpoint/approval"
+	"github.com/holdpoint/holdpoint/internal/audit"
 	"github.com/holdpoint/holdpoint/runtime/call"
 )
 
@@ -34,7 +36,7 @@ type Question struct {
 	Decision   *Decision           `json:"decision" doc:"Null: nobody decided."`
 }
 
-func newQuestion(q call.AskedQuestion, names personNames) Question {
+func newQuestion(q call.AskedQuestion, names personNames, via audit.Origin) Question {
 	view := Question{
 		ApprovalID: q.CallID, Number: q.Number, Method: q.Method, Params: q.Params, Status: q.Status, Review: orNull(q.Review),
 		Answer: q.Answer.Result, Error: q.Answer.Error, AskedAt: q.AskedAt.UTC(), AnsweredAt: utcOrNull(q.AnsweredAt),
@@ -46,21 +48,23 @@ func newQuestion(q call.AskedQuestion, names personNames) Question {
 	if q.Status == call.QuestionAsked || q.Status == call.QuestionPending {
 		view.Deadline = utcOrNull(q.Deadline)
 	}
-	view.Decision = newQuestionDecision(q, names)
+	view.Decision = newQuestionDecision(q, names, via)
 	return view
 }
 
-func newQuestionDecision(q call.AskedQuestion, names personNames) *Decision {
+func newQuestionDecision(q call.AskedQuestion, names personNames, via audit.Origin) *Decision {
 	if q.DecidedAt == nil {
 		return nil
 	}
 	d := &Decision{At: q.DecidedAt.UTC(), Outcome: q.Outcome(), Note: q.Note}
 	if q.DecidedBy != uuid.Nil {
 		d.By, d.ByPerson = orNull(names.of(q.DecidedBy)), names.ref(q.DecidedBy)
+		d.Credential, d.Address = newCredential(via), orNull(via.Address)
 	}
 	return d
 }
 
+// questionViews presents questions, all of one call or all undecided.
 func (a *API) questionViews(ctx context.Context, list []call.AskedQuestion) ([]Question, error) {
 	people := make([]uuid.UUID, len(list))
 	for i := range list {
@@ -70,9 +74,15 @@ func (a *API) questionViews(ctx context.Context, list []call.AskedQuestion) ([]Q
 	if err != nil {
 		return nil, err
 	}
+	var origins map[int]audit.Origin
+	if i := slices.IndexFunc(list, func(q call.AskedQuestion) bool { return q.DecidedAt != nil }); i >= 0 {
+		if origins, err = a.calls.QuestionOrigins(ctx, list[i].CallID); err != nil {
+			return nil, err
+		}
+	}
 	views := make([]Question, len(list))
 	for i := range list {
-		views[i] = newQuestion(list[i], names)
+		views[i] = newQuestion(list[i], names, origins[list[i].Number])
 	}
 	return views, nil
 }
@@ -154,6 +164,10 @@ func (a *API) questionConflict(ctx context.Context, q call.AskedQuestion) error 
 	if err != nil {
 		return err
 	}
+	origins, err := a.calls.QuestionOrigins(ctx, q.CallID)
+	if err != nil {
+		return err
+	}
 	p := problem(http.StatusConflict, CodeAlreadyDecided, "the question was %s before", q.Outcome())
 	switch q.Status {
 	case call.QuestionExpired:
@@ -164,6 +178,6 @@ func (a *API) questionConflict(ctx context.Context, q call.AskedQuestion) error 
 		}
 	default:
 	}
-	p.ApprovalStatus, p.Decision = q.Outcome(), newQuestionDecision(q, names)
+	p.ApprovalStatus, p.Decision = q.Outcome(), newQuestionDecision(q, names, origins[q.Number])
 	return p
 }

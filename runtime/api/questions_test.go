@@ -77,7 +77,9 @@ func TestQuestionIsDecided(t *testing.T) {
 	if decided["status"] != "answered" {
 		t.Errorf("decided: %v", decided)
 	}
+	includes(t, "decided", decided, `{"decision":{"by_person":{"subject":"rita","issuer":"holdpoint"},"credential":{"kind":"personal_token"}}}`)
 	late := w.post(path+"reject", w.reviewer, body).problem(t, 409, "already_decided")
+	includes(t, "decided before", late, `{"decision":{"credential":{"kind":"personal_token"}}}`)
 	if decision, _ := late["decision"].(map[string]any); decision["outcome"] != "approved" || decision["by"] == nil || decision["note"] != "known account" {
 		t.Errorf("a late decision is told %v", late)
 	}

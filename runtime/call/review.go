@@ -527,6 +527,23 @@ func (s *Service) settledQuestions(ctx context.Context, tx pgx.Tx, id uuid.UUID)
 	return s.attend(ctx, tx, waitsNoMore(a))
 }
 
+// QuestionOrigins returns how those who decided about a call's questions came in, by the questions' numbers. The audit knows.
+func (s *Service) QuestionOrigins(ctx context.Context, id uuid.UUID) (map[int]audit.Origin, error) {
+	rows, err := s.Pool.Query(ctx, `SELECT (data ->> 'question')::int, coalesce(credential_kind, ''), coalesce(credential_id, ''), coalesce(address, '')
+		FROM audit_events WHERE subject_id = $1 AND action IN ('question.approved', 'question.rejected')`, id)
+	if err != nil {
+		return nil, fmt.Errorf("read who decided about questions of call %s: %w", id, err)
+	}
+	origins := map[int]audit.Origin{}
+	var number int
+	var o audit.Origin
+	_, err = pgx.ForEachRow(rows, []any{&number, &o.Credential.Kind, &o.Credential.ID, &o.Address}, func() error { origins[number] = o; return nil })
+	if err != nil {
+		return nil, fmt.Errorf("read who decided about questions of call %s: %w", id, err)
+	}
+	return origins, nil
+}
+
 // ActionQuestionRevealed is the audit event of a person who was shown the secrets of a client's answer.
 const ActionQuestionRevealed = "question.revealed"
 

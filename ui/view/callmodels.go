@@ -36,6 +36,7 @@ type Edited struct {
 // Changed is what a reviewer changed of the agent's arguments.
 type Changed struct {
 	By    string     // empty: the one who decided
+	Who   *Who       // of By
 	At    *time.Time // nil: likewise
 	Own   bool       // the reader changed it
 	Waits bool       // another reviewer has to approve it

@@ -119,16 +119,25 @@ type Sentence struct {
 	Asked     bool // the agent itself was asked: skill and tool are Holdpoint's own
 
 	AgentID, SkillID, PrincipalID string // their ends: names may look alike
+	PrincipalWho                  *Who   // nil: nobody, or it is not shown here
 }
 
 // Decision is what was decided, by whom and when.
 type Decision struct {
 	Word  string // approved, rejected, expired, cancelled
 	By    string // empty: nobody
+	Who   *Who   // of By; nil: it is not shown here
+	Via   string // the credential and the address; empty: not known
 	At    time.Time
 	Note  string
 	Level Level
 	About string // the tool, where the decision is shown alone
+}
+
+// Who is a person by what does not change, beside the name.
+type Who struct {
+	ID, Issuer, Subject string
+	Notes               []Badge // what a reader has to know before believing the name
 }
 
 // Outcome is what became of a call.
