@@ -220,10 +220,19 @@ func (u *UI) fillKeys(ctx context.Context, a *agent.Agent, v *view.Agent) error 
 		return nil
 	}
 	keys, err := u.cfg.Agents.Keys(ctx, a.ID)
+	if err != nil {
+		return err
+	}
+	makers := make([]uuid.UUID, len(keys))
+	for i := range keys {
+		makers[i] = keys[i].CreatedBy
+	}
+	names, err := u.names(ctx, makers...)
 	for i := range keys {
 		k := &keys[i]
 		v.Keys = append(v.Keys, view.Key{
-			Hint: k.Hint, Created: k.CreatedAt, Revoked: k.RevokedAt, Revoke: v.URL + "/keys/" + k.ID.String() + "/revoke",
+			Hint: k.Hint, Created: k.CreatedAt, By: personName(k.CreatedBy, names), Ends: k.ExpiresAt,
+			Expired: k.ExpiresAt != nil && !k.ExpiresAt.After(u.cfg.Now()), Revoked: k.RevokedAt, Revoke: v.URL + "/keys/" + k.ID.String() + "/revoke",
 		})
 	}
 	return err

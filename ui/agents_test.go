@@ -153,6 +153,14 @@ func TestAgentKeys(t *testing.T) {
 	if strings.Contains(page.body, key) || page.find("key").Length() != 1 {
 		t.Errorf("the agent's page: %s", page.text())
 	}
+	if maker := page.find("key-maker").Text(); !strings.Contains(maker, "olga") || page.find("key-ends").Length() != 0 {
+		t.Errorf("made by %q", maker)
+	}
+	w.exec(`UPDATE agent_keys SET expires_at = '2020-01-01T00:00:00Z'`)
+	if over := olga.get(path).find("key").Text(); !strings.Contains(over, "Expired") || !strings.Contains(over, "ends 1 Jan 2020") {
+		t.Errorf("a key that ended: %s", over)
+	}
+	w.exec(`UPDATE agent_keys SET expires_at = NULL`)
 	revoke := page.find("revoke").Closest("form").AttrOr("action", "")
 	other, err := w.agents.CreateAgent(t.Context(), audit.System(), agent.AgentSpec{Name: "other"})
 	check(t, err)

@@ -61,9 +61,6 @@ func clean(text string) string {
 	return strings.ReplaceAll(strings.ToValidUTF8(text, ""), "\x00", "")
 }
 
-// invitedWords is why people do not decide about calls of the person who invited them.
-const invitedWords = "Only the person who invited you says who you are, and this call is theirs or made with a key that they made. Somebody else has to decide about it."
-
 // notDecided tells why a decision did not count. The call is shown as it is now, and
 // what was typed is kept: a reason in its field if there still is one, edited arguments never there, for the agent
 // reads it.

@@ -123,6 +123,8 @@ type Key struct {
 	CreatedAt time.Time  `json:"created_at"`
 	ExpiresAt *time.Time `json:"expires_at" doc:"When it ends by itself; null: never."`
 	RevokedAt *time.Time `json:"revoked_at"`
+
+	CreatedBy *PersonName `json:"created_by" doc:"Null: nobody, or not known. An unverified person whom they invited decides no calls of the agent."`
 }
 
 // NewKey is a key that was just made.
@@ -132,10 +134,8 @@ type NewKey struct {
 	Agent     string    `json:"agent"`
 	Hint      string    `json:"hint"`
 	CreatedAt time.Time `json:"created_at"`
-}
 
-func newKey(k agent.Key, agentName string) Key {
-	return Key{ID: k.ID, Agent: agentName, Hint: k.Hint, CreatedAt: k.CreatedAt.UTC(), RevokedAt: utcOrNull(k.RevokedAt)}
+	ExpiresAt *time.Time `json:"expires_at" doc:"When it ends by itself; null: never."`
 }
 
 func (a *API) listKeys(ctx context.Context, input *ByName) (*listOutput[Key], error) {
@@ -147,7 +147,20 @@ func (a *API) listKeys(ctx context.Context, input *ByName) (*listOutput[Key], er
 	if err != nil {
 		return nil, err
 	}
-	return listOf(keys, "", func(k agent.Key) Key { return newKey(k, input.Name) }), nil
+	makers := make([]uuid.UUID, len(keys))
+	for i := range keys {
+		makers[i] = keys[i].CreatedBy
+	}
+	names, err := a.people(ctx, makers...)
+	if err != nil {
+		return nil, err
+	}
+	return listOf(keys, "", func(k agent.Key) Key {
+		return Key{
+			ID: k.ID, Agent: input.Name, Hint: k.Hint, CreatedAt: k.CreatedAt.UTC(), CreatedBy: names.ref(k.CreatedBy),
+			ExpiresAt: utcOrNull(k.ExpiresAt), RevokedAt: utcOrNull(k.RevokedAt),
+		}
+	}), nil
 }
 
 func (a *API) createKey(ctx context.Context, input *ByName) (*bodyOutput[NewKey], error) {
@@ -160,7 +173,7 @@ func (a *API) createKey(ctx context.Context, input *ByName) (*bodyOutput[NewKey]
 		return nil, err
 	}
 	return output(NewKey{
-		Key: secret, ID: key.ID, Agent: input.Name, Hint: key.Hint, CreatedAt: key.CreatedAt.UTC(),
+		Key: secret, ID: key.ID, Agent: input.Name, Hint: key.Hint, CreatedAt: key.CreatedAt.UTC(), ExpiresAt: utcOrNull(key.ExpiresAt),
 	}), nil
 }
 

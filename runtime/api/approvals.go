@@ -57,6 +57,7 @@ type Approval struct {
 // are those of the edit.
 type Edit struct {
 	By        string          `json:"by" doc:"The reviewer who wrote it, who may not approve it."`
+	ByPerson  *PersonName     `json:"by_person" doc:"Who that is."`
 	At        time.Time       `json:"at"`
 	Submitted json.RawMessage `json:"submitted_arguments" doc:"As the agent gave them. A decision with these discards the edit. In lists, null where they are larger than 64 KiB."`
 }
@@ -65,7 +66,7 @@ func newEdit(w call.Waiting, names personNames) *Edit {
 	if w.Approval.EditedBy == uuid.Nil || w.Approval.EditedAt == nil {
 		return nil
 	}
-	return &Edit{By: names.of(w.Approval.EditedBy), At: w.Approval.EditedAt.UTC(), Submitted: w.Call.Submitted}
+	return &Edit{By: names.of(w.Approval.EditedBy), ByPerson: names.ref(w.Approval.EditedBy), At: w.Approval.EditedAt.UTC(), Submitted: w.Call.Submitted}
 }
 
 func newApproval(w call.Waiting, names personNames) Approval {

@@ -224,6 +224,10 @@ func TestRevokedCredentials(t *testing.T) {
 	if strings.Contains(list.body, secret) || len(items(t, list.want(t, 200))) != 2 {
 		t.Errorf("keys: %s", list.body)
 	}
+	_, err := w.db.Pool().Exec(t.Context(), `UPDATE agent_keys SET expires_at = '2040-01-01T00:00:00Z' WHERE id = $1`, key["id"])
+	check(t, err)
+	includes(t, "key", items(t, w.get("agents/billing/keys", w.operator).want(t, 200))[0],
+		`{"created_by":{"name":"olga","issuer":"holdpoint","subject":"olga"},"expires_at":"2040-01-01T00:00:00Z"}`)
 	w.send("DELETE", "/api/v1/agents/other/keys/"+key["id"].(string), w.operator, "").problem(t, 404, "not_found")
 	w.send("DELETE", "/api/v1/agents/billing/keys/"+key["id"].(string), w.operator, "").want(t, 204)
 	w.get("calls", secret).problem(t, 401, "unauthenticated")

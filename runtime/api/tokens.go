@@ -23,6 +23,7 @@ type Token struct {
 	PersonID  uuid.UUID       `json:"person_id" format:"uuid"`
 	Issuer    string          `json:"issuer" doc:"Who says who the person is; holdpoint: this server."`
 	Subject   string          `json:"subject" doc:"Who the person is, to the issuer."`
+	Alike     bool            `json:"alike" doc:"Somebody else has an equal name, or one that looks alike."`
 }
 
 // NewToken is a token that was just made.
@@ -40,10 +41,20 @@ func newTokenMade(made identity.NewToken) *bodyOutput[NewToken] {
 	})
 }
 
-func newToken(t identity.Token) Token {
+// tokenViews presents tokens.
+func (a *API) tokenViews(ctx context.Context, tokens []identity.Token) (func(identity.Token) Token, error) {
+	people := make([]identity.Person, len(tokens))
+	for i := range tokens {
+		people[i] = tokens[i].Person
+	}
+	alike, err := a.identity.Alike(ctx, people...)
+	return func(t identity.Token) Token { return newToken(t, alike[t.Person.ID]) }, err
+}
+
+func newToken(t identity.Token, alike bool) Token {
 	return Token{
 		ID: t.ID, Person: t.Person.Name, PersonID: t.Person.ID, Roles: orEmpty(t.Roles), Agents: orEmpty(t.Agents), Hint: t.Hint,
-		Issuer: t.Person.Issuer, Subject: t.Person.Subject, CreatedAt: t.CreatedAt.UTC(), ExpiresAt: t.ExpiresAt.UTC(), RevokedAt: utcOrNull(t.RevokedAt),
+		Issuer: t.Person.Issuer, Subject: t.Person.Subject, CreatedAt: t.CreatedAt.UTC(), ExpiresAt: t.ExpiresAt.UTC(), RevokedAt: utcOrNull(t.RevokedAt), Alike: alike,
 	}
 }
 
@@ -51,7 +62,11 @@ func newToken(t identity.Token) Token {
 func (a *API) listTokens(ctx context.Context, input *Page) (*listOutput[Token], error) {
 	if who := callerOf(ctx); !who.has(identity.Operator) {
 		own, err := a.identity.TokensOf(ctx, who.personID())
-		return listOf(own, "", newToken), err
+		if err != nil {
+			return nil, err
+		}
+		view, err := a.tokenViews(ctx, own)
+		return listOf(own, "", view), err
 	}
 	before, err := input.idCursor()
 	if err != nil {
@@ -61,7 +76,8 @@ func (a *API) listTokens(ctx context.Context, input *Page) (*listOutput[Token], 
 	if err != nil {
 		return nil, err
 	}
-	return listOf(found, cursorOf(next), newToken), nil
+	view, err := a.tokenViews(ctx, found)
+	return listOf(found, cursorOf(next), view), err
 }
 
 type createTokenInput struct {

@@ -73,6 +73,9 @@ type SeenProblem struct {
 type Key struct {
 	Hint    string
 	Created time.Time
+	By      string     // who made it; empty: it is not known
+	Ends    *time.Time // nil: when it is revoked
+	Expired bool
 	Revoked *time.Time
 	Revoke  string // URL; empty: the reader cannot
 }

@@ -171,6 +171,8 @@ type keyRow struct {
 	CreatedAt time.Time  `json:"created_at"`
 	ExpiresAt *time.Time `json:"expires_at"`
 	RevokedAt *time.Time `json:"revoked_at"`
+
+	CreatedBy *personName `json:"created_by"`
 }
 
 func newKeyListCmd(e *Env) *cobra.Command {
@@ -183,8 +185,8 @@ func newKeyListCmd(e *Env) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return printList(e, text, []string{"ID", "KEY", "CREATED", "ENDS", "REVOKED"}, func(k keyRow) []string {
-				return []string{k.ID, k.Hint + "…", moment(&k.CreatedAt), moment(k.ExpiresAt), moment(k.RevokedAt)}
+			return printList(e, text, []string{"ID", "KEY", "CREATED", "CREATED BY", "ENDS", "REVOKED"}, func(k keyRow) []string {
+				return []string{k.ID, k.Hint + "…", moment(&k.CreatedAt), k.CreatedBy.short(), moment(k.ExpiresAt), moment(k.RevokedAt)}
 			})
 		},
 	}

@@ -31,6 +31,7 @@ type approvalView struct {
 	Digest        string          `json:"digest"`
 	ToolPin       string          `json:"tool_pin"`
 	Principal     *string         `json:"principal"`
+	Person        *personName     `json:"principal_person"`
 	CreatedAt     time.Time       `json:"created_at"`
 	Deadline      time.Time       `json:"deadline"`
 	ApprovedUntil *time.Time      `json:"approved_until"`
@@ -39,18 +40,14 @@ type approvalView struct {
 	Edited        bool            `json:"edited"`
 	Edit          *struct {
 		By        string          `json:"by"`
+		ByPerson  *personName     `json:"by_person"`
 		At        time.Time       `json:"at"`
 		Submitted json.RawMessage `json:"submitted_arguments"`
 	} `json:"edit"`
 	Reviewers *bool          `json:"reviewers"`
 	Risk      string         `json:"risk"`
 	Questions []questionView `json:"questions"`
-	Decision  *struct {
-		By      *string   `json:"by"`
-		At      time.Time `json:"at"`
-		Outcome string    `json:"outcome"`
-		Note    string    `json:"note"`
-	} `json:"decision"`
+	Decision  *decisionView  `json:"decision"`
 }
 
 func newApprovalsListCmd(e *Env) *cobra.Command {
@@ -68,14 +65,19 @@ func newApprovalsListCmd(e *Env) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return printList(e, text, []string{"ID", "STATUS", "LEFT", "AGENT", "FOR", "TOOL", "ARGUMENTS"},
+			return printList(e, text, []string{"ID", "STATUS", "LEFT", "AGENT", "FOR", "TOOL", "ARGUMENTS", "DECIDED BY", "WITH", "FROM"},
 				func(a approvalView) []string {
 					left := ""
 					if a.Status == "pending" {
 						left = e.remaining(a.Deadline)
 					}
+					d := a.Decision
+					if d == nil {
+						d = &decisionView{}
+					}
 					return []string{
-						a.ID, a.Status, left, a.Agent, value(a.Principal), a.Skill + ": " + a.Tool, clipped(string(a.Arguments), 60),
+						a.ID, a.Status, left, a.Agent, personOr(a.Person, a.Principal).short(), a.Skill + ": " + a.Tool, clipped(string(a.Arguments), 60),
+						personOr(d.ByPerson, d.By).short(), d.Credential.words(), value(d.Address),
 					}
 				})
 		},
@@ -119,8 +121,8 @@ func newApprovalsShowCmd(e *Env) *cobra.Command {
 
 func (e *Env) showApproval(a approvalView) error {
 	sentence := fmt.Sprintf("%s wants %s: %s", a.Agent, a.Skill, a.Tool)
-	if a.Principal != nil {
-		sentence += " on behalf of " + *a.Principal
+	if person := personOr(a.Person, a.Principal); person != nil {
+		sentence += " on behalf of " + person.full()
 	}
 	if err := write(e.Stdout, cell(sentence)+"\n\n"+Visible(prettyJSON(a.Arguments))+"\n\n"+a.Request.String()); err != nil {
 		return err
@@ -132,21 +134,19 @@ func (e *Env) showApproval(a approvalView) error {
 	}
 	switch {
 	case a.Edit != nil:
-		pairs = append(pairs, "Edited by", a.Edit.By+", at "+moment(&a.Edit.At)+", who may not approve these arguments",
-			"The agent wrote", clipped(string(a.Edit.Submitted), 2000))
+		by := personOr(a.Edit.ByPerson, &a.Edit.By).full() + ", at " + moment(&a.Edit.At)
+		if a.Status == "pending" {
+			by += ". Another reviewer has to approve these arguments"
+		}
+		pairs = append(pairs, "Edited by", by, "The agent wrote", clipped(string(a.Edit.Submitted), 2000))
 	case a.Edited:
 		pairs = append(pairs, "Edited", "approved with these arguments, not with those that the call was made with")
 	}
 	if a.Status == "pending" {
 		pairs = append(pairs, "Deadline", moment(&a.Deadline)+" (in "+e.remaining(a.Deadline)+")")
 	}
-	if d := a.Decision; d != nil {
-		by := "nobody, the deadline passed"
-		if d.By != nil {
-			by = *d.By
-		}
-		pairs = append(pairs, "Decided", d.Outcome+" at "+moment(&d.At)+" by "+by, "Valid until", moment(a.ApprovedUntil), "Note", d.Note)
-	}
+	pairs = append(pairs, a.Decision.pairs()...)
+	pairs = append(pairs, "Valid until", moment(a.ApprovedUntil))
 	if err := e.fields(append(pairs, "Digest", a.Digest, "Tool's pin", a.ToolPin)...); err != nil {
 		return err
 	}

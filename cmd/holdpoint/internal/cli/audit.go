@@ -18,14 +18,23 @@ type auditView struct {
 		Kind string  `json:"kind"`
 		ID   *string `json:"id"`
 		Name *string `json:"name"`
+
+		Issuer  *string `json:"issuer"`
+		Subject *string `json:"subject"`
+		Alike   bool    `json:"alike"`
 	} `json:"actor"`
-	Action  string          `json:"action"`
-	Subject string          `json:"subject"`
-	Data    json.RawMessage `json:"data"`
+	Action     string          `json:"action"`
+	Subject    string          `json:"subject"`
+	Data       json.RawMessage `json:"data"`
+	Credential *credentialView `json:"credential"`
+	Address    *string         `json:"address"`
 }
 
 func (v *auditView) by() string {
 	switch {
+	case v.Actor.Name != nil && v.Actor.Subject != nil:
+		person := personName{Name: *v.Actor.Name, Issuer: value(v.Actor.Issuer), Subject: *v.Actor.Subject, Alike: v.Actor.Alike}
+		return person.short()
 	case v.Actor.Name != nil:
 		return *v.Actor.Name
 	case v.Actor.ID != nil:
@@ -65,12 +74,12 @@ func newAuditListCmd(e *Env) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return printList(e, text, []string{"AT", "ACTION", "BY", "ABOUT", "DATA"}, func(v auditView) []string {
+			return printList(e, text, []string{"AT", "ACTION", "BY", "WITH", "FROM", "ABOUT", "DATA"}, func(v auditView) []string {
 				data := ""
 				if string(v.Data) != "null" {
 					data = clipped(string(v.Data), 60)
 				}
-				return []string{moment(&v.At), v.Action, v.by(), v.Subject, data}
+				return []string{moment(&v.At), v.Action, v.by(), v.Credential.words(), value(v.Address), v.Subject, data}
 			})
 		},
 	}

@@ -23,6 +23,7 @@ type callView struct {
 	Message    *string         `json:"message"`
 	Agent      string          `json:"agent"`
 	Principal  *string         `json:"principal"`
+	Person     *personName     `json:"principal_person"`
 	Skill      string          `json:"skill"`
 	Tool       string          `json:"tool"`
 	Arguments  json.RawMessage `json:"arguments"`
@@ -31,10 +32,12 @@ type callView struct {
 	CreatedAt  time.Time       `json:"created_at"`
 	FinishedAt *time.Time      `json:"finished_at"`
 	Deadline   *time.Time      `json:"deadline"`
+	Decision   *decisionView   `json:"decision"`
 	Resolution *struct {
-		Outcome string  `json:"outcome"`
-		Note    string  `json:"note"`
-		By      *string `json:"by"`
+		Outcome string      `json:"outcome"`
+		Note    string      `json:"note"`
+		By      *string     `json:"by"`
+		Person  *personName `json:"by_person"`
 	} `json:"resolution"`
 }
 
@@ -68,7 +71,7 @@ calls: a page may be short, or empty, and name a cursor from which to go on.`,
 			return printList(e, text, []string{"ID", "STATUS", "AGENT", "FOR", "TOOL", "CREATED", "ARGUMENTS"},
 				func(c callView) []string {
 					return []string{
-						c.ID, c.outcome(), c.Agent, value(c.Principal), c.Skill + ": " + c.Tool, moment(&c.CreatedAt),
+						c.ID, c.outcome(), c.Agent, personOr(c.Person, c.Principal).short(), c.Skill + ": " + c.Tool, moment(&c.CreatedAt),
 						clipped(string(c.Arguments), 50),
 					}
 				})
@@ -103,12 +106,13 @@ func (e *Env) printCall(text json.RawMessage) error {
 	}
 	pairs := []string{
 		"Call", c.ID, "Status", c.outcome(), "Code", value(c.Code), "Message", value(c.Message),
-		"Agent", c.Agent, "On behalf of", value(c.Principal), "Tool", c.Skill + ": " + c.Tool,
+		"Agent", c.Agent, "On behalf of", personOr(c.Person, c.Principal).full(), "Tool", c.Skill + ": " + c.Tool,
 		"Made", moment(&c.CreatedAt), "Ended", moment(c.FinishedAt), "Deadline", moment(c.Deadline),
 	}
 	pairs = append(pairs, filePairs(c.Files)...)
+	pairs = append(pairs, c.Decision.pairs()...)
 	if r := c.Resolution; r != nil {
-		pairs = append(pairs, "Resolved", r.Outcome+" by "+value(r.By), "Note", r.Note)
+		pairs = append(pairs, "Resolved", r.Outcome+" by "+personOr(r.Person, r.By).full(), "Note", r.Note)
 	}
 	if err := e.fields(pairs...); err != nil {
 		return err

@@ -14,11 +14,6 @@ func newConnectionsCmd(e *Env) *cobra.Command {
 		newConnectionsListCmd(e), newConnectionsConnectCmd(e), newConnectionsDisconnectCmd(e))
 }
 
-type personName struct {
-	ID   string `json:"id"`
-	Name string `json:"name"`
-}
-
 type connectionRow struct {
 	ID            string      `json:"id"`
 	Skill         string      `json:"skill"`

@@ -106,12 +106,8 @@ func newInvitationListCmd(e *Env) *cobra.Command {
 				return err
 			}
 			return printList(e, text, []string{"ID", "NAME", "FOR", "ISSUER", "ROLES", "INVITED BY", "ENDS", "REDEEMED", "REVOKED"}, func(i invitationRow) []string {
-				inviter := ""
-				if i.InvitedBy != nil {
-					inviter = i.InvitedBy.Name
-				}
 				return []string{
-					i.ID, i.Name, value(i.Subject) + value(i.Email), value(i.Issuer), strings.Join(i.Roles, ", "), inviter,
+					i.ID, i.Name, value(i.Subject) + value(i.Email), value(i.Issuer), strings.Join(i.Roles, ", "), i.InvitedBy.short(),
 					moment(&i.ExpiresAt), moment(i.RedeemedAt), moment(i.RevokedAt),
 				}
 			})

@@ -23,12 +23,7 @@ type questionView struct {
 	Error      json.RawMessage `json:"error"`
 	Digest     *string         `json:"digest"`
 	Deadline   *time.Time      `json:"deadline"`
-	Decision   *struct {
-		By      *string   `json:"by"`
-		At      time.Time `json:"at"`
-		Outcome string    `json:"outcome"`
-		Note    string    `json:"note"`
-	} `json:"decision"`
+	Decision   *decisionView   `json:"decision"`
 }
 
 func newQuestionsCmd(e *Env) *cobra.Command {
@@ -102,13 +97,7 @@ func (e *Env) showQuestion(q *questionView) error {
 	if q.Deadline != nil {
 		pairs = append(pairs, "Deadline", moment(q.Deadline)+" (in "+e.remaining(*q.Deadline)+")")
 	}
-	if d := q.Decision; d != nil {
-		by := "nobody, the deadline passed"
-		if d.By != nil {
-			by = *d.By
-		}
-		pairs = append(pairs, "Decided", d.Outcome+" at "+moment(&d.At)+" by "+by, "Note", d.Note)
-	}
+	pairs = append(pairs, q.Decision.pairs()...)
 	if q.Digest != nil {
 		pairs = append(pairs, "Digest", *q.Digest)
 	}

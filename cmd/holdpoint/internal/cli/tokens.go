@@ -77,6 +77,7 @@ type tokenRow struct {
 	Hint      string     `json:"hint"`
 	Issuer    string     `json:"issuer"`
 	Subject   string     `json:"subject"`
+	Alike     bool       `json:"alike"`
 	CreatedAt time.Time  `json:"created_at"`
 	ExpiresAt time.Time  `json:"expires_at"`
 	RevokedAt *time.Time `json:"revoked_at"`
@@ -93,8 +94,12 @@ func newTokenListCmd(e *Env) *cobra.Command {
 			}
 			return printList(e, text, []string{"ID", "PERSON", "SUBJECT", "ISSUER", "ROLES", "AGENTS", "TOKEN", "CREATED", "ENDS", "REVOKED"},
 				func(t tokenRow) []string {
+					person := t.Person
+					if t.Alike {
+						person += ", name looks like another's"
+					}
 					return []string{
-						t.ID, t.Person, t.Subject, t.Issuer, strings.Join(t.Roles, ", "), strings.Join(t.Agents, ", "), t.Hint + "…",
+						t.ID, person, t.Subject, t.Issuer, strings.Join(t.Roles, ", "), strings.Join(t.Agents, ", "), t.Hint + "…",
 						moment(&t.CreatedAt), moment(&t.ExpiresAt), moment(t.RevokedAt),
 					}
 				})
