@@ -38,7 +38,7 @@ func (u *UI) invite(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if known, ok := errors.AsType[*identity.KnownError](err); ok { // who may be somebody else than was meant
-		form.Error, form.Known = "There is a person of this name already. Choose another name. Only who invited them first can invite them again.", memberURL(known.Person)
+		form.Error, form.Known = "There is a person of this name already. Choose another name. Only the person who invited them can invite them again.", memberURL(known.Person)
 		u.answerWithMembers(w, r, http.StatusUnprocessableEntity, form)
 		return
 	}

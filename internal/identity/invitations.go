@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/netip"
 	"net/url"
 	"slices"
 	"strings"
@@ -13,6 +14,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/holdpoint/holdpoint/internal/audit"
+	"github.com/holdpoint/holdpoint/internal/clientaddr"
 	"github.com/holdpoint/holdpoint/internal/postgres"
 	"github.com/holdpoint/holdpoint/internal/secret"
 )
@@ -168,7 +170,7 @@ func (i *Invitation) event(by audit.Actor, action string) audit.Event {
 type KnownError struct{ Person uuid.UUID }
 
 func (*KnownError) Error() string {
-	return "there is a person of this name already; only who invited them first can invite them again"
+	return "there is a person of this name already; only the person who invited them can invite them again"
 }
 
 // mayInviteAgain lets a name pass that nobody has, or whose person is known only by the word of the same inviter.
@@ -218,8 +220,9 @@ func (s *Service) OpenInvitation(ctx context.Context, credential string) (found 
 	return found, nil
 }
 
-// Redeem makes the local person of an invitation, and their first token. Errors: ErrInvitation, ErrInvitedByProvider,
-// ErrBlocked, *KnownError.
+// Redeem makes the local person of an invitation, and their first token. A person who is invited again has that token
+// alone: the others, and their sessions, end, so that nobody takes a name over unnoticed. Errors: ErrInvitation,
+// ErrInvitedByProvider, ErrBlocked, *KnownError.
 func (s *Service) Redeem(ctx context.Context, credential string) (NewToken, error) {
 	made, err := s.createToken(ctx, "an invited person", func(tx pgx.Tx) (NewToken, error) {
 		if _, err := tx.Exec(ctx, peopleLock); err != nil {
@@ -235,8 +238,8 @@ func (s *Service) Redeem(ctx context.Context, credential string) (NewToken, erro
 		if err := mayInviteAgain(ctx, tx, i.Name, i.InvitedBy); err != nil {
 			return NewToken{}, err
 		}
-		inviter := actor(i.InvitedBy)
-		person, added, err := addPerson(ctx, tx, inviter, i.Name, i.InvitedBy)
+		// On the inviter's word, who is not the client of this request.
+		person, added, err := addPerson(clientaddr.WithAddr(ctx, netip.Addr{}), tx, actor(i.InvitedBy), i.Name, i.InvitedBy)
 		if err != nil {
 			return NewToken{}, err
 		}
@@ -248,6 +251,9 @@ func (s *Service) Redeem(ctx context.Context, credential string) (NewToken, erro
 		by := audit.Person(person.ID)
 		ctx := audit.WithCredential(ctx, by, i.credential())
 		if err := redeemed(ctx, tx, &i, by); err != nil {
+			return NewToken{}, err
+		}
+		if err := s.endCredentials(ctx, tx, by, person.ID); err != nil {
 			return NewToken{}, err
 		}
 		return s.insertToken(ctx, tx, by, person, i.Roles, i.Agents)

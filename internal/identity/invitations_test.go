@@ -2,6 +2,7 @@ package identity_test
 
 import (
 	"errors"
+	"net/netip"
 	"log/slog"
 	"testing"
 	"time"
@@ -9,6 +10,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/holdpoint/holdpoint/internal/audit"
+	"github.com/holdpoint/holdpoint/internal/clientaddr"
 	"github.com/holdpoint/holdpoint/internal/identity"
 	"github.com/holdpoint/holdpoint/internal/postgres"
 	"github.com/holdpoint/holdpoint/internal/postgrestest"
@@ -127,7 +129,7 @@ func TestInvitations(t *testing.T) {
 	by := audit.Person(boot.Person.ID)
 	made, secret, err := s.Invite(t.Context(), by, identity.NewInvitation{Name: "rita", Roles: roles(identity.Reviewer), Agents: []string{"billing"}})
 	check(t, err)
-	token, err := s.Redeem(t.Context(), secret)
+	token, err := s.Redeem(clientaddr.WithAddr(t.Context(), netip.MustParseAddr("192.0.2.7")), secret)
 	check(t, err)
 	if token.Person.InvitedBy != boot.Person.ID || token.Person.Verified() {
 		t.Errorf("redeemed by %+v", token.Person)
@@ -136,7 +138,7 @@ func TestInvitations(t *testing.T) {
 		t.Errorf("redeemed twice: %v", err)
 	}
 	events, err := audit.List(t.Context(), db.Pool(), audit.Filter{Action: "invitation.redeemed"})
-	if err != nil || len(events) != 1 || events[0].Origin.Credential != (audit.Credential{Kind: audit.Invitation, ID: made.ID.String()}) {
+	if err != nil || len(events) != 1 || events[0].Origin != (audit.Origin{Credential: audit.Credential{Kind: audit.Invitation, ID: made.ID.String()}, Address: "192.0.2.7"}) {
 		t.Errorf("audit %+v, %v", events, err)
 	}
 	olga := invited(t, s, boot.Person.ID, "olga", identity.Operator)
@@ -146,7 +148,22 @@ func TestInvitations(t *testing.T) {
 			t.Errorf("%s invited again by another person: %v", name, err)
 		}
 	}
-	invited(t, s, boot.Person.ID, "rita", identity.Reviewer) // by the same person
+	created, err := audit.List(t.Context(), db.Pool(), audit.Filter{Action: "person.created", Subject: token.Person.ID})
+	if err != nil || len(created) != 1 || created[0].Actor != by || created[0].Origin != (audit.Origin{}) {
+		t.Errorf("the inviter's part has the client of the invited person: %+v, %v", created, err)
+	}
+	// By the same person; nobody has two credentials then without knowing it.
+	was, err := s.Authenticate(t.Context(), token.Secret)
+	check(t, err)
+	session, err := s.BeginSession(t.Context(), was, identity.NewSession{Client: "Firefox", Lifetime: time.Hour})
+	check(t, err)
+	invited(t, s, boot.Person.ID, "rita", identity.Reviewer)
+	if _, err := s.Authenticate(t.Context(), token.Secret); !errors.Is(err, identity.ErrUnauthenticated) {
+		t.Errorf("the token of before: %v", err)
+	}
+	if _, err := s.SessionAccess(t.Context(), session.ID); !errors.Is(err, identity.ErrUnauthenticated) {
+		t.Errorf("the session of before: %v", err)
+	}
 	var invalid *identity.InvalidError
 	for field, wrong := range map[string]identity.NewInvitation{
 		"name": {Name: " x", Roles: roles(identity.Reviewer)}, "roles": {Name: "x"}, "issuer": {Name: "x", Roles: roles(identity.Reviewer), Email: "x@example.com"},

@@ -42,11 +42,11 @@ type NewToken struct {
 // Errors about who may make a token, and for whom.
 var (
 	// ErrOtherPerson: people make tokens for themselves only.
-	ErrOtherPerson = errors.New("nobody makes a token for another person: invite them, and they make their own")
+	ErrOtherPerson = errors.New("nobody makes a token for another person")
 	// ErrNotFirst: the bootstrap token makes a token for one person only.
-	ErrNotFirst = errors.New("the bootstrap token makes a token only for the first person, until there is a second operator: invite others")
+	ErrNotFirst = errors.New("the bootstrap token makes a token only for the first person, and only until there is a second operator")
 	// ErrBootstrap: the bootstrap token's person has no personal tokens.
-	ErrBootstrap = errors.New("the bootstrap token has no personal tokens: name yourself as the first person")
+	ErrBootstrap = errors.New("the bootstrap token has no personal tokens: name yourself, the first person, with person (holdpoint token create --person NAME)")
 )
 
 // CreateToken makes, on the word of the server itself, a personal token for the local person of that name (created if
@@ -284,6 +284,27 @@ func (s *Service) RevokeToken(ctx context.Context, by, id uuid.UUID) error {
 	}
 	s.Invalidate()
 	return nil
+}
+
+// endCredentials revokes all valid tokens of a person, and ends their sessions.
+func (s *Service) endCredentials(ctx context.Context, tx pgx.Tx, by audit.Actor, person uuid.UUID) error {
+	rows, err := tx.Query(ctx, `UPDATE person_tokens AS t SET revoked_at = holdpoint_now() WHERE t.person_id = $1 AND `+tokenValid+` RETURNING t.id`, person)
+	if err != nil {
+		return err
+	}
+	revoked, err := pgx.CollectRows(rows, pgx.RowTo[uuid.UUID])
+	if err != nil {
+		return err
+	}
+	events := make([]audit.Event, len(revoked))
+	for i, id := range revoked {
+		events[i] = audit.Event{Actor: by, Action: "token.revoked", Subject: person, Data: map[string]any{"token": id}}
+	}
+	if err := audit.Write(ctx, tx, events...); err != nil {
+		return err
+	}
+	_, err = s.endIn(ctx, tx, by, person, `id <> $2`, uuid.Nil)
+	return err
 }
 
 // RevokeTokenOf is RevokeToken for a token of one person. ErrNotFound when they have none that is valid with this id.

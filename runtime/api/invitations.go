@@ -19,7 +19,7 @@ func invitationProblem(err error) *Problem {
 	}
 	for _, refused := range []error{identity.ErrOtherPerson, identity.ErrNotFirst} {
 		if errors.Is(err, refused) {
-			return problem(http.StatusForbidden, CodeForbidden, "%s: POST /api/v1/invitations, or holdpoint invitation create --name NAME --role ROLE", refused)
+			return problem(http.StatusForbidden, CodeForbidden, "%s. Invite the person, who makes their own: POST /api/v1/invitations, or holdpoint invitation create --name NAME --role ROLE", refused)
 		}
 	}
 	for _, refused := range []error{identity.ErrBootstrap, identity.ErrSelfLink, identity.ErrInvitedByProvider, identity.ErrBlocked} {

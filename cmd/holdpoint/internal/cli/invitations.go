@@ -1,6 +1,9 @@
 package cli
 
 import (
+	"errors"
+	"fmt"
+	"net/http"
 	"net/url"
 	"strings"
 	"time"
@@ -28,7 +31,8 @@ Where identity providers are configured, the invitation is for one person of a p
 with --email or --subject. They sign in there, and get the roles.
 
 Without an identity provider, nobody verifies who opens the link. The person is shown as invited by
-you, and decides no calls made on your behalf or by agents whose keys you made.`,
+you, and decides no calls made on your behalf or by agents whose keys you made. If you invite a person again,
+all their other tokens and sessions end.`,
 		Example: `  holdpoint invitation create --name rita --role reviewer
   holdpoint invitation create --name "Olga" --email olga@example.com --role operator --role reviewer`,
 		Args: usage(cobra.NoArgs),
@@ -145,6 +149,9 @@ for a person of an identity provider is redeemed in the browser.`,
 				return err
 			}
 			text, err := guest.Post(cmd.Context(), "invitations/redeem", nil)
+			if problem, ok := errors.AsType[*client.Problem](err); ok && problem.Status == http.StatusUnauthorized {
+				return fmt.Errorf("%s: ask for another invitation", problem.Detail) // the link is the credential, and no setting
+			}
 			if err != nil {
 				return err
 			}
