@@ -1,7 +1,10 @@
 package e2e_test
 
 import (
+	"context"
 	"errors"
+	"fmt"
+	"io"
 	"net/http"
 	"strings"
 	"sync"
@@ -163,4 +166,69 @@ func (w *world) tableWith(text string) string {
 		}
 	}
 	return ""
+}
+
+// TestReadinessNamesWhatIsStuck: the database answers, and does not take what is written.
+func TestReadinessNamesWhatIsStuck(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	p := w.serve()
+	counting := skill.NewCounting(t)
+	w.apply(p, oneSkill(counting.URL, "auto_approve: true\n"))
+	agent := w.agent(p, "worker")
+	counting.Hold()
+	var calls sync.WaitGroup
+	call := func(n int) {
+		calls.Go(func() {
+			if _, err := agent.CallTool(t.Context(), "counting__record", fmt.Sprintf(`{"n":%d}`, n)); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	call(1)
+	eventually.Succeeds(t, patience, "the call at its server", func() error {
+		if counting.Count("1") == 0 {
+			return errors.New("not there yet")
+		}
+		return nil
+	})
+	conn, err := pgx.Connect(t.Context(), w.databaseURL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close(context.WithoutCancel(t.Context()))
+	if _, err := conn.Exec(t.Context(), `BEGIN; LOCK TABLE instances, calls IN SHARE MODE`); err != nil {
+		t.Fatal(err)
+	}
+	counting.Release()
+	call(2)
+	ready := func(status int, names ...string) {
+		t.Helper()
+		eventually.Succeeds(t, patience, fmt.Sprintf("readiness %d", status), func() error {
+			response, err := http.Get(p.URL + "/readyz")
+			if err != nil {
+				return err
+			}
+			defer response.Body.Close()
+			text, err := io.ReadAll(response.Body)
+			if err == nil && response.StatusCode != status {
+				err = fmt.Errorf("%s: %s", response.Status, text)
+			}
+			for _, name := range names {
+				if !strings.Contains(string(text), name) {
+					err = errors.Join(err, fmt.Errorf("%s is not in %q", name, text))
+				}
+			}
+			return err
+		})
+	}
+	ready(http.StatusServiceUnavailable, "recording of calls", "writing of outcomes", "heartbeat")
+	if _, err := conn.Exec(t.Context(), `ROLLBACK`); err != nil {
+		t.Fatal(err)
+	}
+	ready(http.StatusOK)
+	calls.Wait()
+	if counting.Count("1") != 1 || counting.Count("2") != 1 {
+		t.Errorf("the calls arrived %d and %d times", counting.Count("1"), counting.Count("2"))
+	}
 }
