@@ -31,7 +31,7 @@ type tortured struct {
 	Approval   string // its status, empty: there is none
 	ApprovedAt *time.Time
 	UnknownAt  *time.Time // when it became unknown
-	Story      string // the actions of its audit events
+	Story      string     // the actions of its audit events
 }
 
 const torturedSQL = `SELECT c.id::text, c.status, coalesce(c.code, ''), coalesce(c.effect, ''), coalesce(c.message, ''), c.gated, c.tool,
