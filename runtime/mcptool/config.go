@@ -75,6 +75,9 @@ type Limits struct {
 
 	TaskPoll time.Duration // least pause between two looks at a server's task. Default 250 ms
 
+	SessionIdle time.Duration // how long a session of one person is kept that nobody uses. Default 15 min
+	Sessions    int           // of people, kept for all skills; more only while they are in use. Default 1,000
+
 	IdlePerSkill int           // unused connections kept for an HTTP skill. Default 128
 	Idle         time.Duration // how long they are kept. Default 4 s: many servers close theirs after 5 s, and a call that meets a closing connection may count as sent
 }
@@ -108,6 +111,8 @@ func (c Config) withDefaults() Config {
 	set(&l.ListBytes, 8<<20)
 	set(&l.ResultBytes, 16<<20)
 	set(&l.TaskPoll, 250*time.Millisecond)
+	set(&l.SessionIdle, 15*time.Minute)
+	set(&l.Sessions, 1000)
 	set(&l.IdlePerSkill, 128)
 	set(&l.Idle, 4*time.Second)
 	return c

@@ -25,6 +25,8 @@ type keeper struct {
 	attempt *attempt
 	era     era
 	rest    rest
+	used    time.Time   // when the peer was last asked for or given back
+	idle    *time.Timer // see watchIdle; nil: everybody shares the peer
 
 	announcing, again bool // see changed
 
@@ -58,6 +60,7 @@ func (k *keeper) acquire(ctx context.Context) (h *held, failure *tool.Failure, r
 			k.mu.Unlock()
 			return nil, nil, true
 		}
+		k.used = k.source.config.Now()
 		if h := k.current; h != nil && h.peer.broken() {
 			k.drop(h)
 		}
@@ -110,6 +113,7 @@ func (k *keeper) finish(a *attempt, p peer, failure *tool.Failure) {
 	k.attempt = nil
 	a.failure = failure
 	now := k.source.config.Now()
+	k.used = now
 	var unwanted *held
 	if failure != nil {
 		k.era = eraUnknown // the server may have become another
@@ -159,6 +163,7 @@ func (h *held) release(anew bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	h.users--
+	k.used = k.source.config.Now()
 	switch {
 	case h.dropped && h.users == 0:
 		h.closeLater()
@@ -171,7 +176,14 @@ func (h *held) release(anew bool) {
 func (k *keeper) retire() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	k.retireLocked()
+}
+
+func (k *keeper) retireLocked() {
 	k.retired = true
+	if k.idle != nil {
+		k.idle.Stop()
+	}
 	if k.current != nil {
 		k.drop(k.current)
 	}

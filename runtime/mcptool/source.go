@@ -263,7 +263,11 @@ func (s *Source) keeper(server tool.Server) (*keeper, *tool.Failure) {
 		s.tasks.run(k.retire) // not here: it locks what is locked before s.mu
 	}
 	k = &keeper{source: s, server: server}
+	k.watchIdle()
 	s.keepers[key] = k
+	if server.PerUser && len(s.keepers) > s.config.Limits.Sessions {
+		s.tasks.run(s.trim) // likewise
+	}
 	return k, nil
 }
 

@@ -1,0 +1,93 @@
+package mcptool_test
+
+import (
+	"net/http"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/holdpoint/holdpoint/runtime/mcptool"
+	"github.com/holdpoint/holdpoint/runtime/tool"
+)
+
+// personalSkill is a skill of which each person has a connection of their own.
+func personalSkill(url string, principal uuid.UUID) tool.Server {
+	skill := httpSkill(url)
+	skill.PerUser = true
+	return skill.For(principal)
+}
+
+// TestIdleSessionsOfPeopleEnd, and those that all share do not. The next call makes a new one.
+func TestIdleSessionsOfPeopleEnd(t *testing.T) {
+	t.Parallel()
+	upstream, shared := &script{session: "s1"}, &script{session: "s2"}
+	source := newSource(t, mcptool.Config{Limits: mcptool.Limits{SessionIdle: 100 * time.Millisecond}})
+	all := httpSkill(shared.serve(t).URL)
+	call(t, source, all, "echo", `{}`)
+	alice := personalSkill(upstream.serve(t).URL, uuid.New())
+	bob := alice.For(uuid.New())
+	for _, skill := range []tool.Server{alice, bob} {
+		call(t, source, skill, "echo", `{}`)
+	}
+	ended := func() bool { return upstream.count("DELETE") == upstream.count("initialize") }
+	eventually(t, "both sessions are ended", ended)
+	made := upstream.count("initialize")
+	call(t, source, alice, "echo", `{}`)
+	if n := upstream.count("initialize"); made < 2 || n <= made {
+		t.Errorf("%d sessions were made, and %d before, want a new one for alice", n, made)
+	}
+	eventually(t, "the new session is ended", ended)
+	if n := shared.count("DELETE"); n != 0 {
+		t.Error("the session that all share was ended")
+	}
+}
+
+// TestSessionsInUseStay however long they are in use.
+func TestSessionsInUseStay(t *testing.T) {
+	t.Parallel()
+	arrived, finish := make(chan struct{}), make(chan struct{})
+	release := sync.OnceFunc(func() { close(finish) })
+	upstream := &script{session: "s1", at: map[string]act{"tools/call": func(w http.ResponseWriter, _ *http.Request, m message) {
+		close(arrived)
+		<-finish
+		answer(w, m, `{"content":[]}`)
+	}}}
+	idle := &script{session: "s2"}
+	limits := mcptool.Limits{SessionIdle: 50 * time.Millisecond}
+	source := newSource(t, mcptool.Config{Limits: limits})
+	skill, other := personalSkill(upstream.serve(t).URL, uuid.New()), personalSkill(idle.serve(t).URL, uuid.New())
+	t.Cleanup(release) // before the servers are closed, which wait for it
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		call(t, source, skill, "echo", `{}`)
+	}()
+	<-arrived
+	for range 3 {
+		ended := idle.count("DELETE")
+		call(t, source, other, "echo", `{}`)
+		eventually(t, "an idle session is ended", func() bool { return idle.count("DELETE") > ended })
+	}
+	if n := upstream.count("DELETE"); n != 0 {
+		t.Error("a session was ended during a call")
+	}
+	release()
+	<-done
+	eventually(t, "it is ended afterwards", func() bool { return upstream.count("DELETE") == 1 })
+}
+
+// TestSessionsOfPeopleAreFew: beyond the limit, the one that was not used for the longest time ends.
+func TestSessionsOfPeopleAreFew(t *testing.T) {
+	t.Parallel()
+	upstream := &script{session: "s1"}
+	source := newSource(t, mcptool.Config{Limits: mcptool.Limits{Sessions: 2}})
+	first := personalSkill(upstream.serve(t).URL, uuid.New())
+	for i := range 5 {
+		call(t, source, first.For(uuid.New()), "echo", `{}`)
+		if i >= 2 {
+			eventually(t, "one session is ended", func() bool { return upstream.count("DELETE") == i-1 })
+		}
+	}
+}
