@@ -40,7 +40,8 @@ const (
 	agentName     = "bench"
 )
 
-func (b *bench) newStage(ctx context.Context) (_ *stage, err error) {
+// newStage starts all that a phase is measured on. flags are more than the usual ones of serve.
+func (b *bench) newStage(ctx context.Context, flags ...string) (_ *stage, err error) {
 	b.stages++
 	s := &stage{bench: b, name: "stage" + strconv.Itoa(b.stages), token: rand.Text() + rand.Text()}
 	defer func() {
@@ -58,7 +59,7 @@ func (b *bench) newStage(ctx context.Context) (_ *stage, err error) {
 	if err := s.startSkill(ctx); err != nil {
 		return nil, err
 	}
-	if err := s.startServe(ctx, databaseURL); err != nil {
+	if err := s.startServe(ctx, databaseURL, flags); err != nil {
 		return nil, err
 	}
 	return s, s.register(ctx)
@@ -111,14 +112,14 @@ func (s *stage) startSkill(ctx context.Context) error {
 	return ctx.Err()
 }
 
-func (s *stage) startServe(ctx context.Context, databaseURL string) error {
+func (s *stage) startServe(ctx context.Context, databaseURL string, flags []string) error {
 	addr, err := freeAddr(ctx)
 	if err != nil {
 		return err
 	}
 	s.addr = addr
 	//nolint:gosec // G204: the binary that is measured
-	cmd := exec.CommandContext(ctx, s.binary, "serve", "--addr", addr, "--data-dir", filepath.Join(s.dir, s.name))
+	cmd := exec.CommandContext(ctx, s.binary, append([]string{"serve", "--addr", addr, "--data-dir", filepath.Join(s.dir, s.name)}, flags...)...)
 	cmd.Env = []string{"DATABASE_URL=" + databaseURL, "HOLDPOINT_BOOTSTRAP_TOKEN=" + s.token}
 	for _, name := range []string{"PATH", "HOME", "TMPDIR", "GODEBUG"} {
 		if value := s.getenv(name); value != "" {

@@ -147,29 +147,35 @@ func TestFailedAuthenticationsAreCountedAndAudited(t *testing.T) {
 	}
 }
 
-// TestSlowConnectionsEndAndOthersAreServed: with the deadlines of the real server.
+// TestSlowConnectionsEndAndOthersAreServed: with the deadlines of the real server, on each of its addresses.
 func TestSlowConnectionsEndAndOthersAreServed(t *testing.T) {
 	t.Parallel()
-	s, _, _ := openEdge(t, nil)
-	addr := s.listener.Addr().String()
+	s, _, _ := openEdge(t, func(settings *serverSettings) { settings.Edge.MetricsAddr = "127.0.0.1:0" })
 	const limit = 5 * time.Minute
 	slow := map[string]net.Conn{}
-	for name, text := range map[string]string{
-		"silent":      "",
-		"half header": "GET / HTTP/1.1\r\n",
-		"slow form":   "POST /sign-in HTTP/1.1\r\nHost: x\r\nContent-Type: application/x-www-form-urlencoded\r\nContent-Length: 1000\r\n\r\ntoken=",
-		"unread body": "POST /agents/billing/mcp HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer wrong\r\nContent-Length: 1000\r\n\r\n{",
-	} {
-		c, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", addr)
-		check(t, err)
-		t.Cleanup(func() { c.Close() })
-		check(t, c.SetDeadline(time.Now().Add(limit)))
-		_, err = io.WriteString(c, text)
-		check(t, err)
-		slow[name] = c
+	addresses := map[string]string{"main": s.listener.Addr().String(), "metrics": s.metricsAddr.String()}
+	for address, addr := range addresses {
+		for name, text := range map[string]string{
+			"silent":      "",
+			"half header": "GET / HTTP/1.1\r\n",
+			"idle":        "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n",
+			"slow form":   "POST /sign-in HTTP/1.1\r\nHost: x\r\nContent-Type: application/x-www-form-urlencoded\r\nContent-Length: 1000\r\n\r\ntoken=",
+			"unread body": "POST /agents/billing/mcp HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer wrong\r\nContent-Length: 1000\r\n\r\n{",
+		} {
+			c, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", addr)
+			check(t, err)
+			t.Cleanup(func() { c.Close() })
+			check(t, c.SetDeadline(time.Now().Add(limit)))
+			_, err = io.WriteString(c, text)
+			check(t, err)
+			slow[address+": "+name] = c
+		}
 	}
-	if status, _, _ := ask(t, "http://"+addr+"/api/v1/skills", "Authorization", "Bearer "+edgeToken); status != http.StatusOK {
+	if status, _, _ := ask(t, "http://"+addresses["main"]+"/api/v1/skills", "Authorization", "Bearer "+edgeToken); status != http.StatusOK {
 		t.Errorf("meanwhile: %d", status)
+	}
+	if status, _, _ := ask(t, "http://"+addresses["metrics"]+"/metrics"); status != http.StatusOK {
+		t.Errorf("meanwhile, metrics: %d", status)
 	}
 	for name, c := range slow {
 		_, err := io.Copy(io.Discard, bufio.NewReader(c))

@@ -251,6 +251,32 @@ func TestAClientThatDoesNotReadIsLetGo(t *testing.T) {
 	}
 }
 
+// TestAnEventStreamThatNobodyReadsEnds, although each event is small.
+func TestAnEventStreamThatNobodyReadsEnds(t *testing.T) {
+	t.Parallel()
+	ended := make(chan struct{})
+	event := []byte("data: " + strings.Repeat("x", 4<<10) + "\n\n")
+	l := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		defer close(ended)
+		w.Header().Set("Content-Type", "text/event-stream")
+		for r.Context().Err() == nil {
+			_, err := w.Write(event)
+			if err == nil {
+				err = http.NewResponseController(w).Flush()
+			}
+			if err != nil {
+				return
+			}
+		}
+	}, nil)
+	send(t, dial(t, l, "127.0.0.1"), "GET / HTTP/1.1\r\nHost: x\r\nAccept: text/event-stream\r\n\r\n")
+	select {
+	case <-ended:
+	case <-time.After(limit):
+		t.Error("the stream goes on")
+	}
+}
+
 func TestConnectionLimits(t *testing.T) {
 	t.Parallel()
 	t.Run("in total", func(t *testing.T) {
