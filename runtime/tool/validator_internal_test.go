@@ -120,12 +120,16 @@ func TestPatternsAreBounded(t *testing.T) {
 			t.Errorf("%.100s: %v", schema, err)
 		}
 	}
-	for schema, value := range map[string]string{
-		`{"properties":{"a":{"pattern":"(x{0,1000}y){0,1}z$"}}}`:                                                      `{"a":"` + strings.Repeat("x", 900_000) + `"}`,
-		`{"$schema":"http://json-schema.org/draft-07/schema#","properties":{"a":{"format":"regex","type":"string"}}}`: `{"a":"` + strings.Repeat("x", 5000) + `"}`,
+	for _, tc := range []struct{ schema, value, gist string }{
+		{`{"properties":{"a":{"pattern":"(x{0,1000}y){0,1}z$"}}}`, `{"a":"` + strings.Repeat("x", 900_000) + `"}`, "too long for its pattern"},
+		{
+			`{"$schema":"http://json-schema.org/draft-07/schema#","properties":{"a":{"format":"regex","type":"string"}}}`,
+			`{"a":"` + strings.Repeat("x", 5000) + `"}`, "a regular expression of 5000 bytes",
+		},
 	} {
-		if problems, err := schemasOf(t, schema).ValidateInput(t.Context(), json.RawMessage(value)); !errors.Is(err, ErrTooComplex) {
-			t.Errorf("%s: %.200v, %v, want ErrTooComplex", schema, problems, err)
+		problems, err := schemasOf(t, tc.schema).ValidateInput(t.Context(), json.RawMessage(tc.value))
+		if !errors.Is(err, ErrTooComplex) || !strings.Contains(err.Error(), tc.gist) {
+			t.Errorf("%s: %.200v, %v, want %s", tc.schema, problems, err, tc.gist)
 		}
 	}
 }
@@ -141,6 +145,18 @@ func TestValidationEndsWithItsRequest(t *testing.T) {
 	}
 	if problems, err := s.ValidateInput(t.Context(), json.RawMessage(`{"q":1}`)); err != nil || problems != nil {
 		t.Errorf("the next one: %v, %v", problems, err)
+	}
+	one, err := s.input.take()
+	if err != nil {
+		t.Fatal(err)
+	}
+	value, err := jsonschema.UnmarshalJSON(strings.NewReader(nested(33, `{"x":`, `{"q":1}`, `}`)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	one.meter.ctx = &impatient{t.Context(), 3}
+	if _, err := one.errors(value, 1_000_000); err == nil || !strings.Contains(err.Error(), "takes longer") {
+		t.Errorf("%v, want that it ends in its middle", err)
 	}
 }
 
