@@ -129,7 +129,8 @@ func formatOf(r *http.Request) format {
 	return f
 }
 
-const invitedWords = "Nobody but the person who invited you says who you are. This person made the call, or a key of its agent, so another reviewer has to decide about it."
+const invitedWords = "Your identity is not verified: only the person who invited you vouches for it. The call is on behalf of that person, or that person made " +
+	"a key of the agent. Another reviewer has to decide about it."
 
 // mayDecide reports whether the person may decide about the call, and if not, why.
 func (s *subject) mayDecide(who identity.Access) (why string, ok bool) {

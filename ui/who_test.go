@@ -56,7 +56,7 @@ func TestInvitedPeopleAreToldWhyTheyDoNotDecide(t *testing.T) {
 	form := alice.get(callPath(id)).form("decide")
 	w.exec(`UPDATE people SET invited_by = $2 WHERE id = $1`, aliceID, olgaID)
 	page := alice.get(callPath(id))
-	if page.find("decide").Length() != 0 || !strings.Contains(page.find("no-actions").Text(), "Nobody but the person who invited you") {
+	if page.find("decide").Length() != 0 || !strings.Contains(page.find("no-actions").Text(), "Your identity is not verified") {
 		t.Errorf("offered: %s", page.find("no-actions").Text())
 	}
 	if a := alice.post(callPath(id)+"/approve", form); a.status != http.StatusForbidden {

@@ -114,11 +114,11 @@ func TestEveryColumnOfBytesIsKnown(t *testing.T) {
 	t.Parallel()
 	rows, err := postgrestest.New(t).Pool().Query(t.Context(), `SELECT table_name || '.' || column_name FROM information_schema.columns
 		WHERE table_schema = 'public' AND data_type = 'bytea' AND column_name NOT IN ('sealed', 'secrets')
-			AND table_name NOT LIKE 'river%' AND column_name !~ '(hash|sha256|digest|checksum|pin|sum|key)$' ORDER BY 1`)
+			AND table_name NOT LIKE 'river%' AND column_name !~ '(hash|sha256|digest|checksum|pin|sum)$' ORDER BY 1`)
 	check(t, err)
 	found, err := pgx.CollectRows(rows, pgx.RowTo[string])
 	check(t, err)
-	const want = "approvals.edit_envelope call_questions.answer call_questions.error call_questions.params calls.arguments calls.made calls.request calls.result " +
+	const want = "approvals.edit_envelope call_questions.answer call_questions.error call_questions.params calls.arguments calls.attach_key calls.made calls.request calls.result " +
 		"calls.submitted calls.trace sessions.data skill_documents.document skill_drafts.document skill_drafts.spec" // the last one is sealed
 	if got := strings.Join(found, " "); got != want {
 		t.Errorf("columns of bytes:\n%s\nwant\n%s", got, want)

@@ -119,8 +119,8 @@ func (a *API) translate(ctx context.Context, operation string, err error) *Probl
 	case errors.Is(err, approval.ErrOwnEdit):
 		return problem(http.StatusForbidden, CodeOwnEdit, "you edited these arguments, or nobody verified that you and the editor are two people: another reviewer approves them, or you approve those of the agent")
 	case errors.Is(err, approval.ErrInvitedApproval):
-		return problem(http.StatusForbidden, CodeNotVerified, "nobody but the person who invited you says who you are, and this person made the call, or a key of its agent: "+
-			"another reviewer decides it. Keys that another operator made, or people of an identity provider, have no such limit")
+		return problem(http.StatusForbidden, CodeNotVerified, "your identity is not verified: only the person who invited you vouches for it. The call is on behalf of that person, or that person made "+
+			"a key of the agent: another reviewer decides it. Keys that another operator made, or people of an identity provider, have no such limit")
 	case errors.Is(err, call.ErrSearchTooBroad):
 		return problem(http.StatusUnprocessableEntity, CodeSearchTooBroad, "the search takes too long: narrow it, by time for example")
 	case errors.Is(err, call.ErrState):
