@@ -10,8 +10,11 @@ import (
 	"github.com/holdpoint/holdpoint/internal/lookalike"
 )
 
-// lookalikes are the people by the keys of their names.
-type lookalikes map[string][]uuid.UUID
+// lookalikes are the keys of people's names as they came: a [Person] has the hidden characters of a name as escapes.
+type lookalikes struct {
+	of     map[uuid.UUID][]string
+	people map[string][]uuid.UUID // who are not blocked
+}
 
 // Alike returns those of the people whose name equals or looks like the name of another person, unless an operator
 // declared the two to be the same. From memory.
@@ -29,8 +32,8 @@ func (s *Service) Alike(ctx context.Context, people ...Person) (map[uuid.UUID]bo
 		if err != nil {
 			return nil, err
 		}
-		for _, key := range lookalike.Keys(p.Name) {
-			for _, id := range known[key] {
+		for _, key := range known.of[p.ID] {
+			for _, id := range known.people[key] {
 				other, err := s.SameAs(ctx, id)
 				if err != nil {
 					return nil, err
@@ -45,21 +48,26 @@ func (s *Service) Alike(ctx context.Context, people ...Person) (map[uuid.UUID]bo
 }
 
 func (s *Service) readNames(ctx context.Context) (lookalikes, error) {
-	rows, err := s.pool.Query(ctx, `SELECT id, name FROM people WHERE blocked_at IS NULL`)
+	known := lookalikes{of: map[uuid.UUID][]string{}, people: map[string][]uuid.UUID{}}
+	rows, err := s.pool.Query(ctx, `SELECT id, name, blocked_at IS NOT NULL FROM people`)
 	if err != nil {
-		return nil, fmt.Errorf("read names of people: %w", err)
+		return known, fmt.Errorf("read names of people: %w", err)
 	}
-	known := lookalikes{}
 	var id uuid.UUID
 	var name string
-	_, err = pgx.ForEachRow(rows, []any{&id, &name}, func() error {
-		for _, key := range lookalike.Keys(name) {
-			known[key] = append(known[key], id)
+	var blocked bool
+	_, err = pgx.ForEachRow(rows, []any{&id, &name, &blocked}, func() error {
+		keys := lookalike.Keys(name)
+		known.of[id] = keys
+		for _, key := range keys {
+			if !blocked {
+				known.people[key] = append(known.people[key], id)
+			}
 		}
 		return nil
 	})
 	if err != nil {
-		return nil, fmt.Errorf("read names of people: %w", err)
+		return known, fmt.Errorf("read names of people: %w", err)
 	}
 	return known, nil
 }

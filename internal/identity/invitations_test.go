@@ -274,6 +274,15 @@ func TestAlike(t *testing.T) {
 	if err != nil || !alike[people["Alice"].ID] || !alike[people["АIice"].ID] || alike[people["Bob"].ID] {
 		t.Errorf("alike %v, %v", alike, err)
 	}
+	// Hidden characters are escapes by the time that a person is shown.
+	hidden, err := s.Vouched(t.Context(), identity.Claims{Issuer: issuer, Subject: "hidden", Name: "B\u2800ob"})
+	check(t, err)
+	s.Invalidate()
+	found, err := s.People(t.Context(), []uuid.UUID{hidden})
+	check(t, err)
+	if alike, err := s.Alike(t.Context(), found[hidden], people["Bob"]); err != nil || len(alike) != 2 {
+		t.Errorf("%q is like Bob: %v, %v", found[hidden].Name, alike, err)
+	}
 	check(t, s.Link(t.Context(), audit.System(), people["Alice"].ID, people["АIice"].ID))
 	if alike, err := s.Alike(t.Context(), people["Alice"]); err != nil || len(alike) != 0 {
 		t.Errorf("the same person: %v, %v", alike, err)
