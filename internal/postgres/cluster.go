@@ -143,6 +143,9 @@ func (c *cluster) join(ctx context.Context) error {
 	if err := c.ensureRunning(ctx); err != nil {
 		return err
 	}
+	if err := c.upgradeToPassword(ctx); err != nil {
+		return fmt.Errorf("open embedded cluster in %s: %w", c.dir, err)
+	}
 	return c.ensureDatabase(ctx)
 }
 

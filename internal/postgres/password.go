@@ -10,6 +10,9 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
 )
 
 // passwordHBA lets nobody in without the password: a socket's directory keeps others out only while their account is another.
@@ -42,17 +45,46 @@ func (c *cluster) readPassword() error {
 	return nil
 }
 
-// upgradeToPassword has a cluster that lets its owner in without a password demand it. It is about to be started.
+// upgradeToPassword has a cluster that runs, and lets its owner in without a password, demand it: one that an older version
+// made, and may have started.
 func (c *cluster) upgradeToPassword(ctx context.Context) error {
 	text, err := os.ReadFile(filepath.Join(c.pgData, "pg_hba.conf"))
 	if err != nil || string(text) == passwordHBA {
 		return err
 	}
-	if _, found, err := readPostmaster(c.pgData); err != nil || found {
-		// After a crash, single-user mode would recover without what the server's settings say. The server recovers; the next start upgrades.
+	conn, err := pgx.Connect(ctx, c.url("postgres"))
+	if err != nil {
+		return fmt.Errorf("connect to embedded cluster: %w", err)
+	}
+	defer conn.Close(ctx)
+	var before time.Time
+	if err := conn.QueryRow(ctx, "SELECT pg_conf_load_time()").Scan(&before); err != nil {
+		return fmt.Errorf("set the cluster's password: %w", err)
+	}
+	// A password of our own making: letters and digits.
+	if _, err := conn.Exec(ctx, "SET password_encryption = 'scram-sha-256'; ALTER ROLE "+superuser+" PASSWORD '"+c.password+"'"); err != nil {
+		return fmt.Errorf("set the cluster's password: %w", err)
+	}
+	if err := c.writeHBA(c.pgData); err != nil {
 		return err
 	}
-	return c.demandPassword(ctx, c.pgData)
+	if _, err := conn.Exec(ctx, "SELECT pg_reload_conf()"); err != nil {
+		return fmt.Errorf("let nobody in without a password: %w", err)
+	}
+	for loaded := before; !loaded.After(before); { // a new connection begins with what the server has loaded
+		if err := pause(ctx, probeEvery); err != nil {
+			return fmt.Errorf("let nobody in without a password: %w", err)
+		}
+		conn, err := pgx.Connect(ctx, c.url("postgres"))
+		if err != nil {
+			return fmt.Errorf("connect to embedded cluster: %w", err)
+		}
+		err = errors.Join(conn.QueryRow(ctx, "SELECT pg_conf_load_time()").Scan(&loaded), conn.Close(ctx))
+		if err != nil {
+			return fmt.Errorf("let nobody in without a password: %w", err)
+		}
+	}
+	return nil
 }
 
 // demandPassword sets the password in a cluster that does not run, and has it let nobody in without.
@@ -64,6 +96,11 @@ func (c *cluster) demandPassword(ctx context.Context, pgData string) error {
 	if said, err := cmd.CombinedOutput(); err != nil || strings.Contains(string(said), "ERROR:") {
 		return commandError("set the cluster's password", errors.Join(err, errors.New("single-user mode refused it")), string(said))
 	}
+	return c.writeHBA(pgData)
+}
+
+// writeHBA lets nobody in without a password, once the server has read it.
+func (c *cluster) writeHBA(pgData string) error {
 	path := filepath.Join(pgData, "pg_hba.conf")
 	aside := path + ".new"
 	if err := os.WriteFile(aside, []byte(passwordHBA), 0o600); err != nil {

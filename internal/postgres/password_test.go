@@ -11,7 +11,7 @@ import (
 	"github.com/holdpoint/holdpoint/internal/postgres"
 )
 
-// TestClusterWantsPassword: also one that let everybody in who reached its socket, from the next start on.
+// TestClusterWantsPassword: also one that let everybody in who reached its socket, when it is opened.
 func TestClusterWantsPassword(t *testing.T) {
 	t.Parallel()
 	dir := dataDir(t)
@@ -31,11 +31,24 @@ func TestClusterWantsPassword(t *testing.T) {
 	if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("the password's file: %v, %v", info, err)
 	}
-	closeDB(t, db)
 	hba := filepath.Join(dir, "postgres", "data", "pg_hba.conf")
-	if err := os.WriteFile(hba, []byte("local all all trust\n"), 0o600); err != nil {
+	trust := func() {
+		t.Helper()
+		if err := os.WriteFile(hba, []byte("local all all trust\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// One that an older version has started, and left when it was killed.
+	trust()
+	if _, err := db.Pool().Exec(t.Context(), "SELECT pg_reload_conf()"); err != nil {
 		t.Fatal(err)
 	}
+	other := open(t, postgres.Config{DataDir: dir})
+	refused(other)
+	closeDB(t, other)
+	closeDB(t, db)
+	// One that does not run.
+	trust()
 	if err := os.Remove(file); err != nil {
 		t.Fatal(err)
 	}

@@ -151,9 +151,6 @@ func (c *cluster) start(ctx context.Context) (started bool, err error) {
 	if err := c.makeSocketDir(); err != nil {
 		return false, fmt.Errorf("start embedded cluster: %w", err)
 	}
-	if err := c.upgradeToPassword(ctx); err != nil {
-		return false, fmt.Errorf("start embedded cluster: %w", err)
-	}
 	said, err := c.runStart(ctx)
 	switch {
 	case err == nil:

@@ -1,0 +1,50 @@
+package postgres
+
+import (
+	"fmt"
+	"net/url"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// PrivatePaths are the database's sockets, and the files of credentials that Config names: no other program may reach
+// them. A Config that cannot be opened has none.
+func PrivatePaths(cfg Config, getenv func(string) string) []string {
+	paths := []string{getenv("PGPASSFILE"), getenv("PGSSLKEY")}
+	if cfg.DatabaseURL == "" {
+		dir, err := filepath.Abs(filepath.Join(cfg.DataDir, "postgres"))
+		if err != nil {
+			return nil
+		}
+		if resolved, err := filepath.EvalSymlinks(dir); err == nil {
+			dir = resolved
+		}
+		socketDir, err := chooseSocketDir(dir)
+		if err != nil {
+			return nil
+		}
+		return []string{socketIn(socketDir, socketPort)}
+	}
+	if parsed, err := parseURL(cfg.DatabaseURL); err == nil {
+		paths = append(paths, socketIn(parsed.ConnConfig.Host, parsed.ConnConfig.Port))
+		for _, other := range parsed.ConnConfig.Fallbacks {
+			paths = append(paths, socketIn(other.Host, other.Port))
+		}
+	}
+	if u, err := url.Parse(cfg.DatabaseURL); err == nil && u.Scheme != "" {
+		paths = append(paths, u.Query().Get("passfile"), u.Query().Get("sslkey"))
+	} else {
+		for _, word := range strings.Fields(cfg.DatabaseURL) {
+			if name, value, _ := strings.Cut(word, "="); name == "passfile" || name == "sslkey" {
+				paths = append(paths, strings.Trim(value, "'"))
+			}
+		}
+	}
+	return slices.DeleteFunc(paths, func(path string) bool { return !filepath.IsAbs(path) })
+}
+
+// socketIn is the path of a server's socket. A host that is no folder has none, and the path is not absolute.
+func socketIn(host string, port uint16) string {
+	return filepath.Join(host, fmt.Sprintf(".s.PGSQL.%d", port))
+}
