@@ -73,6 +73,8 @@ func perform(act []string) error {
 			return err
 		}
 		return unix.Connect(pair[0], &unix.SockaddrUnix{Name: target})
+	case "control-group":
+		return useGroup()
 	case "pair":
 		_, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 		return err

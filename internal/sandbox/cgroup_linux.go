@@ -19,23 +19,55 @@ type cgroup struct {
 	dir  *os.File
 }
 
-// openGroup makes a control group (version 2) for a program, where somebody delegated one to this process.
+// serverGroup is the group to which a server's own processes move: one that has processes cannot limit groups below it.
+const serverGroup = "holdpoint-server"
+
+// openGroup makes a control group (version 2) for a program, where one was delegated to this process.
 func openGroup(l Limits) *cgroup {
 	own, err := ownGroup("/proc/self/cgroup", "/proc/self/mountinfo")
 	if err != nil || own == "" {
 		return nil
 	}
-	// A group that has processes of its own cannot limit groups below it: then those beside it may.
-	for _, above := range []string{own, filepath.Dir(own)} {
-		var info unix.Statfs_t
-		if unix.Statfs(above, &info) != nil || info.Type != unix.CGROUP2_SUPER_MAGIC {
-			continue
+	above := filepath.Dir(own) // if the processes have moved already
+	if !isDelegated(above) {
+		above = own
+	}
+	if !isDelegated(above) {
+		return nil
+	}
+	for range 10 { // a process may start another one meanwhile
+		if above == own {
+			moveProcesses(own)
 		}
-		if g := makeGroup(above, l); g != nil {
-			return g
+		if err := set(above, "cgroup.subtree_control", "+memory +pids"); !errors.Is(err, unix.EBUSY) {
+			break
 		}
 	}
-	return nil
+	return makeGroup(above, l)
+}
+
+// isDelegated reports whether systemd has left a group to the processes in it.
+func isDelegated(group string) bool {
+	value := make([]byte, 8)
+	for _, name := range []string{"user.delegate", "trusted.delegate"} {
+		if n, err := unix.Getxattr(group, name, value); err == nil && string(value[:n]) == "1" {
+			return true
+		}
+	}
+	return false
+}
+
+// moveProcesses moves all processes of a group into one below it.
+func moveProcesses(group string) {
+	below := filepath.Join(group, serverGroup)
+	_ = os.Mkdir(below, 0o755) //nolint:gosec // G301: as the kernel makes them. It may be there
+	text, err := os.ReadFile(filepath.Join(group, "cgroup.procs"))
+	if err != nil {
+		return
+	}
+	for pid := range strings.FieldsSeq(string(text)) {
+		_ = set(below, "cgroup.procs", pid) // it may have ended
+	}
 }
 
 // set writes a file of a group. It makes none.
@@ -72,9 +104,8 @@ func ownGroup(membership, mounts string) (string, error) {
 	return "", nil
 }
 
-// makeGroup makes a group below another that hands on the control of memory and processes.
+// makeGroup makes a group below another, if that one hands on the control of memory and processes.
 func makeGroup(above string, l Limits) *cgroup {
-	_ = set(above, "cgroup.subtree_control", "+memory +pids") // refused where it is not ours to say
 	text, err := os.ReadFile(filepath.Join(above, "cgroup.subtree_control"))
 	if err != nil || !bytes.Contains(text, []byte("memory")) || !bytes.Contains(text, []byte("pids")) {
 		return nil
@@ -84,7 +115,7 @@ func makeGroup(above string, l Limits) *cgroup {
 		return nil
 	}
 	for name, value := range map[string]string{
-		"memory.max": strconv.FormatInt(l.Memory, 10), "memory.oom.group": "1", "pids.max": strconv.Itoa(l.Processes),
+		"memory.max": strconv.FormatInt(l.Memory, 10), "memory.oom.group": "1", "pids.max": strconv.Itoa(l.Processes + moreProcesses),
 	} {
 		if err := set(g.path, name, value); err != nil {
 			g.remove()

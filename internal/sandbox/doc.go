@@ -10,6 +10,7 @@
 //   - an unprivileged account, if this process is root; no capabilities, and no way to gain any
 //   - the system's folders to read, its own folders to write, and what its [Spec] names, by Landlock
 //   - no way to signal, trace or look into processes outside, nor to reach their abstract sockets, by Landlock
+//   - no system call that does harm past Landlock, by seccomp: see filter_linux.go
 //   - limits on processes, memory, files and their size
 //
 // The network stays open to it.

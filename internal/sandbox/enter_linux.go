@@ -240,9 +240,9 @@ func without(path string, hidden []string) []string {
 // limit sets what the kernel counts for each process, and for each account.
 func limit(spec *Spec) error {
 	l := spec.Limits
-	processes := uint64(l.Processes) //nolint:gosec // G115: of our own settings, or 512
+	processes := uint64(l.Processes + moreProcesses) //nolint:gosec // G115: of our own settings, or 512
 	if spec.Account == nil {
-		processes += tasksOf(os.Getuid()) // others of the account count too
+		processes += tasksOf(os.Getuid()) + laterProcesses // others of the account count too
 	}
 	for _, r := range []struct {
 		resource int
@@ -266,6 +266,9 @@ func limit(spec *Spec) error {
 	}
 	return nil
 }
+
+// laterProcesses leaves room for others of the account that start after a program: else it could start fewer than it may.
+const laterProcesses = 1024
 
 // tasksOf counts the processes and threads of an account.
 func tasksOf(uid int) uint64 {

@@ -25,6 +25,10 @@ const listenerSocket = 5
 const (
 	terminate  = 'T' // on the control pipe; its end means kill
 	watchEvery = 250 * time.Millisecond
+
+	// The kernel lets a tree have so many more processes than the keeper does, or a tree that is full would go unseen
+	// as soon as the process that could not start another one has ended.
+	moreProcesses = 64
 )
 
 // init turns a process that was started under one of the names into what the name says. Every executable that starts
@@ -175,7 +179,7 @@ func (k *keeper) watch(control io.Reader, ended <-chan syscall.WaitStatus, group
 			}
 			k.signalTree(syscall.SIGTERM)
 		case <-tick.C:
-			if why := k.excess(); why != "" {
+			if why := k.excess(group); why != "" {
 				k.why = why
 				k.killTree(group)
 			}
@@ -183,18 +187,20 @@ func (k *keeper) watch(control io.Reader, ended <-chan syscall.WaitStatus, group
 	}
 }
 
-// excess says which limit the tree exceeds.
-func (k *keeper) excess() string {
+// excess says which limit the tree exceeds. Memory in a control group is the kernel's to count: it knows what is shared.
+func (k *keeper) excess(group *cgroup) string {
 	processes, memory := 0, int64(0)
 	for _, p := range tree(k.pid) {
 		processes += p.threads
-		memory += p.memory()
+		if group == nil {
+			memory += p.memory()
+		}
 	}
 	switch l := k.spec.Limits; {
 	case memory > l.Memory:
 		return fmt.Sprintf("its processes used %d MiB of memory, and may use %d", memory>>20, l.Memory>>20)
-	case processes >= l.Processes: // the kernel lets it have no more
-		return fmt.Sprintf("it has %d processes and threads, and must have fewer than %d", processes, l.Processes)
+	case processes > l.Processes:
+		return fmt.Sprintf("it has %d processes and threads, and may have %d", processes, l.Processes)
 	}
 	return ""
 }
@@ -212,7 +218,7 @@ func howEnded(status syscall.WaitStatus, why string) string {
 
 func (k *keeper) signalTree(signal syscall.Signal) {
 	for _, p := range tree(k.pid) {
-		_ = syscall.Kill(p.pid, signal) // it may have ended
+		p.signal(signal)
 	}
 }
 

@@ -36,6 +36,8 @@ type process struct{ pid, threads int }
 
 func (process) memory() int64 { return 0 }
 
+func (p process) signal(signal syscall.Signal) { _ = syscall.Kill(p.pid, signal) } // it may have ended
+
 // tree is the program's group: nobody tells which processes left it.
 func tree(leader int) []process {
 	if leader == 0 || syscall.Kill(-leader, 0) != nil {

@@ -2,6 +2,7 @@ package sandbox
 
 import (
 	"bytes"
+	"errors"
 	"os"
 	"strconv"
 	"strings"
@@ -33,6 +34,22 @@ func enterAttributes(group *cgroup) *syscall.SysProcAttr {
 // process is one of the tree.
 type process struct {
 	pid, parent, threads int
+	started              string // when it did, in the kernel's ticks
+}
+
+// signal sends a signal, unless the process has ended: another may have its number by now.
+func (p process) signal(signal syscall.Signal) {
+	fd, err := unix.PidfdOpen(p.pid, 0)
+	if errors.Is(err, unix.ENOSYS) { // before Linux 5.3, which has no sandbox either
+		_ = syscall.Kill(p.pid, signal)
+	}
+	if err != nil {
+		return
+	}
+	if now, alive := readProcess(p.pid); alive && now.started == p.started {
+		_ = unix.PidfdSendSignal(fd, signal, nil, 0) // it may end just now
+	}
+	_ = unix.Close(fd)
 }
 
 // tree is every descendant of this process that has not ended.
@@ -72,6 +89,7 @@ const (
 	statState   = 0
 	statParent  = 1
 	statThreads = 17
+	statStarted = 19
 )
 
 func readProcess(pid int) (process, bool) {
@@ -80,10 +98,10 @@ func readProcess(pid int) (process, bool) {
 		return process{}, false
 	}
 	fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
-	if len(fields) <= statThreads {
+	if len(fields) <= statStarted {
 		return process{}, false
 	}
-	p := process{pid: pid}
+	p := process{pid: pid, started: fields[statStarted]}
 	p.parent, _ = strconv.Atoi(fields[statParent])
 	p.threads, _ = strconv.Atoi(fields[statThreads])
 	// A zombie's children have another parent by now.
