@@ -210,6 +210,18 @@ func TestCommandsAreSetWhereThatIsAllowed(t *testing.T) {
 	if skill := w.skillNamed("other"); !slices.Equal(skill.Command, []string{"evil", "--now"}) || !slices.Equal(skill.EnvNames, []string{"LD_PRELOAD"}) {
 		t.Errorf("it runs %q with %q", skill.Command, skill.EnvNames)
 	}
+	for name, attack := range map[string]url.Values{
+		"another command": {"command": {"sh\n-c\nenv"}},
+		"other code":      {"env_name": {"NODE_OPTIONS"}, "env_value": {"--require=/srv/theirs"}},
+	} {
+		a := olga.post(path, olga.get(path).filled("skill-form", attack))
+		if a.status != http.StatusUnprocessableEntity || !strings.Contains(a.text(), "was given for another command") {
+			t.Errorf("%s: %d: %s", name, a.status, a.text())
+		}
+	}
+	if skill := w.skillNamed("local"); !slices.Equal(skill.Command, []string{"safe", "one"}) || !slices.Equal(skill.EnvNames, []string{"A"}) {
+		t.Errorf("it runs %q with %q", skill.Command, skill.EnvNames)
+	}
 	if a := olga.post(path, olga.get(path).filled("skill-form", url.Values{"command": {"safe\ntwo"}, "env_remove": {"A"}})); a.status != http.StatusSeeOther {
 		t.Fatalf("%d: %s", a.status, a.text())
 	}

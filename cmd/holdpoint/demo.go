@@ -75,10 +75,9 @@ the same data.`,
 				settings.DataDir = filepath.Join(dir, "demo")
 			}
 			settings.Path = e.Getenv("PATH")
-			if settings.Programs, err = settings.Stdio.PolicyOfDemo(settings.kept()...); err != nil {
+			if settings.Programs, err = settings.Stdio.PolicyOfDemo(e, settings.DataDir, settings.kept()...); err != nil {
 				return err
 			}
-			settings.Programs.Hide = homeOf(e.Getenv)
 			return runDemo(ctx, e, settings, open)
 		},
 	}

@@ -3,8 +3,8 @@ package main
 import (
 	"fmt"
 	"log/slog"
+	"net/url"
 	"os/signal"
-	"path/filepath"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -110,20 +110,17 @@ func (s *serverSettings) complete(e *cli.Env) error {
 			return err
 		}
 	}
-	s.Programs, err = s.Stdio.Policy(s.kept()...)
-	s.Programs.Hide = homeOf(e.Getenv)
+	s.Programs, err = s.Stdio.Policy(e, s.DataDir, s.kept()...)
 	return err
 }
 
-// homeOf is the home of the server's account, if it has one.
-func homeOf(getenv func(string) string) []string {
-	if home := getenv("HOME"); filepath.IsAbs(home) && home != "/" {
-		return []string{home}
-	}
-	return nil
-}
-
-// kept are the files and folders that no skill's program may reach.
+// kept are the files and folders outside the data directory that no skill's program may reach.
 func (s *serverSettings) kept() []string {
-	return []string{s.DataDir, s.EncryptionKeyFile, s.Providers.File, s.TokenIssuers.File, s.Outward.WorkloadTokenFile}
+	kept := []string{
+		s.EncryptionKeyFile, s.Providers.File, s.TokenIssuers.File, s.Outward.WorkloadTokenFile, s.Edge.MetricsTokenFile, s.Bootstrap.File,
+	}
+	if files, err := url.Parse(s.FilesURL); err == nil && files.Scheme == "file" {
+		kept = append(kept, files.Path)
+	}
+	return kept
 }

@@ -282,6 +282,7 @@ func TestOnlyAllowedCommands(t *testing.T) {
 		"other argument":     {on("x", "a"), agent.SkillSpec{Command: []string{"x", "ab"}}, "command", "--stdio-allow 'x ab'"},
 		"no argument":        {on("x", "a"), agent.SkillSpec{Command: []string{"x"}}, "command", "--stdio-allow x"},
 		"other account":      {on("x"), agent.SkillSpec{Command: []string{"x"}, RunAs: "daemon"}, "run_as", "--stdio-run-as daemon"},
+		"other code":         {on("x"), agent.SkillSpec{Command: []string{"x"}, Env: map[string]string{"npm_config_registry": "b"}}, "env.npm_config_registry", "env npm_config_registry=VALUE"},
 		"path not listed":    {on("x"), agent.SkillSpec{Command: []string{"x"}, Paths: &tool.Paths{Read: []string{"/usr"}}}, "paths.read[0]", "--stdio-paths /usr"},
 		"path of the server": {rooted, agent.SkillSpec{Command: []string{"x"}, Paths: &tool.Paths{Write: []string{"/usr"}}}, "paths.write[0]", "data directory"},
 	} {
@@ -326,6 +327,11 @@ func TestAnotherCommandGetsNoVariables(t *testing.T) {
 	_, err = w.UpdateSkill(t.Context(), operator, skill.ID, agent.SkillPatch{Command: other, Env: map[string]*string{"OTHER": new("c")}})
 	var invalid *agent.InvalidError
 	if !errors.As(err, &invalid) || len(invalid.Problems) != 1 || invalid.Problems[0].Path != "env.KEY" || !strings.Contains(invalid.Problems[0].Message, "another command") {
+		t.Fatalf("%v", err)
+	}
+	// A variable that makes the same command run other code counts as another command.
+	_, err = w.UpdateSkill(t.Context(), operator, skill.ID, agent.SkillPatch{Env: map[string]*string{"NODE_OPTIONS": new("--require=/srv/theirs")}})
+	if !errors.As(err, &invalid) || len(invalid.Problems) != 2 || invalid.Problems[0].Path != "env.KEY" || invalid.Problems[1].Path != "env.OTHER" {
 		t.Fatalf("%v", err)
 	}
 	_, err = w.UpdateSkill(t.Context(), operator, skill.ID, agent.SkillPatch{Command: other, Env: map[string]*string{"OTHER": new("c"), "KEY": nil}})

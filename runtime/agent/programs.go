@@ -23,7 +23,7 @@ func RefusedSkills(ctx context.Context, db querier, policy tool.StdioPolicy) ([]
 	_, err = pgx.ForEachRow(rows, []any{&name, &settings}, func() error {
 		skill := tool.RefusedSkill{Name: name}
 		var reasons []string
-		for _, refusal := range policy.Check(settings.Command, settings.RunAs, settings.Paths) {
+		for _, refusal := range policy.Check(settings.Command, settings.RunAs, settings.Paths, settings.EnvNames) {
 			reasons = append(reasons, refusal.Error())
 			if refusal.Flag != "" {
 				skill.Flags = append(skill.Flags, refusal.Flag)

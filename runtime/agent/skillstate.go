@@ -220,7 +220,7 @@ func (patch SkillPatch) apply(r report, s *skillState) *skillState {
 		headers[textproto.CanonicalMIMEHeaderKey(name)] = value
 	}
 	changed.Headers, changed.Env = merge(s.Headers, headers), merge(s.Env, patch.Env)
-	if !slices.Equal(s.Command, changed.Command) {
+	if !slices.Equal(s.Command, changed.Command) || changesCode(patch.Env) {
 		stale(r.below("env"), changed.Env, patch.Env, givenForAnotherProgram)
 	}
 	if !sameOrigin(s.home(), changed.home()) {
@@ -229,6 +229,16 @@ func (patch SkillPatch) apply(r report, s *skillState) *skillState {
 		r.below("auth").check(changed.API.secret == "" || patch.Auth != nil && patch.Auth.Secret != "", "secret", givenForAnother)
 	}
 	return &changed
+}
+
+// changesCode reports whether variables make the same command run other code, which would read the others.
+func changesCode(env map[string]*string) bool {
+	for name, value := range env {
+		if value != nil && tool.ChoosesCode(name) {
+			return true
+		}
+	}
+	return false
 }
 
 func (patch ToolPatch) apply(s ToolSettings) ToolSettings {

@@ -100,7 +100,7 @@ func (s *skillState) validate(r report, limits limits) {
 		r.check(!s.IdentityHeaders.Enabled, "identity_headers", "belong to transport http")
 		r.check(!s.PerUser, "connection", "per_user belongs to transport http")
 		if r.command(s.Command); len(s.Command) > 0 {
-			for _, refusal := range limits.stdio.Check(s.Command, s.RunAs, s.Paths) {
+			for _, refusal := range limits.stdio.Check(s.Command, s.RunAs, s.Paths, slices.Sorted(maps.Keys(s.Env))) {
 				r.add(refusal.Field, refusal.Message)
 			}
 		}

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -89,7 +91,7 @@ func connectStdio(ctx context.Context, config Config, server tool.Server, e era,
 	if len(server.Command) == 0 {
 		return nil, tool.BrokeOff(tool.EffectNone, nil, "start skill %s: it has no command", server.Skill)
 	}
-	for _, refusal := range config.Stdio.Check(server.Command, server.RunAs, server.Paths) {
+	for _, refusal := range config.Stdio.Check(server.Command, server.RunAs, server.Paths, slices.Sorted(maps.Keys(server.Env))) {
 		return nil, tool.BrokeOff(tool.EffectNone, nil, "start skill %s: %s", server.Skill, plain(refusal.Error(), 500))
 	}
 	h.begin("connect", "")

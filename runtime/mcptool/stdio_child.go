@@ -62,7 +62,7 @@ func startChild(ctx context.Context, config Config, server tool.Server) (*child,
 	spec := sandbox.Spec{
 		Program: program, Args: server.Command, Dir: home.dir, Account: home.account, Own: []string{home.dir, home.temp},
 		Read: server.Paths.Read, Write: server.Paths.Write,
-		Roots: config.Stdio.Paths, Keep: config.Stdio.Keep, Hide: append([]string{config.DataDir}, config.Stdio.Hide...),
+		Roots: config.Stdio.Paths, Keep: config.Stdio.Keep, Hide: append([]string{home.data}, config.Stdio.Hide...),
 		Open: config.Stdio.Unsandboxed && sandbox.Unsupported() != "", Limits: config.Stdio.Limits,
 	}
 	for name, value := range env {
@@ -86,6 +86,7 @@ func startChild(ctx context.Context, config Config, server tool.Server) (*child,
 // home are the private folders of a skill's program, and the account that owns them.
 type home struct {
 	dir, temp string
+	data      string           // the data directory, in which they are
 	account   *sandbox.Account // nil: the server's
 }
 
@@ -98,7 +99,7 @@ func prepareHome(config Config, server tool.Server) (home, error) {
 	if err != nil {
 		return home{}, fmt.Errorf("make private home: %w", err)
 	}
-	h := home{dir: filepath.Join(dataDir, "homes", server.SkillID.String()), temp: filepath.Join(dataDir, "homes", server.SkillID.String()+".tmp")}
+	h := home{data: dataDir, dir: filepath.Join(dataDir, "homes", server.SkillID.String()), temp: filepath.Join(dataDir, "homes", server.SkillID.String()+".tmp")}
 	sandboxed := sandbox.Unsupported() == "" || !config.Stdio.Unsandboxed
 	switch {
 	case os.Geteuid() == 0 && sandboxed && server.RunAs != "":

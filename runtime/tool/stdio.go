@@ -61,8 +61,8 @@ type StdioRefusal struct {
 
 func (r StdioRefusal) Error() string { return r.Field + " " + r.Message }
 
-// Check returns every reason why a skill may not run with these settings.
-func (p StdioPolicy) Check(command []string, runAs string, paths Paths) []StdioRefusal {
+// Check returns every reason why a skill may not run with these settings. Variables are the names of those that it sets.
+func (p StdioPolicy) Check(command []string, runAs string, paths Paths, variables []string) []StdioRefusal {
 	var refusals []StdioRefusal
 	refuse := func(field, message, flag string) {
 		refusals = append(refusals, StdioRefusal{field, message, flag})
@@ -73,6 +73,11 @@ func (p StdioPolicy) Check(command []string, runAs string, paths Paths) []StdioR
 		refuse("transport", "stdio is switched off on this server: start it with "+allow, allow)
 	case !p.allows(command):
 		refuse("command", "is not in the list of commands that this server may run: start it with "+allow, allow)
+	}
+	for _, name := range variables {
+		if ChoosesCode(name) && !p.allows(nil) {
+			refuse("env."+name, "chooses the code that the command runs: write it into the command, as in env "+name+"=VALUE PROGRAM, which the server then has to allow", "")
+		}
 	}
 	if runAs != "" && !slices.Contains(p.RunAs, runAs) {
 		flag := "--stdio-run-as " + quoteWord(runAs)
@@ -94,6 +99,27 @@ func (p StdioPolicy) allows(command []string) bool {
 	return slices.ContainsFunc(p.Allow, func(prefix []string) bool {
 		return len(prefix) <= len(command) && slices.Equal(prefix, command[:len(prefix)])
 	})
+}
+
+// ChoosesCode reports whether a variable makes common programs run other code than their command says. With one of these
+// any allowed command would be every command.
+func ChoosesCode(variable string) bool {
+	variable = strings.ToUpper(variable) // npm reads its own in any case
+	return slices.Contains(codeVariables, variable) ||
+		slices.ContainsFunc(codePrefixes, func(prefix string) bool { return strings.HasPrefix(variable, prefix) })
+}
+
+var codeVariables = []string{ //nolint:gochecknoglobals // a table
+	"PATH", "HOME", "ENV", "BASH_ENV", "SHELLOPTS", "BASHOPTS", "PS4", "PROMPT_COMMAND", "GCONV_PATH", "GLIBC_TUNABLES",
+	"NODE_OPTIONS", "NODE_PATH", "NODE_COMPILE_CACHE",
+	"PYTHONPATH", "PYTHONHOME", "PYTHONSTARTUP", "PYTHONUSERBASE", "PYTHONEXECUTABLE", "PYTHONPLATLIBDIR", "PYTHONPYCACHEPREFIX",
+	"PYTHONINSPECT", "PYTHONBREAKPOINT", "PYTHONWARNINGS", "VIRTUAL_ENV",
+	"RUBYOPT", "RUBYLIB", "PERL5OPT", "PERL5LIB", "PERLLIB", "PERL5DB", "PHPRC", "PHP_INI_SCAN_DIR", "LUA_INIT", "LUA_PATH", "LUA_CPATH",
+	"JAVA_TOOL_OPTIONS", "_JAVA_OPTIONS", "JDK_JAVA_OPTIONS", "CLASSPATH", "OPENSSL_CONF", "OPENSSL_MODULES", "OPENSSL_ENGINES",
+}
+
+var codePrefixes = []string{ //nolint:gochecknoglobals // a table
+	"LD_", "DYLD_", "XDG_", "NPM_CONFIG_", "YARN_", "PNPM_", "BUN_", "DENO_", "UV_", "PIP_", "PIPX_", "GEM_", "BUNDLE_", "GIT_", "DOTNET_", "CORECLR_",
 }
 
 // checkPath returns what is wrong with a declared path, and the flag that would allow it.

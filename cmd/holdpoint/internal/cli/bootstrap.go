@@ -15,7 +15,8 @@ import (
 
 // Bootstrap is the setting of the credential to begin with.
 type Bootstrap struct {
-	token, file string
+	File  string // that holds the token, or "-"
+	token string
 }
 
 const (
@@ -29,7 +30,7 @@ const (
 func (b *Bootstrap) Bind(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringVar(&b.token, bootstrapToken, "", "deprecated: other programs on this machine can read it; use --"+bootstrapTokenFile+" or HOLDPOINT_BOOTSTRAP_TOKEN")
-	flags.StringVar(&b.file, bootstrapTokenFile, "",
+	flags.StringVar(&b.File, bootstrapTokenFile, "",
 		fmt.Sprintf(`file with the credential of the person "bootstrap", operator and reviewer, of at least %d characters; "-" reads standard input`, identity.MinBootstrapToken))
 }
 
@@ -42,7 +43,7 @@ func (b *Bootstrap) Read(cmd *cobra.Command, e *Env) (string, error) {
 		}
 	})
 	token := b.token
-	if b.file != "" {
+	if b.File != "" {
 		if token != "" {
 			return "", misuse("--%s and a bootstrap token from elsewhere: want one of them", bootstrapTokenFile)
 		}
@@ -62,8 +63,8 @@ func (b *Bootstrap) Read(cmd *cobra.Command, e *Env) (string, error) {
 
 func (b *Bootstrap) readFile(stdin io.Reader) (string, error) {
 	from := stdin
-	if b.file != "-" {
-		file, err := os.Open(b.file)
+	if b.File != "-" {
+		file, err := os.Open(b.File)
 		if err != nil {
 			return "", err
 		}

@@ -79,7 +79,7 @@ func (e *Env) examineSkill(ctx context.Context, d database, s *skillCheck) []fin
 	if config.DatabaseURL == "" && !exists(d.dataDir+"/postgres") || key.Keyset == "" && !exists(key.File) {
 		return []finding{{fail, "skill " + s.name, "there are no skills yet: serve has not run with these settings", "give the settings that serve has"}}
 	}
-	policy, err := s.stdio.Policy(d.kept(e)...)
+	policy, err := s.stdio.Policy(e, d.dataDir, d.secret(e).File, s.outward.WorkloadTokenFile)
 	if err != nil {
 		return broken(err, "serve does not start with it")
 	}
@@ -142,7 +142,7 @@ func stepAdvice(step, skill string) string {
 
 // checkPrograms lists the skills that may not run their programs with these settings.
 func (e *Env) checkPrograms(ctx context.Context, db *postgres.DB, d database, s *skillCheck) []finding {
-	policy, err := s.stdio.Policy(d.kept(e)...)
+	policy, err := s.stdio.Policy(e, d.dataDir, d.secret(e).File, s.outward.WorkloadTokenFile)
 	if err != nil {
 		return []finding{{fail, "programs", err.Error(), "serve does not start with it"}}
 	}

@@ -1,10 +1,16 @@
 package cli
 
 import (
+	"cmp"
+	"fmt"
+	"os/user"
+	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/holdpoint/holdpoint/internal/postgres"
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
@@ -42,9 +48,10 @@ func (s *Stdio) Bind(cmd *cobra.Command) {
 	flags.BoolVar(&s.unsandboxed, "stdio-unsandboxed", false, "run commands without a sandbox where the kernel has none")
 }
 
-// Policy returns what the flags say. keep are files and folders that no skill may reach.
-func (s *Stdio) Policy(keep ...string) (tool.StdioPolicy, error) {
-	p := tool.StdioPolicy{On: len(s.allow) > 0, Paths: s.paths, RunAs: s.runAs, Unsandboxed: s.unsandboxed}
+// Policy returns what the flags say. No skill reaches the data directory, the database's sockets, these files, and those
+// in which the environment names credentials.
+func (s *Stdio) Policy(e *Env, dataDir string, files ...string) (tool.StdioPolicy, error) {
+	p := tool.StdioPolicy{On: len(s.allow) > 0, RunAs: s.runAs, Unsandboxed: s.unsandboxed, Hide: homes(e)}
 	switch s.mode {
 	case "":
 	case "on", "off":
@@ -60,21 +67,53 @@ func (s *Stdio) Policy(keep ...string) (tool.StdioPolicy, error) {
 		p.Allow = append(p.Allow, words)
 	}
 	for _, dir := range s.paths {
-		if _, err := tool.RealPath(dir); err != nil {
+		_, err := tool.RealPath(dir)
+		if err == nil {
+			dir, err = filepath.Abs(dir)
+		}
+		if err != nil {
 			return p, misuse("--stdio-paths %s: %w", dir, err)
 		}
+		p.Paths = append(p.Paths, dir)
 	}
-	for _, path := range keep {
-		if path != "" {
-			p.Keep = append(p.Keep, path)
+	keep := append(postgres.PrivatePaths(postgres.Config{DatabaseURL: e.Getenv("DATABASE_URL"), DataDir: dataDir}, e.Getenv), dataDir)
+	if settings := cmp.Or(e.config, "holdpoint.yaml"); exists(settings) { // it may allow commands at the next start
+		keep = append(keep, settings)
+	}
+	for _, name := range credentialFiles {
+		keep = append(keep, e.Getenv(name))
+	}
+	for _, path := range append(keep, files...) {
+		if path == "" || path == "-" {
+			continue
 		}
+		path, err := filepath.Abs(path)
+		if err != nil {
+			return p, fmt.Errorf("resolve %s: %w", path, err)
+		}
+		p.Keep = append(p.Keep, path)
 	}
 	return p, nil
 }
 
+// Variables that name files of credentials to the libraries that the server uses.
+var credentialFiles = []string{ //nolint:gochecknoglobals // a table
+	"GOOGLE_APPLICATION_CREDENTIALS", "AWS_SHARED_CREDENTIALS_FILE", "AWS_CONFIG_FILE", "AWS_WEB_IDENTITY_TOKEN_FILE",
+	"AZURE_FEDERATED_TOKEN_FILE", "AZURE_CLIENT_CERTIFICATE_PATH",
+}
+
+// homes are the home of the server's account: the one that it has, and the one that the environment names.
+func homes(e *Env) []string {
+	candidates := []string{e.Getenv("HOME")}
+	if account, err := user.Current(); err == nil {
+		candidates = append(candidates, account.HomeDir)
+	}
+	return slices.DeleteFunc(candidates, func(dir string) bool { return !filepath.IsAbs(dir) || filepath.Clean(dir) == "/" })
+}
+
 // PolicyOfDemo is Policy of a server whose only operator is the person who started it: without further flags every command is allowed.
-func (s *Stdio) PolicyOfDemo(keep ...string) (tool.StdioPolicy, error) {
-	p, err := s.Policy(keep...)
+func (s *Stdio) PolicyOfDemo(e *Env, dataDir string, files ...string) (tool.StdioPolicy, error) {
+	p, err := s.Policy(e, dataDir, files...)
 	if s.mode == "" && len(p.Allow) == 0 {
 		p.On, p.Allow = true, [][]string{{}}
 	}

@@ -66,9 +66,6 @@ func (d *database) config(e *Env) postgres.Config {
 	return postgres.Config{DatabaseURL: e.Getenv("DATABASE_URL"), DataDir: d.dataDir, MaxConns: 2}
 }
 
-// kept are the files and folders of the server that no skill may reach.
-func (d *database) kept(e *Env) []string { return []string{d.dataDir, d.secret(e).File} }
-
 func (d *database) secret(e *Env) secret.Config {
 	return secret.Config{
 		Keyset: e.Getenv("HOLDPOINT_ENCRYPTION_KEY"), KeysetName: "HOLDPOINT_ENCRYPTION_KEY", File: d.keyFile,
