@@ -2,12 +2,20 @@ package e2e_test
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
+
+	"github.com/holdpoint/holdpoint/e2e/internal/eventually"
+	"github.com/holdpoint/holdpoint/e2e/internal/holdpoint"
+	"github.com/holdpoint/holdpoint/e2e/internal/skill"
+	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
 // TestStdioEnvironment: a child gets what its skill names, and nothing of Holdpoint's own environment.
@@ -51,36 +59,182 @@ func TestStdioEnvironment(t *testing.T) {
 	}
 }
 
-// TestStdioAttacker: a skill's program that means harm reads nothing of the server, and cannot end or trace it.
+// TestStdioAttacker: a skill's program that means harm reads nothing of the server, cannot end or trace it, and what it
+// uses up is its own.
 func TestStdioAttacker(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	t.Run("as I am", func(t *testing.T) { attackServer(t, newEmbeddedWorld(t)) })
+	t.Run("as an ordinary user", func(t *testing.T) {
+		if os.Geteuid() != 0 {
+			t.Log("the tests run as an ordinary user: the case above was this one")
+			return
+		}
+		attackServer(t, ordinaryWorld(t))
+	})
+}
+
+// attackServer attacks a server from one of its skills, while another one works.
+func attackServer(t *testing.T, w *world) {
 	o := w.options()
-	o.DatabaseURL = "" // the embedded cluster, whose socket the attacker may reach
-	o.Env = []string{"SECRET_OF_THE_SERVER=shown-to-nobody"}
+	o.Env = append(o.Env, "SECRET_OF_THE_SERVER=shown-to-nobody")
 	p := program.Serve(t, o)
-	w.apply(p, strings.Replace(stdioSkill(t, t.TempDir()+"/arrivals"), "transport: stdio", "transport: stdio\n    auto_approve: true", 1))
+	command := skill.StdioCommand(t, t.TempDir()+"/arrivals")
+	declared := fmt.Sprintf(`{transport: stdio, auto_approve: true, call_timeout: 10m, command: [%q, %q, %q]`, command[0], command[1], command[2])
+	w.apply(p, fmt.Sprintf("skills:\n  - %s, name: local}\n  - %s, name: calm}\nagents:\n  - {name: worker, wait_budget: 10m, skills: [local, calm]}\n",
+		declared, declared))
 	agent := w.agent(p, "worker")
-	pid := strconv.Itoa(p.PID())
-	for name, script := range map[string]string{
-		"keyset":      "cat " + w.dataDir + "/secret.keyset.json",
-		"data":        "ls " + w.dataDir,
-		"password":    "cat " + w.dataDir + "/postgres/password",
-		"cluster":     "ls " + w.dataDir + "/postgres/data",
-		"environment": "cat /proc/" + pid + "/environ",
-		"command":     "cat /proc/" + pid + "/cmdline",
-		"memory":      "head -c1 /proc/" + pid + "/mem",
-		"files":       "ls /proc/" + pid + "/fd",
-		"parent":      "tr '\\0' '\\n' < /proc/$PPID/environ | grep -E 'SECRET|HOLDPOINT|DATABASE'",
-		"kill":        "kill -9 " + pid,
-		"database":    "PGPASSWORD=x psql -h " + w.dataDir + "/postgres/run -U holdpoint -c 'select 1'",
+	said := func(tool, arguments string) string {
+		t.Helper()
+		answer, err := agent.CallTool(t.Context(), tool, arguments)
+		if err != nil || answer.Text() == "" {
+			t.Fatalf("%s %s: %s, %v", tool, arguments, answer.Raw, err)
+		}
+		return answer.Text()
+	}
+	shell := func(script string) string { return said("local__shell", fmt.Sprintf(`{"script":%q}`, script)) }
+	if got := shell("echo hello > file && cat file"); !strings.HasPrefix(got, "hello") {
+		t.Fatalf("it cannot work: %s", got)
+	}
+
+	server, database := strconv.Itoa(p.PID()), w.dataDir+"/postgres"
+	for _, path := range []string{"secret.keyset.json", "postgres/password", "postgres/data/PG_VERSION", "postgres/run/.s.PGSQL.5432"} {
+		if _, err := os.Lstat(filepath.Join(w.dataDir, path)); err != nil {
+			t.Fatalf("there is nothing to attack: %v", err)
+		}
+	}
+	for _, script := range []string{
+		"cat " + w.dataDir + "/secret.keyset.json", "ls " + w.dataDir, "cat " + database + "/password", "ls " + database + "/data",
+		"cat /proc/" + server + "/environ", "cat /proc/" + server + "/cmdline", "head -c1 /proc/" + server + "/mem",
+		"cat /proc/" + server + "/maps", "ls /proc/" + server + "/fd", "ls /proc/" + server + "/task",
+		"kill -9 " + server, "kill -STOP " + server, "kill -9 " + strconv.Itoa(mustRun(t, w.dataDir)),
+		"chmod 777 " + w.dataDir, "chmod 777 " + w.dataDir + "/secret.keyset.json", "chmod 777 " + database + "/data",
+		"echo > " + w.dataDir + "/secret.keyset.json", "rm -r " + w.dataDir, "ls " + filepath.Dir(w.dataDir), "ls ..", "echo > " + program.Path,
 	} {
-		answer, err := agent.CallTool(t.Context(), "local__shell", fmt.Sprintf(`{"script":%q}`, "("+script+") && echo succeeded"))
-		if err != nil || answer.Text() == "" || strings.Contains(answer.Text(), "succeeded") {
-			t.Errorf("%s: %s, %v", name, answer.Raw, err)
+		if got := shell("(" + script + ") && echo succeeded"); strings.Contains(got, "succeeded") {
+			t.Errorf("%s: %s", script, got)
+		}
+	}
+	for act, targets := range map[string][]string{
+		"connect": {
+			"host=" + database + "/run user=holdpoint password=guessed", "host=127.0.0.1 user=holdpoint password=guessed",
+			"host=" + database + "/run user=postgres dbname=template1 password=guessed",
+		},
+		"trace": {server}, "take a file": {server}, "limit": {server},
+	} {
+		for _, target := range targets {
+			if got := said("local__attack", fmt.Sprintf(`{"act":%q,"target":%q}`, act, target)); !strings.HasPrefix(got, "refused: ") {
+				t.Errorf("%s %s: %s", act, target, got)
+			}
 		}
 	}
 	if err := p.Ready(); err != nil {
 		t.Errorf("the server: %v", err)
+	}
+	// Others on the machine see no more.
+	shown, err := os.ReadFile("/proc/" + server + "/environ")
+	switch info, statErr := os.Stat("/proc/" + server + "/environ"); {
+	case os.Geteuid() != 0 && err == nil:
+		t.Errorf("the server's account reads its environment: %s", shown)
+	case os.Geteuid() == 0 && (err != nil || !strings.Contains(string(shown), "PATH=")):
+		t.Errorf("the environment is %q, %v", shown, err)
+	case strings.Contains(string(shown), "shown-to-nobody"), strings.Contains(string(shown), bootstrapToken):
+		t.Errorf("the environment shows %s", shown)
+	case statErr != nil || info.Sys().(*syscall.Stat_t).Uid != 0: // root's, since nobody else may look into the process
+		t.Errorf("the environment belongs to %v, %v", info, statErr)
+	}
+
+	// The marks are in the command lines of what it leaves behind.
+	mark := fmt.Sprintf("%d.%d", 100_000, p.Port)
+	wasting(t, agent, p, mark, "while :; do sleep "+mark+" & done", "processes and threads")
+	wasting(t, agent, p, mark, "for i in 1 2 3 4 5 6 7 8 9 10; do (head -c 1073741824 /dev/zero | tail; sleep "+mark+") & done; wait", "MiB of memory")
+	eventually.Succeeds(t, patience, "the program, started again", func() error {
+		if got := shell("echo hello"); !strings.HasPrefix(got, "hello") {
+			return errors.New(got)
+		}
+		return nil
+	})
+}
+
+// wasting runs a script that uses up what it can. It is ended, for that reason, with all that it started, while
+// another skill answers.
+func wasting(t *testing.T, agent holdpoint.Agent, p *holdpoint.Process, mark, script, reason string) {
+	t.Helper()
+	type outcome struct {
+		answer holdpoint.Answer
+		err    error
+	}
+	done := make(chan outcome, 1)
+	go func() {
+		answer, err := agent.CallTool(t.Context(), "local__shell", fmt.Sprintf(`{"script":%q}`, script))
+		done <- outcome{answer, err}
+	}()
+	for ended := false; !ended; {
+		if answer, err := agent.CallTool(t.Context(), "calm__environ", `{}`); err != nil || !strings.Contains(answer.Text(), "HOME=") {
+			t.Errorf("meanwhile another skill answers %s, %v", answer.Raw, err)
+		}
+		select {
+		case got := <-done:
+			if ended = true; got.err != nil || !strings.Contains(got.answer.Text(), reason) {
+				t.Errorf("%s: %s, %v; want a failure for its %s", script, got.answer.Raw, got.err, reason)
+			}
+		default:
+		}
+	}
+	eventually.Succeeds(t, patience, "the end of what it started", func() error {
+		lines, err := filepath.Glob("/proc/[0-9]*/cmdline")
+		for _, line := range lines {
+			if text, _ := os.ReadFile(line); strings.Contains(string(text), "sleep\x00"+mark) {
+				return fmt.Errorf("%s is %q", line, text)
+			}
+		}
+		return err
+	})
+	eventually.Succeeds(t, patience, "a server that is ready", p.Ready)
+}
+
+// TestRefusedAfterUpgrade: serve and doctor list the skills that are refused, with the flags that bring them back.
+func TestRefusedAfterUpgrade(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	file := t.TempDir() + "/arrivals"
+	before := w.serve()
+	w.apply(before, stdioSkill(t, file))
+	if err := before.Interrupt(t); err != nil {
+		t.Fatal(err)
+	}
+
+	o := w.options()
+	o.Programs, o.Only = nil, true
+	refused := program.Serve(t, o)
+	if log := refused.Output(); !strings.Contains(log, "skill is refused") || !strings.Contains(log, "--stdio-allow") {
+		t.Errorf("serve says nothing of it:\n%s", log)
+	}
+	probe := cli(refused, bootstrapToken).Run(t, "skill", "probe", "local")
+	if said := probe.Stdout + probe.Stderr; !strings.Contains(said, "stdio is switched off on this server: start it with --stdio-allow") {
+		t.Errorf("the probe says %s", said)
+	}
+	if err := refused.Interrupt(t); err != nil {
+		t.Fatal(err)
+	}
+
+	doctor := cli(refused, "")
+	doctor.Env = []string{"DATABASE_URL=" + w.databaseURL}
+	said := doctor.Run(t, "doctor", "--data-dir", w.dataDir).Stdout
+	_, advice, found := strings.Cut(said, "start serve with ")
+	flags, err := tool.SplitWords(strings.Split(advice, "\n")[0])
+	if !found || err != nil {
+		t.Fatalf("doctor: %v\n%s", err, said)
+	}
+	if said := doctor.Run(t, append([]string{"doctor", "--data-dir", w.dataDir}, flags...)...).Stdout; strings.Contains(said, "is not run") {
+		t.Errorf("with the flags, doctor says\n%s", said)
+	}
+	o.Args = append(o.Args, flags...)
+	after := program.Serve(t, o)
+	cli(after, bootstrapToken).Must(t, "skill", "probe", "local")
+	if err := os.Chmod(filepath.Dir(file), 0o500); err != nil {
+		t.Fatal(err)
+	}
+	if said := cli(after, bootstrapToken).Must(t, "skill", "probe", "local"); !strings.Contains(said, "file permissions, not the sandbox, refuse writing of "+filepath.Dir(file)) {
+		t.Errorf("the probe does not say who refuses the folder: %s", said)
 	}
 }

@@ -35,6 +35,7 @@ type Options struct {
 	StopAt      string   // the failpoint where it stops itself, until SIGCONT; empty: nowhere
 	Args        []string // more flags
 	Programs    []string // that skills may run, besides the usual
+	Only        bool     // not the usual
 	Env         []string // more variables
 	User        *syscall.Credential
 	Dir         string // working directory
@@ -108,7 +109,7 @@ func (o Options) arguments() []string {
 	if o.DataDir != "" {
 		args = append(args, "--data-dir", o.DataDir)
 	}
-	if o.Command != "demo" {
+	if o.Command != "demo" && !o.Only {
 		// The programs of the tests' skills, and what they read and write.
 		for _, program := range []string{"node", "/usr/bin/node", "/usr/local/bin/node", "npx", "false", "sh"} {
 			args = append(args, "--stdio-allow", program)

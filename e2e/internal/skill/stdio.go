@@ -45,7 +45,7 @@ func StdioCommand(t testing.TB, file string) []string {
 
 // RunStdio is the server: "environ" answers with its environment; "record" writes n and its own
 // process id to the file, a line each time, and does not answer while there
-// is a file of that name with ".hold" after it.
+// is a file of that name with ".hold" after it; "shell" and "attack" do as they are told.
 func RunStdio(file string) error {
 	server := mcp.NewServer(&mcp.Implementation{Name: "stdio", Version: "1"}, nil)
 	server.AddTool(&mcp.Tool{Name: "environ", InputSchema: json.RawMessage(`{"type":"object"}`)},
@@ -74,6 +74,18 @@ func RunStdio(file string) error {
 			}
 			said, err := exec.CommandContext(ctx, "/bin/sh", "-c", given.Script).CombinedOutput() //nolint:gosec // G204: an attacker's
 			return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: fmt.Sprintf("%s%v", said, err)}}}, nil
+		})
+	server.AddTool(&mcp.Tool{Name: "attack", InputSchema: json.RawMessage(`{"type":"object"}`)},
+		func(ctx context.Context, r *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+			var given struct{ Act, Target string }
+			if err := json.Unmarshal(r.Params.Arguments, &given); err != nil {
+				return nil, err
+			}
+			text := "succeeded"
+			if err := attack(ctx, given.Act, given.Target); err != nil {
+				text = "refused: " + err.Error()
+			}
+			return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: text}}}, nil
 		})
 	return server.Run(context.Background(), &mcp.StdioTransport{})
 }
