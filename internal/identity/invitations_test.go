@@ -2,8 +2,8 @@ package identity_test
 
 import (
 	"errors"
-	"net/netip"
 	"log/slog"
+	"net/netip"
 	"testing"
 	"time"
 
