@@ -35,7 +35,7 @@ func rootMessage(err error) string {
 const publicOnly = " public"
 
 // own is [ownOf] for the skill's URL; empty: it has none.
-func (t *Target) own() string {
+func (t Target) own() string {
 	u, err := url.Parse(t.URL)
 	if err != nil {
 		return ""

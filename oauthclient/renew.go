@@ -14,7 +14,7 @@ import (
 // renew gets a new token without a person, under the lock of the connection's row. used is the client that the last was
 // issued to.
 func (s *Service) renew(ctx context.Context, t Target, r refusal, f *found, server *Server, scopes []string, used string) error {
-	cl, err := s.renewingClient(ctx, t, f, server, used)
+	cl, err := s.renewingClient(ctx, t, server, used)
 	if errors.Is(err, errClientGone) {
 		return s.abandon(ctx, t, r, f, "the client that it was connected with is not there any more: connect again")
 	}
@@ -107,7 +107,7 @@ func refusedBy(err error, t Target) bool {
 }
 
 // renewingClient is the one that the tokens were issued to, which may have been registered under another public URL.
-func (s *Service) renewingClient(ctx context.Context, t Target, f *found, server *Server, used string) (*client, error) {
+func (s *Service) renewingClient(ctx context.Context, t Target, server *Server, used string) (*client, error) {
 	if used == "" || t.Settings.ClientID != "" || t.Settings.unattended() {
 		return s.clientOf(ctx, t, t.own(), server)
 	}

@@ -110,7 +110,7 @@ func start(t *testing.T, client interface {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := client.Stop(context.Background()); err != nil {
+		if err := client.Stop(context.WithoutCancel(t.Context())); err != nil {
 			t.Error(err)
 		}
 	})

@@ -16,7 +16,7 @@ import (
 )
 
 // passwordHBA lets nobody in without the password: a socket's directory keeps others out only while their account is another.
-const passwordHBA = "# Written by Holdpoint.\nlocal all\tall scram-sha-256\n" //nolint:gosec // G101: no secret
+const passwordHBA = "# Written by Holdpoint.\nlocal all\tall scram-sha-256\n" //nolint:gosec,dupword // G101: no secret; all databases, all roles
 
 // readPassword reads the password of the cluster, or makes one. The transition is locked.
 func (c *cluster) readPassword() error {

@@ -35,7 +35,7 @@ func PrivatePaths(cfg Config, getenv func(string) string) []string {
 	if u, err := url.Parse(cfg.DatabaseURL); err == nil && u.Scheme != "" {
 		paths = append(paths, u.Query().Get("passfile"), u.Query().Get("sslkey"))
 	} else {
-		for _, word := range strings.Fields(cfg.DatabaseURL) {
+		for word := range strings.FieldsSeq(cfg.DatabaseURL) {
 			if name, value, _ := strings.Cut(word, "="); name == "passfile" || name == "sslkey" {
 				paths = append(paths, strings.Trim(value, "'"))
 			}

@@ -22,10 +22,10 @@ const actVariable = "SANDBOX_TEST_ACT"
 func TestMain(m *testing.M) {
 	if act := os.Getenv(actVariable); act != "" {
 		if err := perform(strings.Fields(act)); err != nil {
-			fmt.Println(err)
+			fmt.Fprintln(os.Stdout, err)
 			os.Exit(1)
 		}
-		fmt.Println("succeeded")
+		fmt.Fprintln(os.Stdout, "succeeded")
 		return
 	}
 	os.Exit(m.Run())

@@ -27,7 +27,7 @@ const (
 	checksUnixSockets = 9 // since this version Landlock does
 )
 
-func deny(errno unix.Errno) uint32 { return uint32(unix.SECCOMP_RET_ERRNO) | uint32(errno) }
+func deny(errno unix.Errno) uint32 { return uint32(unix.SECCOMP_RET_ERRNO) | uint32(errno) } //nolint:gosec // G115: error numbers are small
 
 // Everybody's system calls that do not exist in the sandbox.
 var absentCalls = []uint32{ //nolint:gochecknoglobals // a table
@@ -125,7 +125,7 @@ func setFilter(own bool, abi int) (listener int, err error) {
 	if own {
 		flags = unix.SECCOMP_FILTER_FLAG_NEW_LISTENER
 	}
-	fd, _, errno := unix.RawSyscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, flags, uintptr(unsafe.Pointer(&fprog)))
+	fd, _, errno := unix.RawSyscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, flags, uintptr(unsafe.Pointer(&fprog))) //nolint:gosec // G103: it lives until the call returns
 	runtime.KeepAlive(program)
 	if errno != 0 {
 		return -1, fmt.Errorf("filter system calls: %w", errno)

@@ -41,7 +41,7 @@ func sendListener(socket, listener int) error {
 func (m *modeKeeper) receive() (int, error) {
 	defer closeAll(m.ours)
 	oob := make([]byte, unix.CmsgSpace(4))
-	_, n, _, _, err := unix.Recvmsg(int(m.ours.Fd()), make([]byte, 1), oob, unix.MSG_CMSG_CLOEXEC)
+	_, n, _, _, err := unix.Recvmsg(int(m.ours.Fd()), make([]byte, 1), oob, unix.MSG_CMSG_CLOEXEC) //nolint:dogsled // the call has so many results
 	if err != nil || n == 0 {
 		return -1, err
 	}
@@ -80,7 +80,7 @@ const seccompIDValid = 0x40082102 // SECCOMP_IOCTL_NOTIF_ID_VALID
 func serveModes(listener int, folders []string) {
 	for {
 		var call seccompCall
-		switch _, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(listener), unix.SECCOMP_IOCTL_NOTIF_RECV, uintptr(unsafe.Pointer(&call))); errno {
+		switch _, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(listener), unix.SECCOMP_IOCTL_NOTIF_RECV, uintptr(unsafe.Pointer(&call))); errno { //nolint:gosec // G103: of a fixed size
 		case 0:
 		case unix.EINTR, unix.ENOENT: // the caller ended
 			continue
@@ -91,10 +91,10 @@ func serveModes(listener int, folders []string) {
 		if err := changeMode(listener, &call, folders); err != nil {
 			errno := unix.EPERM
 			_ = errors.As(err, &errno)
-			answer.errno = -int32(errno) //nolint:gosec // G115: error numbers are small
+			answer.errno = -int32(errno)
 		}
 		// If it fails, the caller ended.
-		_, _, _ = unix.Syscall(unix.SYS_IOCTL, uintptr(listener), unix.SECCOMP_IOCTL_NOTIF_SEND, uintptr(unsafe.Pointer(&answer)))
+		_, _, _ = unix.Syscall(unix.SYS_IOCTL, uintptr(listener), unix.SECCOMP_IOCTL_NOTIF_SEND, uintptr(unsafe.Pointer(&answer))) //nolint:gosec // G103: of a fixed size
 	}
 }
 
@@ -147,7 +147,7 @@ func openNamed(listener int, call *seccompCall) (file int, mode uint32, err erro
 		return -1, 0, err
 	}
 	// It was this process that was looked into, if it still waits.
-	if _, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(listener), seccompIDValid, uintptr(unsafe.Pointer(&call.id))); errno != 0 {
+	if _, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(listener), seccompIDValid, uintptr(unsafe.Pointer(&call.id))); errno != 0 { //nolint:gosec // G103: of a fixed size
 		return -1, 0, errors.Join(errno, unix.Close(start))
 	}
 	mode = uint32(bits) & 0o7777 //nolint:gosec // G115: as the kernel reads it

@@ -296,7 +296,7 @@ type function struct {
 	calls map[string]bool
 }
 
-var readFunctions = sync.OnceValues(func() ([]function, error) {
+var readFunctions = sync.OnceValues(func() ([]function, error) { //nolint:gochecknoglobals // a constant, parsed once
 	query, err := gojq.Parse(selectFunctions)
 	if err != nil {
 		return nil, err

@@ -124,7 +124,7 @@ func TestSelectStepsEnd(t *testing.T) {
 			t.Fatal(err)
 		}
 		s.budget.left.Store(mostHandled)
-		s.matching.ctx = &impatient{t.Context(), 3}
+		s.matching.ctx = &impatient{t.Context(), 3}     //nolint:fatcontext // of another program each time
 		made := s.code.Run(strings.Repeat("x", 16_000)) // without a context of its own
 		if result, _ := made.Next(); !isCancelled(result) {
 			t.Errorf("%s: %.100v, want that it was cancelled", program, result)

@@ -399,7 +399,7 @@ func (p *pattern) MatchString(text string) bool {
 		panic(overspent{fmt.Errorf("%w: a text of %d bytes is too long for its pattern", ErrTooComplex, len(text))})
 	}
 	p.meter.spend(work / patternWorkByStep)
-	return p.Regexp.MatchReader(&watchedText{*strings.NewReader(text), p, 0})
+	return p.MatchReader(&watchedText{*strings.NewReader(text), p, 0})
 }
 
 // watchedText looks at the clock while a pattern reads it: a match takes as long as it wants otherwise.

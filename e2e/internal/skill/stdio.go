@@ -77,7 +77,10 @@ func RunStdio(file string) error {
 		})
 	server.AddTool(&mcp.Tool{Name: "attack", InputSchema: json.RawMessage(`{"type":"object"}`)},
 		func(ctx context.Context, r *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-			var given struct{ Act, Target string }
+			var given struct {
+				Act    string `json:"act"`
+				Target string `json:"target"`
+			}
 			if err := json.Unmarshal(r.Params.Arguments, &given); err != nil {
 				return nil, err
 			}

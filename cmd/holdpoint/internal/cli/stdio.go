@@ -97,7 +97,7 @@ func (s *Stdio) Policy(e *Env, dataDir string, files ...string) (tool.StdioPolic
 }
 
 // Variables that name files of credentials to the libraries that the server uses.
-var credentialFiles = []string{ //nolint:gochecknoglobals // a table
+var credentialFiles = []string{
 	"GOOGLE_APPLICATION_CREDENTIALS", "AWS_SHARED_CREDENTIALS_FILE", "AWS_CONFIG_FILE", "AWS_WEB_IDENTITY_TOKEN_FILE",
 	"AZURE_FEDERATED_TOKEN_FILE", "AZURE_CLIENT_CERTIFICATE_PATH",
 }
