@@ -152,7 +152,7 @@ func (s *stage) register(ctx context.Context) error {
 	spec := map[string]any{
 		"skills": []any{echo, gated},
 		"agents": []any{map[string]any{
-			"name": agentName, "wait_budget": hour, "skills": []any{map[string]any{"skill": "echo"}, map[string]any{"skill": "gated"}},
+			"name": agentName, "wait_budget": hour, "limits": map[string]any{"pending": 100_000}, "skills": []any{map[string]any{"skill": "echo"}, map[string]any{"skill": "gated"}},
 		}},
 	}
 	if _, err := s.post(ctx, "/api/v1/apply", map[string]any{"spec": spec}); err != nil {

@@ -2,11 +2,6 @@ package audit
 
 import (
 	"context"
-	"errors"
-	"fmt"
-
-	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5"
 
 	"github.com/holdpoint/holdpoint/internal/clientaddr"
 )
@@ -64,18 +59,11 @@ func OriginOf(ctx context.Context, actor Actor) Origin {
 	return origin
 }
 
-// FirstCredential returns the credential of the first event about a subject; the zero value if it is not known.
-func FirstCredential(ctx context.Context, db Querier, subject uuid.UUID) (Credential, error) {
-	rows, err := db.Query(ctx, `SELECT coalesce(credential_kind, ''), coalesce(credential_id, '') FROM audit_events
-		WHERE subject_id = $1 ORDER BY id LIMIT 1`, subject)
-	if err != nil {
-		return Credential{}, fmt.Errorf("read the credential of %s: %w", subject, err)
-	}
-	c, err := pgx.CollectExactlyOneRow(rows, pgx.RowToStructByPos[Credential])
-	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
-		return Credential{}, fmt.Errorf("read the credential of %s: %w", subject, err)
-	}
-	return c, nil
+// FirstCredential is SQL: the ids of a kind among the credentials of the first event about a subject, so at most one. subject and kind are expressions
+// of the statement. Credentials of kinds whose ids are no UUIDs must not be asked for.
+func FirstCredential(subject, kind string) string {
+	return `ARRAY(SELECT first.credential_id::uuid FROM (SELECT credential_kind, credential_id FROM audit_events
+		WHERE subject_id = ` + subject + ` ORDER BY id LIMIT 1) AS first WHERE first.credential_kind = ` + kind + `)`
 }
 
 // SetOrigin fills in the event's origin from the context of a request, unless it has one.

@@ -115,38 +115,28 @@ type Standing struct {
 	Demoted bool        // the person who decided is no reviewer any more
 }
 
-// ReadStanding reads the standing of people, of the credential that one of them decided with, and of other credentials. What ends
-// by itself or by signing out was good when it was used.
-func ReadStanding(ctx context.Context, db querier, people []uuid.UUID, decided audit.Credential, others ...audit.Credential) (Standing, error) {
-	var tokens, sessions []uuid.UUID
-	for _, c := range append(others, decided) {
-		id, err := uuid.Parse(c.ID)
-		switch {
-		case err != nil:
-		case c.Kind == audit.PersonalToken:
-			tokens = append(tokens, id)
-		case c.Kind == audit.BrowserSession:
-			sessions = append(sessions, id)
+// QueueStanding reads the standing of people, of the credential that one of them decided about a call with, and of the credential that the call
+// was made with. What ends by itself or by signing out was good when it was used.
+func QueueStanding(batch *pgx.Batch, people []uuid.UUID, decided audit.Credential, call uuid.UUID, into *Standing) {
+	var token, session *uuid.UUID
+	if id, err := uuid.Parse(decided.ID); err == nil {
+		switch decided.Kind {
+		case audit.PersonalToken:
+			token = &id
+		case audit.BrowserSession:
+			session = &id
+		default: // it cannot be revoked
 		}
 	}
-	session := uuid.Nil
-	if decided.Kind == audit.BrowserSession && len(sessions) > 0 {
-		session = sessions[len(sessions)-1]
-	}
-	rows, err := db.Query(ctx, `SELECT ARRAY(SELECT id FROM people WHERE id = ANY($1) AND blocked_at IS NOT NULL),
+	batch.Queue(`SELECT ARRAY(SELECT id FROM people WHERE id = ANY($1) AND blocked_at IS NOT NULL),
 		EXISTS (SELECT FROM person_tokens WHERE revoked_at IS NOT NULL
-			AND (id = ANY($2) OR id IN (SELECT token_id FROM person_sessions WHERE id = ANY($3)))),
+			AND (id = ANY($2::uuid || `+audit.FirstCredential("$3", "$4")+`) OR id IN (SELECT token_id FROM person_sessions
+				WHERE id = ANY($5::uuid || `+audit.FirstCredential("$3", "$6")+`)))),
 		EXISTS (SELECT FROM person_sessions s JOIN people p ON p.id = s.person_id
-			WHERE s.id = $4 AND s.method <> $5 AND NOT $6 = ANY(s.roles || p.claimed_roles || p.granted_roles))`,
-		people, tokens, sessions, session, ByToken, Reviewer)
-	if err != nil {
-		return Standing{}, fmt.Errorf("read standing of people: %w", err)
-	}
-	standing, err := pgx.CollectExactlyOneRow(rows, pgx.RowToStructByPos[Standing])
-	if err != nil {
-		return Standing{}, fmt.Errorf("read standing of people: %w", err)
-	}
-	return standing, nil
+			WHERE s.id = $5 AND s.method <> $7 AND NOT $8 = ANY(s.roles || p.claimed_roles || p.granted_roles))`,
+		people, token, call, audit.PersonalToken, session, audit.BrowserSession, ByToken, Reviewer).QueryRow(func(row pgx.Row) error {
+		return row.Scan(&into.Blocked, &into.Revoked, &into.Demoted)
+	})
 }
 
 func findPerson(ctx context.Context, db querier, name string) (Person, error) {

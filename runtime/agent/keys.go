@@ -115,11 +115,8 @@ func KeyMakers(ctx context.Context, db querier, agentID uuid.UUID, at time.Time)
 	return makers, nil
 }
 
-// KeyRevoked reports whether a key of an agent was revoked.
-func (s *Service) KeyRevoked(ctx context.Context, id uuid.UUID) (revoked bool, err error) {
-	err = s.pool.QueryRow(ctx, `SELECT EXISTS (SELECT FROM agent_keys WHERE id = $1 AND revoked_at IS NOT NULL)`, id).Scan(&revoked)
-	if err != nil {
-		return false, fmt.Errorf("check key %s: %w", id, err)
-	}
-	return revoked, nil
+// QueueKeyRevoked reads whether the agent's key that a call was made with was revoked.
+func QueueKeyRevoked(batch *pgx.Batch, call uuid.UUID, into *bool) {
+	batch.Queue(`SELECT EXISTS (SELECT FROM agent_keys WHERE revoked_at IS NOT NULL AND id = ANY(`+audit.FirstCredential("$1", "$2")+`))`,
+		call, audit.AgentKey).QueryRow(func(row pgx.Row) error { return row.Scan(into) })
 }

@@ -226,20 +226,13 @@ func (s *Service) recheckSkill(ctx context.Context, c *Call) (*agent.Skill, tool
 // recheckPeople asks whether the people and the credentials that the call depends on are still good: its principal, the reviewer, who
 // has to be one still, and the editor; the token or key that it was made with, and the token that it was approved with.
 func (s *Service) recheckPeople(ctx context.Context, c *Call, decided *approval.Approval) (*refusal, error) {
-	made, err := audit.FirstCredential(ctx, s.Pool, c.ID)
-	if err != nil {
-		return nil, err
-	}
-	people := []uuid.UUID{c.PrincipalID, decided.DecidedBy, decided.EditedBy}
-	standing, err := identity.ReadStanding(ctx, s.Pool, people, decided.DecidedVia.Credential, made)
-	if err != nil {
-		return nil, err
-	}
+	var standing identity.Standing
 	keyRevoked := false
-	if id, err := uuid.Parse(made.ID); err == nil && made.Kind == audit.AgentKey {
-		if keyRevoked, err = s.Agents.KeyRevoked(ctx, id); err != nil {
-			return nil, err
-		}
+	batch := &pgx.Batch{}
+	identity.QueueStanding(batch, []uuid.UUID{c.PrincipalID, decided.DecidedBy, decided.EditedBy}, decided.DecidedVia.Credential, c.ID, &standing)
+	agent.QueueKeyRevoked(batch, c.ID, &keyRevoked)
+	if err := s.Pool.SendBatch(ctx, batch).Close(); err != nil {
+		return nil, fmt.Errorf("read standing of people and credentials: %w", err)
 	}
 	switch {
 	case slices.Contains(standing.Blocked, c.PrincipalID):
