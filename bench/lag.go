@@ -65,7 +65,7 @@ type list struct {
 
 // lag measures how long after a change the lists of many open dashboards show it, and what they take.
 func lag(ctx context.Context, b *bench) error {
-	s, err := b.newStage(ctx)
+	s, err := b.newStage(ctx, "--max-connections", "20000")
 	if err != nil {
 		return err
 	}

@@ -19,7 +19,7 @@ func parked(ctx context.Context, b *bench) error {
 // parkingRate counts parked calls a second. Each is held open on a connection of its
 // own that was there before.
 func parkingRate(ctx context.Context, b *bench) error {
-	s, err := b.newStage(ctx)
+	s, err := b.newStage(ctx, "--max-connections", "20000")
 	if err != nil {
 		return err
 	}
@@ -77,7 +77,7 @@ func (s *stage) parkOnce(ctx context.Context, first, n, submitters int) (time.Du
 // footprint measures what many parked calls take, in the database and in the
 // server's memory, with their clients connected, each in a session of its own.
 func footprint(ctx context.Context, b *bench) error {
-	s, err := b.newStage(ctx)
+	s, err := b.newStage(ctx, "--max-connections", "20000")
 	if err != nil {
 		return err
 	}

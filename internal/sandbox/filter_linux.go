@@ -27,11 +27,14 @@ const (
 	checksUnixSockets = 9 // since this version Landlock does
 )
 
+// memfdSecret is SYS_MEMFD_SECRET, which has the same number everywhere; the package unix does not name it for all architectures.
+const memfdSecret = 447
+
 func deny(errno unix.Errno) uint32 { return uint32(unix.SECCOMP_RET_ERRNO) | uint32(errno) } //nolint:gosec // G115: error numbers are small
 
 // Everybody's system calls that do not exist in the sandbox.
 var absentCalls = []uint32{ //nolint:gochecknoglobals // a table
-	unix.SYS_MEMFD_CREATE, unix.SYS_MEMFD_SECRET, unix.SYS_SHMGET, unix.SYS_SEMGET, unix.SYS_MSGGET, unix.SYS_IO_URING_SETUP,
+	unix.SYS_MEMFD_CREATE, memfdSecret, unix.SYS_SHMGET, unix.SYS_SEMGET, unix.SYS_MSGGET, unix.SYS_IO_URING_SETUP,
 }
 
 // Calls that change the owner or the attributes of a file.

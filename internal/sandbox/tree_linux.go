@@ -40,10 +40,11 @@ type process struct {
 // signal sends a signal, unless the process has ended: another may have its number by now.
 func (p process) signal(signal syscall.Signal) {
 	fd, err := unix.PidfdOpen(p.pid, 0)
-	if errors.Is(err, unix.ENOSYS) { // before Linux 5.3, which has no sandbox either
-		_ = syscall.Kill(p.pid, signal)
+	if errors.Is(err, unix.ESRCH) {
+		return
 	}
-	if err != nil {
+	if err != nil { // an old kernel, or a container that does not know the call
+		_ = syscall.Kill(p.pid, signal)
 		return
 	}
 	if now, alive := readProcess(p.pid); alive && now.started == p.started {

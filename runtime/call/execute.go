@@ -107,7 +107,7 @@ func (s *Service) execute(ctx context.Context, c *Call) error {
 	if s.flights.wasSent(c.ID) {
 		s.finish(c, outcome{
 			status: Unknown, code: CodeOutcomeUnknown, effect: tool.EffectPossible,
-			message: "this process had sent the call before, and the database has forgotten it; the call may have been executed",
+			message: forgottenMessage,
 		}, true)
 		return nil
 	}

@@ -395,6 +395,26 @@ func TestForgottenSendIsNotRepeated(t *testing.T) {
 	}
 }
 
+// TestForgottenOutcomeIsUnknown: the database lost the outcome of a call, which this process had sent.
+func TestForgottenOutcomeIsUnknown(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.register(time.Hour)
+	direct, gated := w.submit("open__echo", `{}`), w.submit("files__write", `{"n":1}`)
+	check(t, w.decide(gated.ID, true))
+	for _, id := range []uuid.UUID{direct.ID, gated.ID} {
+		w.wait(id)
+		w.setStatus(`UPDATE calls SET status = 'executing', claimed_by = $2, finished_at = NULL, result = NULL, effect = NULL WHERE id = $1`, id, w.calls.Instance)
+		check(t, w.calls.Recover(t.Context()))
+		if c := w.wait(id); c.Status != call.Unknown || c.Effect != tool.EffectPossible {
+			t.Errorf("the call is %s, %s: %s", c.Status, c.Effect, c.Message)
+		}
+	}
+	if n := len(w.source.arrivals()); n != 2 {
+		t.Errorf("%d calls arrived", n)
+	}
+}
+
 // TestStartAfterRestore: what had been approved or was being sent when the backup was made may have been sent since.
 func TestStartAfterRestore(t *testing.T) {
 	t.Parallel()

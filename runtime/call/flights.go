@@ -15,7 +15,7 @@ type flights struct {
 	calls map[uuid.UUID]flight
 	empty chan struct{} // closed while there are none
 
-	// sent are the gated calls that were sent last. A database that lost its last commits, in a failover or
+	// sent are the calls that were sent last. A database that lost its last commits, in a failover or
 	// a restore, may offer one of them again.
 	sent   map[uuid.UUID]struct{}
 	oldest []uuid.UUID // of sent, in a ring
@@ -70,9 +70,6 @@ func (f *flights) sending(c *Call) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.calls[c.ID] = flight{f.calls[c.ID].run, true}
-	if !c.Gated { // its row is never offered again
-		return
-	}
 	if len(f.oldest) < maxSent {
 		f.oldest = append(f.oldest, c.ID)
 	} else {

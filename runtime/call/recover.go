@@ -228,8 +228,9 @@ func removeInstances(ctx context.Context, tx pgx.Tx, gone map[uuid.UUID]string) 
 }
 
 const (
-	lostMessage     = "the process that sent the call stopped before an answer came; the call may have been executed"
-	restoredMessage = "the database was restored; the call may have been executed since the backup"
+	lostMessage      = "the process that sent the call stopped before an answer came; the call may have been executed"
+	forgottenMessage = "this process had sent the call before, and the database has forgotten it; the call may have been executed"
+	restoredMessage  = "the database was restored; the call may have been executed since the backup"
 )
 
 // markUnknown ends open calls whose effect cannot be known: those claimed by one of claimants, but locked ones; nil: all.
@@ -293,6 +294,9 @@ func (s *Service) abandonRestored(ctx context.Context) error {
 // before its claim until after its outcome is written; a claim of this instance that was not in flight was
 // committed without an answer, and its call never sent. The caller holds the flight.
 func (s *Service) giveBack(ctx context.Context, id uuid.UUID, gated bool) error {
+	if s.flights.wasSent(id) { // the database lost what was committed since
+		return s.abandonSent(ctx, id)
+	}
 	if !gated {
 		_, err := s.deny(ctx, s.vital, id, &refusal{
 			status: Failed, code: string(tool.TransportFailure), failure: tool.TransportFailure,
@@ -317,6 +321,17 @@ func (s *Service) giveBack(ctx context.Context, id uuid.UUID, gated bool) error 
 		return s.enqueue(ctx, tx, []uuid.UUID{id})
 	})
 	s.hub.wake(id, nil)
+	return err
+}
+
+// abandonSent makes a call of this instance unknown that it sent, and whose outcome the database has forgotten.
+func (s *Service) abandonSent(ctx context.Context, id uuid.UUID) error {
+	var lost []uuid.UUID
+	err := postgres.InTx(ctx, s.vital, func(tx pgx.Tx) (err error) {
+		lost, err = s.markUnknown(ctx, tx, []uuid.UUID{id}, []uuid.UUID{s.Instance}, forgottenMessage)
+		return err
+	})
+	s.announceLost(ctx, lost)
 	return err
 }
 

@@ -116,10 +116,14 @@ var codeVariables = []string{ //nolint:gochecknoglobals // a table
 	"PYTHONINSPECT", "PYTHONBREAKPOINT", "PYTHONWARNINGS", "VIRTUAL_ENV",
 	"RUBYOPT", "RUBYLIB", "PERL5OPT", "PERL5LIB", "PERLLIB", "PERL5DB", "PHPRC", "PHP_INI_SCAN_DIR", "LUA_INIT", "LUA_PATH", "LUA_CPATH",
 	"JAVA_TOOL_OPTIONS", "_JAVA_OPTIONS", "JDK_JAVA_OPTIONS", "CLASSPATH", "OPENSSL_CONF", "OPENSSL_MODULES", "OPENSSL_ENGINES",
+	"GOFLAGS", "GOPROXY", "GOPATH", "GOROOT", "GOENV", "GONOSUMDB", "GONOSUMCHECK", "GOSUMDB", "GOINSECURE", "GOTOOLCHAIN", "GOPRIVATE",
+	// Whom a program trusts that downloads what it runs.
+	"NODE_EXTRA_CA_CERTS", "SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "NODE_TLS_REJECT_UNAUTHORIZED",
 }
 
 var codePrefixes = []string{ //nolint:gochecknoglobals // a table
 	"LD_", "DYLD_", "XDG_", "NPM_CONFIG_", "YARN_", "PNPM_", "BUN_", "DENO_", "UV_", "PIP_", "PIPX_", "GEM_", "BUNDLE_", "GIT_", "DOTNET_", "CORECLR_",
+	"CARGO_", "RUSTUP_", "COREPACK_", "COMPOSER_", "POETRY_", "DOCKER_", "JULIA_", "ERL_",
 }
 
 // checkPath returns what is wrong with a declared path, and the flag that would allow it.
