@@ -19,7 +19,7 @@ func TestDeciderIsNotCaller(t *testing.T) {
 	p := w.serve()
 	w.apply(p, oneSkill(counting.URL, "")+"  - {name: other, skills: [counting]}\n")
 	worker, other := w.agent(p, "worker"), w.agent(p, "other")
-	person := w.person(p, "ada", "operator")
+	person := w.person(p, "olga", "operator")
 	both := w.person(p, "ada", "reviewer", "--agents", "worker")
 
 	done := newStubborn(holdpoint.Agent{Name: "worker", Key: both}, p).begin(t.Context(), "counting__record", `{"n":1}`)

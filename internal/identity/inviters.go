@@ -49,29 +49,14 @@ func SameAsAny(ctx context.Context, db querier, inviters, others []uuid.UUID) (b
 	return slices.ContainsFunc(same, func(id uuid.UUID) bool { return slices.Contains(inviters, id) }), nil
 }
 
-// MayBeOne reports whether two names may stand for one person: they are the same by what operators declared, or one
-// unverified word says who both are. It reads db, not memory.
+// MayBeOne reports whether two names may stand for one person: they are the same by what operators declared, or only
+// the word of one says who the other is. It reads db, not memory.
 func MayBeOne(ctx context.Context, db querier, a, b uuid.UUID) (bool, error) {
-	ofA, err := Inviters(ctx, db, a)
-	if err != nil {
-		return false, err
+	tied, err := isTied(ctx, db, a, b)
+	if err != nil || tied {
+		return tied, err
 	}
-	ofB, err := Inviters(ctx, db, b)
-	if err != nil {
-		return false, err
-	}
-	if len(ofA) == 0 && len(ofB) == 0 {
-		return Same(ctx, db, a, b)
-	}
-	rows, err := db.Query(ctx, `SELECT `+canonical("$1::uuid"), a)
-	if err != nil {
-		return false, fmt.Errorf("compare people: %w", err)
-	}
-	self, err := pgx.CollectExactlyOneRow(rows, pgx.RowTo[uuid.UUID])
-	if err != nil {
-		return false, fmt.Errorf("compare people: %w", err)
-	}
-	return SameAsAny(ctx, db, append(ofA, self), append(ofB, b))
+	return isTied(ctx, db, b, a)
 }
 
 // isTied reports whether what a person does for another is done for themself: the two are the same, or only the

@@ -117,13 +117,15 @@ func TestRefusedQuestion(t *testing.T) {
 	ticket, err := w.calls.Submit(t.Context(), askable(w.submission("open__write", `{"n":1}`)))
 	check(t, err)
 	asked := make(chan struct{}, 10)
-	go func() {
+	var answered sync.WaitGroup
+	defer answered.Wait()
+	answered.Go(func() {
 		<-asked
 		err := w.calls.Answer(t.Context(), call.Viewer{AgentID: w.agent.ID}, ticket.ID, 1, call.Answer{Error: json.RawMessage(`{"code":-1,"message":"no"}`)})
 		if err != nil {
 			t.Error(err)
 		}
-	}()
+	})
 	c, err := w.calls.Wait(t.Context(), ticket.ID, call.Listener{Asked: func([]call.Question) error {
 		asked <- struct{}{}
 		return nil
