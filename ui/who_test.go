@@ -76,7 +76,7 @@ func TestInvitedPeopleAreToldWhyTheyDoNotDecide(t *testing.T) {
 	if !strings.Contains(page.find("own-edit").Text(), "Nobody verified that you and the editor are two people") || page.find("approve").Length() != 0 {
 		t.Errorf("the edit: %q", page.find("own-edit").Text())
 	}
-	if who := page.find("proposed-edit").Find("[data-testid=who]").Text(); !strings.Contains(who, olgaID.String()) {
+	if who := page.find("proposed-edit").Find("[data-testid=identity]").Text(); !strings.Contains(who, olgaID.String()) {
 		t.Errorf("the editor: %q", who)
 	}
 	if a := alice.post(callPath(id)+"/approve", url.Values{"digest": {page.find("decide").Find("[name=digest]").AttrOr("value", "")}}); a.status == http.StatusSeeOther {
