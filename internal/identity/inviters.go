@@ -56,7 +56,7 @@ func MayBeOne(ctx context.Context, db querier, a, b uuid.UUID) (bool, error) {
 	if err != nil || tied {
 		return tied, err
 	}
-	return isTied(ctx, db, b, a)
+	return isVouchedFor(ctx, db, b, a)
 }
 
 // isTied reports whether what a person does for another is done for themself: the two are the same, or only the
@@ -66,6 +66,11 @@ func isTied(ctx context.Context, db querier, person, other uuid.UUID) (bool, err
 	if err != nil || same {
 		return same, err
 	}
+	return isVouchedFor(ctx, db, person, other)
+}
+
+// isVouchedFor reports whether only the other's word says who a person is.
+func isVouchedFor(ctx context.Context, db querier, person, other uuid.UUID) (bool, error) {
 	inviters, err := Inviters(ctx, db, person)
 	if err != nil {
 		return false, err

@@ -114,7 +114,7 @@ func (s *Service) keepRecovering() {
 // recover puts open calls right that nothing else moves on:
 //
 //   - claims of instances that are gone become unknown,
-//   - claims of this instance that it is not sending were never sent, and are given back,
+//   - claims of this instance that it is not sending are given back, or become unknown if it sent the call before,
 //   - approved calls that no job will send get a job; those whose time is over expire.
 func (s *Service) recover(ctx context.Context, gone map[uuid.UUID]string) error {
 	var own []openCall
