@@ -4,6 +4,7 @@ package failpoint
 
 import (
 	"os"
+	"runtime"
 	"sync"
 	"syscall"
 )
@@ -28,8 +29,12 @@ func Hit(name string) {
 	}
 }
 
+// signal sends s to the calling thread, so that nothing after it runs before s has its effect: a signal to the process may reach
+// another thread first.
 func signal(s syscall.Signal) {
-	if err := syscall.Kill(syscall.Getpid(), s); err != nil {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	if err := syscall.Tgkill(syscall.Getpid(), syscall.Gettid(), s); err != nil {
 		panic(err)
 	}
 }
