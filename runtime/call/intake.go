@@ -109,7 +109,7 @@ func (s *Service) intakeInOneTrip(ctx context.Context, items []*intakeItem) erro
 
 func (s *Service) intakeInTx(ctx context.Context, items []*intakeItem) error {
 	err := postgres.InTx(ctx, s.Pool, func(tx pgx.Tx) error {
-		fresh, err := insertWithin(ctx, tx, items)
+		fresh, err := s.insertWithin(ctx, tx, items)
 		if err != nil {
 			return err
 		}

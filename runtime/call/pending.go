@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -28,6 +30,50 @@ func (e *PendingError) Error() string {
 	return fmt.Sprintf("%d calls of this agent, made for the same person or for nobody, wait for people, and its limit (limits.pending) is %d", e.Waiting, e.Limit)
 }
 
+// A limit above [MaxPending] is kept to an eighth of it: counting all that waits for each batch of calls would cost more than
+// recording them. What was counted serves further calls for countAge, as long as they are fewer than an eighth of the places left.
+const (
+	countAge   = time.Second
+	countShare = 8
+)
+
+// pendingCounts are the last counts of agents with limits above [MaxPending].
+type pendingCounts struct {
+	mu     sync.Mutex
+	agents map[uuid.UUID]pendingCount
+}
+
+// pendingCount is what one agent may add without another count.
+type pendingCount struct {
+	at   time.Time
+	left int
+}
+
+// take takes n places of an agent that were counted before, if there are as many.
+func (c *pendingCounts) take(agentID uuid.UUID, n int, now time.Time) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	counted := c.agents[agentID]
+	if counted.left < n || elapsed(now, counted.at) > countAge {
+		return false
+	}
+	counted.left -= n
+	c.agents[agentID] = counted
+	return true
+}
+
+// put remembers how many places an agent has left.
+func (c *pendingCounts) put(agentID uuid.UUID, places int, now time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for id, counted := range c.agents {
+		if elapsed(now, counted.at) > countAge {
+			delete(c.agents, id)
+		}
+	}
+	c.agents[agentID] = pendingCount{now, places / countShare}
+}
+
 // owner is whose calls are counted together.
 type owner struct{ agent, principal uuid.UUID }
 
@@ -43,22 +89,27 @@ func (item *intakeItem) waits() bool { return item.parking != nil || item.wait !
 func (item *intakeItem) owner() owner { return owner{item.call.AgentID, item.call.PrincipalID} }
 
 // countPending locks the agents of those items that would wait, so that no process counts at the same time, and counts what
-// waits already. The locks come before all others of the transaction. nil: no item would wait.
-func countPending(ctx context.Context, tx pgx.Tx, items []*intakeItem) (*pending, error) {
+// waits already. The locks come before all others of the transaction. An agent that has places from an earlier count is
+// neither locked nor counted.
+func (s *Service) countPending(ctx context.Context, tx pgx.Tx, items []*intakeItem) (*pending, error) {
 	p := &pending{agents: map[uuid.UUID]int{}, owners: map[owner]int{}}
+	limits, more, now := map[uuid.UUID]int{}, map[uuid.UUID]int{}, s.Now()
 	for _, item := range items {
 		if item.waits() {
-			p.agents[item.call.AgentID], p.owners[item.owner()] = 0, 0
+			limits[item.call.AgentID] = max(limits[item.call.AgentID], item.pendingLimit)
+			more[item.call.AgentID]++
 		}
 	}
-	if len(p.owners) == 0 {
-		return nil, nil
+	var agents []uuid.UUID
+	for id, n := range more {
+		if !s.counts.take(id, n, now) {
+			agents = append(agents, id)
+		}
+	}
+	if len(agents) == 0 {
+		return p, nil
 	}
 	batch := &pgx.Batch{}
-	agents := make([]uuid.UUID, 0, len(p.agents))
-	for id := range p.agents {
-		agents = append(agents, id)
-	}
 	slices.SortFunc(agents, func(a, b uuid.UUID) int { return bytes.Compare(a[:], b[:]) })
 	for _, id := range agents {
 		batch.Queue(`SELECT pg_advisory_xact_lock(hashtextextended('holdpoint_pending' || $1::text, 0))`, id)
@@ -82,12 +133,17 @@ func countPending(ctx context.Context, tx pgx.Tx, items []*intakeItem) (*pending
 	if err := tx.SendBatch(ctx, batch).Close(); err != nil {
 		return nil, fmt.Errorf("count waiting calls: %w", err)
 	}
+	for _, id := range agents {
+		if limits[id] > MaxPending {
+			s.counts.put(id, limits[id]-p.agents[id]-more[id], now)
+		}
+	}
 	return p, nil
 }
 
 // full is the limit that an item meets. nil: there is room for it.
 func (p *pending) full(item *intakeItem) *PendingError {
-	if p == nil || !item.waits() {
+	if !item.waits() {
 		return nil
 	}
 	if n := p.owners[item.owner()]; n >= item.pendingLimit {
@@ -101,7 +157,7 @@ func (p *pending) full(item *intakeItem) *PendingError {
 
 // add counts a call that waits from now on.
 func (p *pending) add(item *intakeItem) {
-	if p != nil && item.waits() {
+	if item.waits() {
 		p.agents[item.call.AgentID]++
 		p.owners[item.owner()]++
 	}
@@ -109,8 +165,8 @@ func (p *pending) add(item *intakeItem) {
 
 // insertWithin inserts the calls that are new and have room to wait, and returns them. Of the others, repeats attach to
 // the earlier call, and those without room get a *[PendingError].
-func insertWithin(ctx context.Context, tx pgx.Tx, items []*intakeItem) (fresh []*intakeItem, err error) {
-	waiting, err := countPending(ctx, tx, items)
+func (s *Service) insertWithin(ctx context.Context, tx pgx.Tx, items []*intakeItem) (fresh []*intakeItem, err error) {
+	waiting, err := s.countPending(ctx, tx, items)
 	if err != nil {
 		return nil, err
 	}

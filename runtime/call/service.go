@@ -87,6 +87,7 @@ type Service struct {
 	river    *river.Client[pgx.Tx]
 	hub      *hub
 	flights  *flights
+	counts   pendingCounts
 	relays   *relays
 	gates    *gates
 	schemas  *schemaCache
@@ -124,6 +125,7 @@ func New(cfg Config) (*Service, error) {
 	s := &Service{
 		Config:   cfg,
 		flights:  newFlights(),
+		counts:   pendingCounts{agents: map[uuid.UUID]pendingCount{}},
 		relays:   newRelays(),
 		gates:    newGates(cfg.SkillConcurrency),
 		schemas:  newSchemaCache(),
