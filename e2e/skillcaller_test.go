@@ -3,7 +3,6 @@ package e2e_test
 import (
 	"context"
 	"encoding/json"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -19,10 +18,7 @@ import (
 // both transports, reaches the caller of that call.
 func TestRealServerMeetsItsCaller(t *testing.T) {
 	t.Parallel()
-	modules, err := filepath.Abs("node_modules")
-	if err != nil {
-		t.Fatal(err)
-	}
+	modules := npmModules(t)
 	skills := map[string]tool.Server{
 		"stdio": {
 			Paths:   tool.Paths{Read: []string{modules}},

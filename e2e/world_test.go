@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -54,7 +55,7 @@ func (w *world) options() holdpoint.Options {
 		DatabaseURL: w.databaseURL, DataDir: w.dataDir, Token: bootstrapToken, Args: w.args, Programs: []string{skill.StdioBinary}, User: w.user,
 	}
 	if w.home != "" {
-		o.DataDir, o.Env = "", []string{"HOME=" + w.home}
+		o.DataDir, o.Dir, o.Env = "", w.home, []string{"HOME=" + w.home}
 	}
 	return o
 }
@@ -258,12 +259,38 @@ func node(t testing.TB) string {
 // npmPackage returns the path of a file of an installed npm package.
 func npmPackage(t testing.TB, file string) string {
 	t.Helper()
-	path, err := filepath.Abs(filepath.Join("node_modules", filepath.FromSlash(file)))
-	if err == nil {
-		_, err = os.Stat(path)
-	}
-	if err != nil {
+	path := filepath.Join(npmModules(t), filepath.FromSlash(file))
+	if _, err := os.Stat(path); err != nil {
 		t.Fatalf("the npm packages of e2e/package.json are not installed; run `task setup` (npm ci in e2e): %v", err)
 	}
 	return path
 }
+
+// npmModules returns the folder of the npm packages. The accounts of skills can pass all that is above it.
+func npmModules(t testing.TB) string {
+	t.Helper()
+	folder, err := reachModules()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return folder
+}
+
+// reachModules copies the packages if the source code is in a folder that only its owner passes, as /root is.
+var reachModules = sync.OnceValues(func() (string, error) {
+	modules, err := filepath.Abs("node_modules")
+	if err != nil {
+		return "", err
+	}
+	for folder := modules; folder != "/"; folder = filepath.Dir(folder) {
+		info, err := os.Stat(folder)
+		if err != nil {
+			return "", err
+		}
+		if info.Mode()&0o005 != 0o005 {
+			open := filepath.Join(filepath.Dir(program.Path), "node_modules")
+			return open, os.CopyFS(open, os.DirFS(modules))
+		}
+	}
+	return modules, nil
+})
