@@ -46,10 +46,15 @@ func (c *cluster) readPassword() error {
 }
 
 // upgradeToPassword has a cluster that runs, and lets its owner in without a password, demand it: one that an older version
-// made, and may have started.
+// made, and may have started. A process that ended between its file and the reload left the rest to do.
 func (c *cluster) upgradeToPassword(ctx context.Context) error {
-	text, err := os.ReadFile(filepath.Join(c.pgData, "pg_hba.conf"))
-	if err != nil || string(text) == passwordHBA {
+	path := filepath.Join(c.pgData, "pg_hba.conf")
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	info, err := os.Stat(path)
+	if err != nil {
 		return err
 	}
 	conn, err := pgx.Connect(ctx, c.url("postgres"))
@@ -61,12 +66,18 @@ func (c *cluster) upgradeToPassword(ctx context.Context) error {
 	if err := conn.QueryRow(ctx, "SELECT pg_conf_load_time()").Scan(&before); err != nil {
 		return fmt.Errorf("set the cluster's password: %w", err)
 	}
-	// A password of our own making: letters and digits.
-	if _, err := conn.Exec(ctx, "SET password_encryption = 'scram-sha-256'; ALTER ROLE "+superuser+" PASSWORD '"+c.password+"'"); err != nil {
-		return fmt.Errorf("set the cluster's password: %w", err)
+	demanded := string(text) == passwordHBA
+	if demanded && before.After(info.ModTime()) {
+		return nil
 	}
-	if err := c.writeHBA(c.pgData); err != nil {
-		return err
+	if !demanded {
+		// A password of our own making: letters and digits.
+		if _, err := conn.Exec(ctx, "SET password_encryption = 'scram-sha-256'; ALTER ROLE "+superuser+" PASSWORD '"+c.password+"'"); err != nil {
+			return fmt.Errorf("set the cluster's password: %w", err)
+		}
+		if err := c.writeHBA(c.pgData); err != nil {
+			return err
+		}
 	}
 	if _, err := conn.Exec(ctx, "SELECT pg_reload_conf()"); err != nil {
 		return fmt.Errorf("let nobody in without a password: %w", err)

@@ -3,6 +3,7 @@ package postgres_test
 import (
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -11,17 +12,23 @@ import (
 	"github.com/holdpoint/holdpoint/internal/postgres"
 )
 
+// connect connects without knowing the password.
+func connect(t *testing.T, db *postgres.DB) error {
+	t.Helper()
+	conn, err := pgx.Connect(t.Context(), "host="+db.SocketDir()+" port=5432 user=holdpoint dbname=holdpoint password=guessed")
+	if err == nil {
+		err = conn.Close(t.Context())
+	}
+	return err
+}
+
 // TestClusterWantsPassword: also one that let everybody in who reached its socket, when it is opened.
 func TestClusterWantsPassword(t *testing.T) {
 	t.Parallel()
 	dir := dataDir(t)
 	refused := func(db *postgres.DB) {
 		t.Helper()
-		conn, err := pgx.Connect(t.Context(), "host="+db.SocketDir()+" port=5432 user=holdpoint dbname=holdpoint password=guessed")
-		if err == nil {
-			_ = conn.Close(t.Context())
-		}
-		if err == nil || !strings.Contains(err.Error(), "password authentication failed") {
+		if err := connect(t, db); err == nil || !strings.Contains(err.Error(), "password authentication failed") {
 			t.Errorf("without the password: %v", err)
 		}
 	}
@@ -44,6 +51,24 @@ func TestClusterWantsPassword(t *testing.T) {
 		t.Fatal(err)
 	}
 	other := open(t, postgres.Config{DataDir: dir})
+	refused(other)
+	closeDB(t, other)
+	// The process that wrote the file was killed before its reload.
+	demanding, err := os.ReadFile(hba)
+	if err != nil {
+		t.Fatal(err)
+	}
+	trust()
+	if _, err := db.Pool().Exec(t.Context(), "SELECT pg_reload_conf()"); err != nil {
+		t.Fatal(err)
+	}
+	for connect(t, db) != nil { // until it is loaded
+		runtime.Gosched()
+	}
+	if err := os.WriteFile(hba, demanding, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	other = open(t, postgres.Config{DataDir: dir})
 	refused(other)
 	closeDB(t, other)
 	closeDB(t, db)
