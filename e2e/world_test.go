@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net/http"
 	"os"
 	"os/exec"
@@ -284,6 +285,9 @@ var reachModules = sync.OnceValues(func() (string, error) {
 	}
 	for folder := modules; folder != "/"; folder = filepath.Dir(folder) {
 		info, err := os.Stat(folder)
+		if errors.Is(err, fs.ErrNotExist) {
+			return modules, nil // which npmPackage says
+		}
 		if err != nil {
 			return "", err
 		}

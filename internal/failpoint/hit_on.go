@@ -4,7 +4,6 @@ package failpoint
 
 import (
 	"os"
-	"runtime"
 	"sync"
 	"syscall"
 )
@@ -26,15 +25,5 @@ func Hit(name string) {
 		select {}
 	case os.Getenv(StopEnv):
 		stop.Do(func() { signal(syscall.SIGSTOP) })
-	}
-}
-
-// signal sends s to the calling thread, so that nothing after it runs before s has its effect: a signal to the process may reach
-// another thread first.
-func signal(s syscall.Signal) {
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	if err := syscall.Tgkill(syscall.Getpid(), syscall.Gettid(), s); err != nil {
-		panic(err)
 	}
 }

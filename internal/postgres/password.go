@@ -46,14 +46,9 @@ func (c *cluster) readPassword() error {
 }
 
 // upgradeToPassword has a cluster that runs, and lets its owner in without a password, demand it: one that an older version
-// made, and may have started. A process that ended between its file and the reload left the rest to do.
+// made, and may have started. A process that ended before its reload left that to do.
 func (c *cluster) upgradeToPassword(ctx context.Context) error {
-	path := filepath.Join(c.pgData, "pg_hba.conf")
-	text, err := os.ReadFile(path)
-	if err != nil {
-		return err
-	}
-	info, err := os.Stat(path)
+	text, err := os.ReadFile(filepath.Join(c.pgData, "pg_hba.conf"))
 	if err != nil {
 		return err
 	}
@@ -66,11 +61,7 @@ func (c *cluster) upgradeToPassword(ctx context.Context) error {
 	if err := conn.QueryRow(ctx, "SELECT pg_conf_load_time()").Scan(&before); err != nil {
 		return fmt.Errorf("set the cluster's password: %w", err)
 	}
-	demanded := string(text) == passwordHBA
-	if demanded && before.After(info.ModTime()) {
-		return nil
-	}
-	if !demanded {
+	if string(text) != passwordHBA {
 		// A password of our own making: letters and digits.
 		if _, err := conn.Exec(ctx, "SET password_encryption = 'scram-sha-256'; ALTER ROLE "+superuser+" PASSWORD '"+c.password+"'"); err != nil {
 			return fmt.Errorf("set the cluster's password: %w", err)
@@ -82,7 +73,7 @@ func (c *cluster) upgradeToPassword(ctx context.Context) error {
 	if _, err := conn.Exec(ctx, "SELECT pg_reload_conf()"); err != nil {
 		return fmt.Errorf("let nobody in without a password: %w", err)
 	}
-	for loaded := before; !loaded.After(before); { // a new connection begins with what the server has loaded
+	for loaded := before; loaded.Equal(before); { // a new connection begins with what the server has loaded
 		if err := pause(ctx, probeEvery); err != nil {
 			return fmt.Errorf("let nobody in without a password: %w", err)
 		}

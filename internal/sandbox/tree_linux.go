@@ -43,11 +43,15 @@ func (p process) signal(signal syscall.Signal) {
 	if errors.Is(err, unix.ESRCH) {
 		return
 	}
+	now, alive := readProcess(p.pid)
+	same := alive && now.started == p.started
 	if err != nil { // an old kernel, or a container that does not know the call
-		_ = syscall.Kill(p.pid, signal)
+		if same {
+			_ = syscall.Kill(p.pid, signal)
+		}
 		return
 	}
-	if now, alive := readProcess(p.pid); alive && now.started == p.started {
+	if same {
 		_ = unix.PidfdSendSignal(fd, signal, nil, 0) // it may end just now
 	}
 	_ = unix.Close(fd)

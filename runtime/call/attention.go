@@ -141,7 +141,7 @@ func (s *Service) Reviewed(ctx context.Context, c *Call) (bool, error) {
 // Extend gives a parked call more time, on a reviewer's word, as often as [approval.MaxExtensions] says.
 // Errors: approval.ErrNotFound, approval.ErrSelfApproval, approval.ErrExtended, *approval.ConflictError.
 func (s *Service) Extend(ctx context.Context, id, by uuid.UUID) (Waiting, error) {
-	var conflict error
+	var expired *move
 	var extended approval.Approval
 	err := postgres.InTx(ctx, s.Pool, func(tx pgx.Tx) error {
 		a, now, err := approval.Lock(ctx, tx, id)
@@ -149,8 +149,7 @@ func (s *Service) Extend(ctx context.Context, id, by uuid.UUID) (Waiting, error)
 			return err
 		}
 		if a.Status == approval.Pending && !a.Deadline.After(now) {
-			settled, err := s.end(ctx, tx, a, s.expiry(ctx, a.PrincipalID), audit.System(), "")
-			conflict = &approval.ConflictError{Approval: settled}
+			expired, err = s.settle(ctx, tx, a, s.expiry(ctx, a.PrincipalID), audit.System(), "")
 			return err
 		}
 		if err := s.notOwn(ctx, tx, a, by); err != nil {
@@ -164,13 +163,14 @@ func (s *Service) Extend(ctx context.Context, id, by uuid.UUID) (Waiting, error)
 			Data: map[string]any{"deadline": extended.Deadline.UTC()},
 		})
 	})
-	s.hub.wake(id, nil) // whoever waits looks at the deadline again
-	if err == nil {
-		err = conflict
+	if err == nil && expired != nil {
+		s.announceMoves(ctx, expired)
+		err = &approval.ConflictError{Approval: *expired.settled}
 	}
 	if err != nil {
 		return Waiting{}, fmt.Errorf("extend approval %s: %w", id, err)
 	}
+	s.hub.wake(id, nil) // the deadline is another
 	waiting, err := s.withCalls(ctx, columns, []approval.Approval{extended})
 	if err != nil {
 		return Waiting{}, err

@@ -133,7 +133,7 @@ func TestSizesOfItems(t *testing.T) {
 	t.Parallel()
 	const size = 1 << 20
 	s := &Service{}
-	if n := s.outcomesConfig().size(&finishItem{outcome: outcome{result: make([]byte, size)}}); n < size {
+	if n := s.outcomesConfig().size(&move{outcome: outcome{result: make([]byte, size)}}); n < size {
 		t.Errorf("a result of %d bytes counts %d", size, n)
 	}
 	if n := s.intakeConfig().size(&intakeItem{call: &Call{Arguments: make([]byte, size)}}); n < size {

@@ -38,7 +38,7 @@ func (s *Service) Cancel(ctx context.Context, viewer Viewer, by, id uuid.UUID) (
 		return s.cancelled(ctx, viewer, id)
 	default:
 	}
-	var settled approval.Approval
+	var cancelled *move
 	err = postgres.InTx(ctx, s.Pool, func(tx pgx.Tx) error {
 		a, now, err := approval.Lock(ctx, tx, id)
 		if errors.Is(err, approval.ErrNotFound) {
@@ -50,36 +50,25 @@ func (s *Service) Cancel(ctx context.Context, viewer Viewer, by, id uuid.UUID) (
 		if a.Status != approval.Pending || !a.Deadline.After(now) {
 			return fmt.Errorf("%w: its approval is %s", ErrState, a.Status)
 		}
-		settled, err = s.end(ctx, tx, a, cancellation(), actor, "")
+		cancelled, err = s.settle(ctx, tx, a, cancellation(), actor, "")
 		return err
 	})
 	if err != nil {
 		return Call{}, fmt.Errorf("cancel call %s: %w", id, err)
 	}
-	s.hub.wake(id, nil)
-	s.tellDecision(ctx, &settled)
+	s.announceMoves(ctx, cancelled)
 	return s.Get(ctx, viewer, id)
 }
 
 // cancelApproved ends an approved call that no instance has claimed.
 func (s *Service) cancelApproved(ctx context.Context, id uuid.UUID, actor audit.Actor) error {
-	cancelled := false
-	err := postgres.InTx(ctx, s.Pool, func(tx pgx.Tx) error {
-		tag, err := tx.Exec(ctx, `UPDATE calls SET status = 'cancelled', code = $2, effect = $3, message = $4, finished_at = holdpoint_now()
-			WHERE id = $1 AND status = 'approved'`, id, CodeCancelled, tool.EffectNone, "the call was cancelled after its approval, before it was sent")
-		if err != nil || tag.RowsAffected() == 0 {
-			return err
-		}
-		cancelled = true
-		return s.ended(ctx, tx, audit.Event{Actor: actor, Action: "call.cancelled", Subject: id, Data: map[string]any{"code": CodeCancelled}})
-	})
-	if err != nil {
+	m := &move{event: onCancel, id: id, actor: actor, data: map[string]any{"code": CodeCancelled}, outcome: outcome{
+		status: Cancelled, code: CodeCancelled, effect: tool.EffectNone, message: "the call was cancelled after its approval, before it was sent",
+	}}
+	if err := postgres.InTx(ctx, s.Pool, func(tx pgx.Tx) error { return s.moveInTx(ctx, tx, m) }); err != nil {
 		return fmt.Errorf("cancel call %s: %w", id, err)
 	}
-	if cancelled {
-		s.hub.wake(id, nil)
-		s.tellOf(ctx, id)
-	}
+	s.announceMoves(ctx, m)
 	return nil
 }
 

@@ -9,7 +9,6 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
-	"github.com/holdpoint/holdpoint/internal/audit"
 	"github.com/holdpoint/holdpoint/runtime/agent"
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
@@ -50,7 +49,7 @@ func (s *Service) carryOnce(ctx context.Context, sub Submission, begin func(ctx 
 		return s.refuse(ctx, c, &sub, r.status, r.code, r.message)
 	}
 	c.Status = Executing
-	item := &intakeItem{call: c, begin: begin, event: submitted(ctx, c, &sub, "call.allowed", nil)}
+	item := &intakeItem{call: c, begin: begin, move: submission(ctx, c, &sub, nil)}
 	if sub.IdempotencyKey != "" {
 		item.attachKey, item.keyed = attachKey(&sub), s.keyed(&sub)
 	}
@@ -85,31 +84,18 @@ type Done struct {
 
 // Complete ends a carried call, in the transaction of what did it. One that ended before stays as it is.
 func (s *Service) Complete(ctx context.Context, tx pgx.Tx, id uuid.UUID, d Done) error {
-	status, failure, message := Succeeded, tool.FailureKind(""), ""
-	event := audit.Event{Actor: audit.System(), Subject: id}
+	m := &move{event: onComplete, id: id, outcome: outcome{status: Succeeded, result: d.Result}}
 	if d.IsError {
-		status, failure, message = Failed, tool.ToolError, "the agent could not answer"
-		event.Data = map[string]any{"failure": failure, "effect": tool.EffectNone}
+		m.outcome = outcome{
+			status: Failed, code: string(tool.ToolError), failure: tool.ToolError, effect: tool.EffectNone,
+			message: "the agent could not answer", result: d.Result,
+		}
+		m.data = map[string]any{"failure": m.failure, "effect": m.effect}
 	}
-	event.Action = "call." + string(status)
-	tag, err := tx.Exec(ctx, `UPDATE calls SET status = $2, code = $3, failure = $3, effect = $4, message = $5, result = $6,
-			finished_at = holdpoint_now()
-		WHERE id = $1 AND status = 'executing' AND claimed_by IS NULL`, id, string(status), nullableText(string(failure)),
-		effectOf(failure), nullableText(message), []byte(d.Result))
-	if err != nil {
+	if err := s.moveInTx(ctx, tx, m); err != nil {
 		return fmt.Errorf("complete call %s: %w", id, err)
 	}
-	if tag.RowsAffected() == 0 {
-		return nil
-	}
-	return s.ended(ctx, tx, event)
-}
-
-func effectOf(failure tool.FailureKind) *string {
-	if failure == "" {
-		return nil
-	}
-	return nullableText(string(tool.EffectNone))
+	return nil
 }
 
 // Known returns those of some calls that were recorded, by id, without the names of agents and skills.

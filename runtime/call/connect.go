@@ -50,7 +50,7 @@ func (s *Service) submitUnconnected(ctx context.Context, c *Call, sub *Submissio
 	c.Status, c.Message, c.Gated = NeedsConnection, connect.Reason, verdict.Action == approval.Park
 	item := &intakeItem{
 		call: c, attachKey: attachKey(sub), keyed: s.keyed(sub), wait: &connectWait{connect.Reason, skill.ApprovalTimeout, false},
-		event: submitted(ctx, c, sub, "call.needs_connection", map[string]any{"reason": connect.Reason}), pendingLimit: sub.Agent.Limits.PendingCalls(),
+		move: submission(ctx, c, sub, map[string]any{"reason": connect.Reason}), pendingLimit: sub.Agent.Limits.PendingCalls(),
 	}
 	s.recordCall(s.gated, item)
 	return item.ticket, item.err
@@ -69,6 +69,10 @@ func (s *Service) missing(ctx context.Context, server tool.Server) (*tool.Connec
 // executed. It reports false when the call is not there for it any more, or had waited as long as it may.
 func (s *Service) suspend(ctx context.Context, c *Call, wait connectWait) (suspended bool, err error) {
 	key := callKey(c)
+	m := &move{
+		event: onSuspend, id: c.ID, agentID: c.AgentID, outcome: outcome{status: NeedsConnection, message: wait.reason},
+		data: map[string]any{"reason": wait.reason},
+	}
 	for retries := false; ; retries = true {
 		err = postgres.InTx(ctx, s.Pool, func(tx pgx.Tx) error {
 			suspended = false
@@ -80,24 +84,20 @@ func (s *Service) suspend(ctx context.Context, c *Call, wait connectWait) (suspe
 			if left, err = timeUntil(ctx, tx, deadline); err != nil || left <= 0 {
 				return errors.Join(err, errTooLate)
 			}
-			tag, err := tx.Exec(ctx, `UPDATE calls SET status = 'needs_connection', claimed_by = NULL, claimed_at = NULL, message = $3,
-					attach_key = coalesce(attach_key, $4)
-				WHERE id = $1 AND (status = 'approved' OR status = 'executing' AND claimed_by = $2)`,
-				c.ID, s.Instance, nullableText(wait.reason), key)
+			err = s.moveInTx(ctx, tx, m)
 			if err != nil {
 				return err
 			}
-			suspended = tag.RowsAffected() > 0 || retries // an attempt whose commit was in doubt suspended the call
-			if tag.RowsAffected() == 0 {
+			suspended = m.made || retries // an attempt whose commit was in doubt suspended the call
+			if !m.made {
 				return errTooLate
 			}
-			job := expireJob(c.ID, deadline)
-			if _, err := s.river.InsertTx(ctx, tx, job.Args, job.InsertOpts); err != nil {
+			if _, err := tx.Exec(ctx, `UPDATE calls SET attach_key = coalesce(attach_key, $2) WHERE id = $1`, c.ID, key); err != nil {
 				return err
 			}
-			return s.ended(ctx, tx, audit.Event{
-				Actor: audit.System(), Action: "call.needs_connection", Subject: c.ID, Data: map[string]any{"reason": wait.reason},
-			})
+			job := expireJob(c.ID, deadline)
+			_, err = s.river.InsertTx(ctx, tx, job.Args, job.InsertOpts)
+			return err
 		})
 		switch {
 		case errors.Is(err, errTooLate):
@@ -108,7 +108,7 @@ func (s *Service) suspend(ctx context.Context, c *Call, wait connectWait) (suspe
 		case err != nil:
 			return false, fmt.Errorf("suspend call %s: %w", c.ID, err)
 		default:
-			s.hub.wake(c.ID, nil)
+			s.announceMoves(ctx, m)
 			return suspended, nil
 		}
 	}
@@ -139,13 +139,6 @@ func lockWait(ctx context.Context, tx pgx.Tx, id uuid.UUID) (waiting bool, left 
 	return true, left, err
 }
 
-func endWait(ctx context.Context, tx pgx.Tx, id uuid.UUID) error {
-	if _, err := tx.Exec(ctx, `UPDATE call_connections SET ended_at = holdpoint_now() WHERE call_id = $1`, id); err != nil {
-		return fmt.Errorf("end wait of call %s: %w", id, err)
-	}
-	return nil
-}
-
 // expireWait ends a call that waited for a connection until its deadline. left is how long it may still
 // wait.
 func (s *Service) expireWait(ctx context.Context, id uuid.UUID) (left time.Duration, err error) {
@@ -153,8 +146,12 @@ func (s *Service) expireWait(ctx context.Context, id uuid.UUID) (left time.Durat
 }
 
 // giveUp ends a call that waits for a connection; overdue: only if its time is up.
-func (s *Service) giveUp(ctx context.Context, id uuid.UUID, e ending, actor audit.Actor, overdue bool) (left time.Duration, err error) {
-	ended := false
+func (s *Service) giveUp(ctx context.Context, id uuid.UUID, o outcome, actor audit.Actor, overdue bool) (left time.Duration, err error) {
+	o.effect, o.message = tool.EffectNone, MessageUnconnected
+	if o.status == Cancelled {
+		o.message = "the call was cancelled before its skill was connected"
+	}
+	m := &move{event: onAbandon, id: id, outcome: o, actor: actor, data: map[string]any{"code": o.code}}
 	err = postgres.InTx(ctx, s.Pool, func(tx pgx.Tx) error {
 		waiting, rest, err := lockWait(ctx, tx, id)
 		if err != nil || !waiting {
@@ -163,28 +160,13 @@ func (s *Service) giveUp(ctx context.Context, id uuid.UUID, e ending, actor audi
 		if left = rest; overdue && left > 0 {
 			return nil
 		}
-		ended = true
-		tag, err := tx.Exec(ctx, `UPDATE calls SET status = $2, code = $3, message = $4, effect = $5, finished_at = holdpoint_now()
-			WHERE id = $1 AND status = 'needs_connection'`, id, e.call, e.code, unconnectedMessage(e), tool.EffectNone)
-		if err != nil || tag.RowsAffected() == 0 {
-			return err
-		}
-		if err := endWait(ctx, tx, id); err != nil {
-			return err
-		}
-		return s.ended(ctx, tx, audit.Event{
-			Actor: actor, Action: "call." + string(e.call), Subject: id, Data: map[string]any{"code": e.code},
-		})
+		left = 0
+		return s.moveInTx(ctx, tx, m)
 	})
 	if err != nil {
 		return 0, fmt.Errorf("end wait of call %s: %w", id, err)
 	}
-	if ended {
-		s.hub.wake(id, nil)
-		s.tellConnected(ctx, id)
-		s.tellOf(ctx, id)
-		left = 0
-	}
+	s.announceMoves(ctx, m)
 	return left, nil
 }
 
@@ -193,13 +175,6 @@ const MessageLapsed = "the call was approved, and could not be sent before the a
 
 // MessageUnconnected is the message of a call that expired because its skill was not connected.
 const MessageUnconnected = "nobody connected the skill before the deadline"
-
-func unconnectedMessage(e ending) string {
-	if e.call == Expired {
-		return MessageUnconnected
-	}
-	return "the call was cancelled before its skill was connected"
-}
 
 // waitLeft is how long a call may still wait for a connection; approval.ErrNotFound when it does not.
 func (s *Service) waitLeft(ctx context.Context, id uuid.UUID) (time.Duration, error) {

@@ -9,7 +9,6 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/holdpoint/holdpoint/approval"
 	"github.com/holdpoint/holdpoint/internal/audit"
@@ -25,7 +24,8 @@ import (
 // Errors: approval.ErrNotFound, approval.ErrDigestMismatch, approval.ErrSelfApproval, approval.ErrInvitedApproval, approval.ErrOwnEdit, *approval.ConflictError, *[EditError].
 func (s *Service) Decide(ctx context.Context, d Decision) (Waiting, error) {
 	var conflict error
-	var settled approval.Approval
+	var decided approval.Approval
+	var moved *move
 	edit, err := s.edited(ctx, &d)
 	if err != nil {
 		return Waiting{}, fmt.Errorf("decide approval %s: %w", d.CallID, err)
@@ -40,14 +40,16 @@ func (s *Service) Decide(ctx context.Context, d Decision) (Waiting, error) {
 			return conflict
 		}
 		if !a.Deadline.After(now) {
-			settled, err = s.end(ctx, tx, a, s.expiry(ctx, a.PrincipalID), audit.System(), "")
-			conflict = &approval.ConflictError{Approval: settled}
+			moved, err = s.settle(ctx, tx, a, s.expiry(ctx, a.PrincipalID), audit.System(), "")
+			if err == nil {
+				conflict = &approval.ConflictError{Approval: *moved.settled}
+			}
 			return err // the expiry is committed; the decision came too late
 		}
 		if d.Approve {
-			settled, err = s.approve(ctx, tx, a, d, edit)
-		} else {
-			settled, err = s.end(ctx, tx, a, rejection(), audit.Person(d.By), d.Note)
+			decided, moved, err = s.approve(ctx, tx, a, d, edit)
+		} else if moved, err = s.settle(ctx, tx, a, rejection(), audit.Person(d.By), d.Note); err == nil {
+			decided = *moved.settled
 		}
 		failpoint.Hit(failpoint.DecideBeforeCommit)
 		return err
@@ -56,14 +58,11 @@ func (s *Service) Decide(ctx context.Context, d Decision) (Waiting, error) {
 		return Waiting{}, fmt.Errorf("decide approval %s: %w", d.CallID, err)
 	}
 	failpoint.Hit(failpoint.DecideAfterCommit)
-	if conflict != nil || !d.Approve {
-		s.hub.wake(d.CallID, nil)
-	}
-	s.tellDecision(ctx, &settled)
+	s.announceMoves(ctx, moved)
 	if conflict != nil {
 		return Waiting{}, fmt.Errorf("decide approval %s: %w", d.CallID, conflict)
 	}
-	waiting, err := s.withCalls(ctx, columns, []approval.Approval{settled})
+	waiting, err := s.withCalls(ctx, columns, []approval.Approval{decided})
 	if err != nil {
 		return Waiting{}, err
 	}
@@ -125,60 +124,67 @@ func (s *Service) notOwn(ctx context.Context, db audit.Querier, a approval.Appro
 	return err
 }
 
-func (s *Service) approve(ctx context.Context, tx pgx.Tx, a approval.Approval, d Decision, edit *edit) (approval.Approval, error) {
+// approve approves a call, or records an edit that another reviewer has to approve: then nothing moves.
+func (s *Service) approve(ctx context.Context, tx pgx.Tx, a approval.Approval, d Decision, edit *edit) (approval.Approval, *move, error) {
 	if edit != nil && edit.late {
-		return a, fmt.Errorf("edit call: %w: it was not parked", ErrState)
+		return a, nil, fmt.Errorf("edit call: %w: it was not parked", ErrState)
 	}
 	if edit != nil {
 		if err := checkEdited(ctx, tx, a.CallID, edit); err != nil {
-			return a, err
+			return a, nil, err
 		}
 	}
 	if edit != nil && edit.second {
-		return s.propose(ctx, tx, a, d, edit)
+		a, err := s.propose(ctx, tx, a, d, edit)
+		return a, nil, err
 	}
-	event := audit.Event{
-		Actor: audit.Person(d.By), Action: "approval.approved", Subject: a.CallID,
-		Data: map[string]any{"digest": a.Digest.String(), "note": d.Note},
-	}
-	event.SetOrigin(ctx)
-	a, err := s.applyEdit(ctx, tx, a, d, edit, &event)
+	data := map[string]any{"digest": a.Digest.String(), "note": d.Note}
+	a, err := s.applyEdit(ctx, tx, a, d, edit, data)
 	if err != nil {
-		return a, err
+		return a, nil, err
 	}
-	batch := &pgx.Batch{}
-	var moved int64
-	batch.Queue(`UPDATE calls SET status = 'approved' WHERE id = $1 AND status = 'parked'`, a.CallID).
-		Exec(func(tag pgconn.CommandTag) error { moved = tag.RowsAffected(); return nil })
 	settled, err := approval.Settle(ctx, tx, a, approval.Approved, d.By, d.Note)
 	if err != nil {
-		return settled, err
+		return settled, nil, err
 	}
-	if err := s.recordIf(batch, "true", []uuid.UUID{a.AgentID}, event); err != nil {
-		return settled, err
+	m := &move{
+		event: onApprove, id: a.CallID, agentID: a.AgentID, settled: &settled,
+		outcome: outcome{status: Approved}, actor: audit.Person(d.By), data: data,
 	}
-	if err := tx.SendBatch(ctx, batch).Close(); err != nil {
-		return settled, fmt.Errorf("move call: %w", err)
-	}
-	if moved != 1 {
-		return settled, fmt.Errorf("move call: %w: it is not parked", ErrState)
-	}
-	if _, err := s.river.InsertTx(ctx, tx, executeArgs{CallID: a.CallID}, nil); err != nil {
-		return settled, fmt.Errorf("insert execute job: %w", err)
-	}
-	return settled, s.attend(ctx, tx, waitsNoMore(a))
+	return settled, m, s.moveParked(ctx, tx, m)
 }
 
-// ending is an outcome of an approval that ends the call unsent.
-type ending struct {
-	approval approval.Status
-	call     Status
-	code     string
-	message  string // when there is no note
+// settle ends a parked call with its approval: rejected, expired or cancelled.
+func (s *Service) settle(ctx context.Context, tx pgx.Tx, a approval.Approval, o outcome, actor audit.Actor, note string) (*move, error) {
+	by := uuid.Nil
+	if actor.Kind == audit.KindPerson && o.status == Rejected {
+		by = actor.ID
+	}
+	settled, err := approval.Settle(ctx, tx, a, approval.Status(o.status), by, note)
+	if err != nil {
+		return nil, err
+	}
+	m := &move{
+		event: onSettle, id: a.CallID, agentID: a.AgentID, settled: &settled,
+		outcome: o, actor: actor, data: map[string]any{"digest": a.Digest.String()},
+	}
+	if note != "" {
+		m.message, m.data["note"] = note, note
+	}
+	return m, s.moveParked(ctx, tx, m)
 }
 
-func rejection() ending {
-	return ending{approval.Rejected, Rejected, CodeRejected, "no reason was given"}
+// moveParked moves a call whose approval was pending.
+func (s *Service) moveParked(ctx context.Context, tx pgx.Tx, m *move) error {
+	err := s.moveInTx(ctx, tx, m)
+	if err == nil && !m.made {
+		err = fmt.Errorf("move call: %w: it is not parked", ErrState)
+	}
+	return err
+}
+
+func rejection() outcome {
+	return outcome{status: Rejected, code: CodeRejected, message: "no reason was given"}
 }
 
 // reviewersLimit bounds the look for reviewers within a transaction: those that expire calls at the same moment hold connections
@@ -186,11 +192,11 @@ func rejection() ending {
 const reviewersLimit = 250 * time.Millisecond
 
 // expiry also says when there was nobody who might have decided, where that is known at once.
-func (s *Service) expiry(ctx context.Context, principal uuid.UUID) ending {
+func (s *Service) expiry(ctx context.Context, principal uuid.UUID) outcome {
 	ctx, cancel := context.WithTimeout(ctx, reviewersLimit)
 	defer cancel()
 	if someone, err := s.reviewable(ctx, principal, uuid.Nil); err == nil && !someone {
-		return ending{approval.Expired, Expired, CodeNoReviewer, "there was nobody who may decide about this call"}
+		return outcome{status: Expired, code: CodeNoReviewer, message: "there was nobody who may decide about this call"}
 	}
 	return expiry()
 }
@@ -202,47 +208,12 @@ func (s *Service) recallReviewers(ctx context.Context) {
 	}
 }
 
-func expiry() ending {
-	return ending{approval.Expired, Expired, CodeExpired, "nobody decided before the deadline"}
+func expiry() outcome {
+	return outcome{status: Expired, code: CodeExpired, message: "nobody decided before the deadline"}
 }
 
-func cancellation() ending {
-	return ending{approval.Cancelled, Cancelled, CodeCancelled, "the call was cancelled before anyone decided"}
-}
-
-// end settles a pending approval so that its call ends here.
-func (s *Service) end(ctx context.Context, tx pgx.Tx, a approval.Approval, e ending, actor audit.Actor, note string) (approval.Approval, error) {
-	by := uuid.Nil
-	if actor.Kind == audit.KindPerson && e.approval == approval.Rejected {
-		by = actor.ID
-	}
-	settled, err := approval.Settle(ctx, tx, a, e.approval, by, note)
-	if err != nil {
-		return settled, err
-	}
-	message := note
-	if message == "" {
-		message = e.message
-	}
-	tag, err := tx.Exec(ctx, `UPDATE calls SET status = $2, code = $3, message = $4, finished_at = holdpoint_now()
-		WHERE id = $1 AND status = 'parked'`, a.CallID, e.call, e.code, nullableText(message))
-	if err != nil {
-		return settled, fmt.Errorf("end call: %w", err)
-	}
-	if tag.RowsAffected() != 1 {
-		return settled, fmt.Errorf("end call: %w: it is not parked", ErrState)
-	}
-	event := audit.Event{
-		Actor: actor, Action: "approval." + string(e.approval), Subject: a.CallID,
-		Data: map[string]any{"digest": a.Digest.String()},
-	}
-	if note != "" {
-		event.Data["note"] = note
-	}
-	if err := s.ended(ctx, tx, event); err != nil {
-		return settled, err
-	}
-	return settled, s.attend(ctx, tx, waitsNoMore(a))
+func cancellation() outcome {
+	return outcome{status: Cancelled, code: CodeCancelled, message: "the call was cancelled before anyone decided"}
 }
 
 // Expire ends a parked call whose deadline has passed; any other it leaves as it is.
@@ -256,7 +227,7 @@ func (s *Service) expire(ctx context.Context, id uuid.UUID) (left time.Duration,
 	if left, err = s.expireWait(ctx, id); err != nil || left > 0 {
 		return left, err
 	}
-	var expired *approval.Approval
+	var expired *move
 	s.recallReviewers(ctx)
 	err = postgres.InTx(ctx, s.Pool, func(tx pgx.Tx) error {
 		a, now, err := approval.Lock(ctx, tx, id)
@@ -266,8 +237,7 @@ func (s *Service) expire(ctx context.Context, id uuid.UUID) (left time.Duration,
 		if left = a.Deadline.Sub(now); left > 0 {
 			return nil
 		}
-		settled, err := s.end(ctx, tx, a, s.expiry(ctx, a.PrincipalID), audit.System(), "")
-		expired = &settled
+		expired, err = s.settle(ctx, tx, a, s.expiry(ctx, a.PrincipalID), audit.System(), "")
 		failpoint.Hit(failpoint.ExpireBeforeCommit)
 		return err
 	})
@@ -279,8 +249,7 @@ func (s *Service) expire(ctx context.Context, id uuid.UUID) (left time.Duration,
 	}
 	if expired != nil {
 		failpoint.Hit(failpoint.ExpireAfterCommit)
-		s.hub.wake(id, nil)
-		s.tellDecision(ctx, expired)
+		s.announceMoves(ctx, expired)
 	}
 	return left, nil
 }

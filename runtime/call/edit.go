@@ -206,8 +206,8 @@ func checkEdited(ctx context.Context, tx pgx.Tx, id uuid.UUID, e *edit) error {
 	return nil
 }
 
-// applyEdit gives an approval and its call the arguments that a decision is about, and says so in the decision's event.
-func (s *Service) applyEdit(ctx context.Context, tx pgx.Tx, a approval.Approval, d Decision, e *edit, event *audit.Event) (approval.Approval, error) {
+// applyEdit gives an approval and its call the arguments that a decision is about, and says so in the data of the decision's audit event.
+func (s *Service) applyEdit(ctx context.Context, tx pgx.Tx, a approval.Approval, d Decision, e *edit, data map[string]any) (approval.Approval, error) {
 	var err error
 	switch before := a; {
 	case (e == nil || e.same) && a.EditedBy == uuid.Nil:
@@ -219,19 +219,19 @@ func (s *Service) applyEdit(ctx context.Context, tx pgx.Tx, a approval.Approval,
 		if a, err = approval.AcceptEdit(ctx, tx, a); err != nil {
 			return a, err
 		}
-		event.Data["edit_digest"], event.Data["edited_by"] = before.Digest.String(), a.EditedBy.String()
-		event.Data["digest"], event.Data["original_digest"] = a.Digest.String(), a.Original.String()
+		data["edit_digest"], data["edited_by"] = before.Digest.String(), a.EditedBy.String()
+		data["digest"], data["original_digest"] = a.Digest.String(), a.Original.String()
 		return a, nil
 	case e.restores:
 		if a, err = approval.DiscardEdit(ctx, tx, a, e.envelope); err != nil {
 			return a, err
 		}
-		event.Data["digest"], event.Data["discarded_digest"] = a.Digest.String(), before.Digest.String()
+		data["digest"], data["discarded_digest"] = a.Digest.String(), before.Digest.String()
 	default:
 		if a, err = approval.ApplyEdit(ctx, tx, a, e.envelope); err != nil {
 			return a, err
 		}
-		event.Data["edited"], event.Data["digest"], event.Data["original_digest"] = e.changed, a.Digest.String(), a.Original.String()
+		data["edited"], data["digest"], data["original_digest"] = e.changed, a.Digest.String(), a.Original.String()
 	}
 	_, err = tx.Exec(ctx, `UPDATE calls SET submitted = CASE WHEN $4 THEN NULL ELSE coalesce(submitted, arguments) END, arguments = $2, request = $3
 		WHERE id = $1 AND status = 'parked'`, a.CallID, []byte(e.arguments), []byte(e.request), e.restores)

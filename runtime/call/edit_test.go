@@ -166,6 +166,9 @@ func TestMoreTime(t *testing.T) {
 	if done := w.wait(ticket.ID); done.Status != call.Expired {
 		t.Errorf("after the last deadline: %s", done.Status)
 	}
+	if got := counters(t, w.calls.Collectors(), "holdpoint_calls_total"); got["code=expired skill=files status=expired"] != 1 {
+		t.Errorf("the expired call is counted %v", got)
+	}
 }
 
 // Whoever waits in this process sees to the later deadline, not to the first.

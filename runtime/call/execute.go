@@ -14,7 +14,6 @@ import (
 	"github.com/riverqueue/river"
 
 	"github.com/holdpoint/holdpoint/approval"
-	"github.com/holdpoint/holdpoint/internal/audit"
 	"github.com/holdpoint/holdpoint/internal/failpoint"
 	"github.com/holdpoint/holdpoint/internal/identity"
 	"github.com/holdpoint/holdpoint/internal/postgres"
@@ -88,12 +87,12 @@ func (s *Service) execute(ctx context.Context, c *Call) error {
 		return fmt.Errorf("check call %s again: %w", c.ID, err)
 	}
 	if refusal != nil {
-		if refusal.connect != nil {
-			if suspended, err := s.suspend(ctx, c, *refusal.connect); suspended || err != nil {
+		if refusal.wait != nil {
+			if suspended, err := s.suspend(ctx, c, *refusal.wait); suspended || err != nil {
 				return err
 			}
 		}
-		_, err := s.deny(ctx, s.Pool, c.ID, refusal)
+		_, err := s.endUnsent(ctx, s.Pool, onRefuse, c.ID, refusal.outcome)
 		return err
 	}
 	s.took(c, StepValidate, began)
@@ -104,24 +103,14 @@ func (s *Service) execute(ctx context.Context, c *Call) error {
 		return err
 	}
 	s.took(c, StepLog, began)
-	if s.flights.wasSent(c.ID) {
-		s.finish(c, outcome{
-			status: Unknown, code: CodeOutcomeUnknown, effect: tool.EffectPossible,
-			message: forgottenMessage,
-		}, true)
-		return nil
-	}
 	s.send(c, skill, server, definition)
 	return nil
 }
 
-// refusal is why an approved call is not sent after all.
+// refusal is why a call is not sent.
 type refusal struct {
-	status  Status
-	code    string
-	failure tool.FailureKind
-	message string
-	connect *connectWait // not yet, rather than not at all
+	outcome
+	wait *connectWait // not yet, rather than not at all
 
 	problems []tool.Problem // of invalid arguments, those that the message lists
 }
@@ -177,12 +166,12 @@ func (s *Service) recheck(ctx context.Context, c *Call) (*agent.Skill, tool.Serv
 func (s *Service) recheckPin(ctx context.Context, c *Call, server tool.Server, skill *agent.Skill) (*refusal, error) {
 	pins, err := s.Discovery.Recheck(ctx, server, skill.TrustNewTools, c.Tool)
 	if failure, ok := errors.AsType[*tool.Failure](err); ok {
-		r := &refusal{
-			status: Failed, code: string(failure.Kind), failure: failure.Kind,
+		r := &refusal{outcome: outcome{
+			status: Failed, code: string(failure.Kind), failure: failure.Kind, effect: tool.EffectNone,
 			message: "the tool's definition could not be checked before sending: " + failure.Message,
-		}
+		}}
 		if failure.Connect != nil {
-			r.connect = &connectWait{failure.Connect.Reason, skill.ApprovalTimeout, failure.Connect.Partial}
+			r.wait = &connectWait{failure.Connect.Reason, skill.ApprovalTimeout, failure.Connect.Partial}
 		}
 		return r, nil
 	}
@@ -247,52 +236,37 @@ func (s *Service) recheckPeople(ctx context.Context, c *Call, decided *approval.
 	return nil, nil
 }
 
-func denied(code, message string) *refusal {
-	return &refusal{status: Denied, code: code, message: message}
+func denied(code, message string) *refusal { return unsent(Denied, code, message) }
+
+// unsent is a refusal without effect.
+func unsent(status Status, code, message string) *refusal {
+	return &refusal{outcome: outcome{status: status, code: code, effect: tool.EffectNone, message: message}}
 }
 
-// deny ends an approved call that must not be sent, and reports whether it did. Nothing was sent: the call's effect is none.
-func (s *Service) deny(ctx context.Context, pool *pgxpool.Pool, id uuid.UUID, r *refusal) (ended bool, err error) {
-	err = postgres.InTx(ctx, pool, func(tx pgx.Tx) error {
-		tag, err := tx.Exec(ctx, `UPDATE calls SET status = $2, code = $3, failure = $4, effect = $5, message = $6,
-				finished_at = holdpoint_now()
-			WHERE id = $1 AND (status = 'approved' OR status = 'executing' AND claimed_by = $7) AND ($3 <> $8 OR `+approval.Lapsed("$1")+`)`,
-			id, r.status, r.code, nullableText(string(r.failure)), tool.EffectNone, r.message, s.Instance, CodeApprovalLapsed)
-		ended = err == nil && tag.RowsAffected() > 0
-		if !ended {
-			return err
-		}
-		return s.ended(ctx, tx, audit.Event{
-			Actor: audit.System(), Action: "call." + string(r.status), Subject: id, Data: map[string]any{"code": r.code},
-		})
-	})
-	if err != nil {
-		return false, fmt.Errorf("deny call %s: %w", id, err)
+// endUnsent ends a call that is approved, or claimed by this instance, and must not be sent. It reports whether it did.
+func (s *Service) endUnsent(ctx context.Context, pool *pgxpool.Pool, event event, id uuid.UUID, o outcome) (ended bool, err error) {
+	m := &move{event: event, id: id, outcome: o, data: map[string]any{"code": o.code}}
+	if err := postgres.InTx(ctx, pool, func(tx pgx.Tx) error { return s.moveInTx(ctx, tx, m) }); err != nil {
+		return false, fmt.Errorf("end call %s unsent: %w", id, err)
 	}
-	s.hub.wake(id, nil)
-	if ended {
-		s.tellOf(ctx, id)
-	}
-	return ended, nil
+	s.announceMoves(ctx, m)
+	return m.made, nil
 }
 
 // claim makes this instance the one that sends the call. It reports false
 // when another was first. It is one round trip, as the writing of outcomes.
 func (s *Service) claim(ctx context.Context, c *Call) (bool, error) {
+	m := &move{event: onClaim, id: c.ID, agentID: c.AgentID, outcome: outcome{status: Executing}}
 	batch := &pgx.Batch{}
-	batch.Queue(`UPDATE calls SET status = 'executing', claimed_by = $2, claimed_at = holdpoint_now()
-		WHERE id = $1 AND status = 'approved' AND NOT `+approval.Lapsed("$1")+` RETURNING id`, c.ID, s.Instance)
-	event := audit.Event{Actor: audit.System(), Action: "call.executing", Subject: c.ID}
-	if err := audit.QueueIf(batch, justWritten, event); err != nil {
+	if err := s.queueMoves(batch, m); err != nil {
 		return false, err
 	}
 	failpoint.Hit(failpoint.ClaimBeforeCommit)
-	written, err := sendUpdates(s.Pool.SendBatch(ctx, batch), 1)
-	if err != nil {
+	if err := s.Pool.SendBatch(ctx, batch).Close(); err != nil {
 		s.hurry()
 		return false, fmt.Errorf("claim call %s: %w", c.ID, err)
 	}
-	if !written[c.ID] {
+	if !m.made {
 		return s.claimedBefore(ctx, c)
 	}
 	c.Status, c.claimedBy = Executing, s.Instance
@@ -308,7 +282,7 @@ func (s *Service) claimedBefore(ctx context.Context, c *Call) (bool, error) {
 	case err != nil:
 		return false, err
 	case now.Status == Approved:
-		ended, err := s.deny(ctx, s.Pool, c.ID, approvalLapsed())
+		ended, err := s.endUnsent(ctx, s.Pool, onLapse, c.ID, approvalLapsed())
 		if err == nil && !ended {
 			err = fmt.Errorf("claim call %s: it was given back meanwhile", c.ID)
 		}
@@ -320,23 +294,7 @@ func (s *Service) claimedBefore(ctx context.Context, c *Call) (bool, error) {
 	return true, nil
 }
 
-// approvalLapsed ends a call whose approval has lapsed.
-func approvalLapsed() *refusal {
-	return &refusal{status: Expired, code: CodeApprovalLapsed, message: MessageLapsed}
-}
-
-// ended writes the events of calls that others may wait for elsewhere, and notifies them. The subject of each
-// event is its call.
-func (s *Service) ended(ctx context.Context, tx pgx.Tx, events ...audit.Event) error {
-	if err := s.record(ctx, tx, nil, events...); err != nil {
-		return err
-	}
-	ids := make([]string, len(events))
-	for i := range events {
-		ids[i] = events[i].Subject.String()
-	}
-	if _, err := tx.Exec(ctx, `SELECT pg_notify($1, id) FROM unnest($2::text[]) AS id`, Channel, ids); err != nil {
-		return fmt.Errorf("notify of calls: %w", err)
-	}
-	return nil
+// approvalLapsed is the end of a call whose approval has lapsed.
+func approvalLapsed() outcome {
+	return outcome{status: Expired, code: CodeApprovalLapsed, effect: tool.EffectNone, message: MessageLapsed}
 }

@@ -29,7 +29,7 @@ func (s *Service) Recover(ctx context.Context) error { return s.recover(ctx, nil
 
 // DenyLapsed ends a call if its approval has lapsed.
 func (s *Service) DenyLapsed(ctx context.Context, id uuid.UUID) (bool, error) {
-	return s.deny(ctx, s.vital, id, approvalLapsed())
+	return s.endUnsent(ctx, s.vital, onLapse, id, approvalLapsed())
 }
 
 // OpenFrom returns the id from which on open calls are looked for.

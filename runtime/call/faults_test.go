@@ -395,6 +395,27 @@ func TestForgottenSendIsNotRepeated(t *testing.T) {
 	}
 }
 
+// TestForgottenResumeIsNotRepeated: the same for a call that had waited for a connection.
+func TestForgottenResumeIsNotRepeated(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.register(time.Hour)
+	w.source.connected(false)
+	ticket := w.submit("open__echo", `{}`)
+	w.source.connected(true)
+	if c := w.wait(ticket.ID); c.Status != call.Succeeded {
+		t.Fatalf("the call is %s, %s", c.Status, c.Message)
+	}
+	w.setStatus(`UPDATE call_connections SET ended_at = NULL, deadline = holdpoint_now() + interval '1 hour' WHERE call_id = $1`, ticket.ID)
+	w.setStatus(`UPDATE calls SET status = 'needs_connection', claimed_by = NULL, finished_at = NULL, result = NULL WHERE id = $1`, ticket.ID)
+	if c := w.wait(ticket.ID); c.Status != call.Unknown || c.Effect != tool.EffectPossible {
+		t.Errorf("the call is %s, %s", c.Status, c.Effect)
+	}
+	if n := len(w.source.arrivals()); n != 1 {
+		t.Errorf("%d calls arrived", n)
+	}
+}
+
 // TestForgottenOutcomeIsUnknown: the database lost the outcome of a call, which this process had sent.
 func TestForgottenOutcomeIsUnknown(t *testing.T) {
 	t.Parallel()
@@ -405,7 +426,13 @@ func TestForgottenOutcomeIsUnknown(t *testing.T) {
 	for _, id := range []uuid.UUID{direct.ID, gated.ID} {
 		w.wait(id)
 		w.setStatus(`UPDATE calls SET status = 'executing', claimed_by = $2, finished_at = NULL, result = NULL, effect = NULL WHERE id = $1`, id, w.calls.Instance)
-		check(t, w.calls.Recover(t.Context()))
+		for { // the flight may end a moment after the outcome was announced
+			check(t, w.calls.Recover(t.Context()))
+			if c, err := w.calls.Get(t.Context(), call.Viewer{}, id); err != nil || c.Status != call.Executing {
+				check(t, err)
+				break
+			}
+		}
 		if c := w.wait(id); c.Status != call.Unknown || c.Effect != tool.EffectPossible {
 			t.Errorf("the call is %s, %s: %s", c.Status, c.Effect, c.Message)
 		}

@@ -15,11 +15,27 @@ type flights struct {
 	calls map[uuid.UUID]flight
 	empty chan struct{} // closed while there are none
 
-	// sent are the calls that were sent last. A database that lost its last commits, in a failover or
-	// a restore, may offer one of them again.
-	sent   map[uuid.UUID]struct{}
-	oldest []uuid.UUID // of sent, in a ring
+	// The calls that were sent last. A database that lost its last commits, in a failover or a restore, may offer one of them again.
+	// Auto-approved calls, which may be many, make no gated one forgotten.
+	gated, direct sentCalls
+}
+
+// sentCalls remembers the last maxSent calls.
+type sentCalls struct {
+	ids    map[uuid.UUID]struct{}
+	oldest []uuid.UUID // in a ring
 	next   int
+}
+
+func (s *sentCalls) add(id uuid.UUID) {
+	if len(s.oldest) < maxSent {
+		s.oldest = append(s.oldest, id)
+	} else {
+		delete(s.ids, s.oldest[s.next])
+		s.oldest[s.next] = id
+		s.next = (s.next + 1) % maxSent
+	}
+	s.ids[id] = struct{}{}
 }
 
 // flight is one call in flight.
@@ -28,11 +44,12 @@ type flight struct {
 	sending bool // bytes of the call may be on their way
 }
 
-// maxSent bounds the memory of sent calls: about 5 MB.
+// maxSent bounds each memory of sent calls: about 5 MB.
 const maxSent = 100_000
 
 func newFlights() *flights {
-	f := &flights{calls: map[uuid.UUID]flight{}, empty: make(chan struct{}), sent: map[uuid.UUID]struct{}{}}
+	f := &flights{calls: map[uuid.UUID]flight{}, empty: make(chan struct{})}
+	f.gated.ids, f.direct.ids = map[uuid.UUID]struct{}{}, map[uuid.UUID]struct{}{}
 	close(f.empty)
 	return f
 }
@@ -70,28 +87,27 @@ func (f *flights) sending(c *Call) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.calls[c.ID] = flight{f.calls[c.ID].run, true}
-	if len(f.oldest) < maxSent {
-		f.oldest = append(f.oldest, c.ID)
+	if c.Gated {
+		f.gated.add(c.ID)
 	} else {
-		delete(f.sent, f.oldest[f.next])
-		f.oldest[f.next] = c.ID
-		f.next = (f.next + 1) % maxSent
+		f.direct.add(c.ID)
 	}
-	f.sent[c.ID] = struct{}{}
 }
 
 // wasSent reports whether this process sent the call before.
 func (f *flights) wasSent(id uuid.UUID) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	_, sent := f.sent[id]
-	return sent
+	_, gated := f.gated.ids[id]
+	_, direct := f.direct.ids[id]
+	return gated || direct
 }
 
 // refused says that the server of a call refused it unexecuted: it may be sent again.
 func (f *flights) refused(id uuid.UUID) {
 	f.mu.Lock()
-	delete(f.sent, id)
+	delete(f.gated.ids, id)
+	delete(f.direct.ids, id)
 	f.mu.Unlock()
 	f.done(id)
 }

@@ -13,7 +13,6 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/riverqueue/river"
 
-	"github.com/holdpoint/holdpoint/internal/audit"
 	"github.com/holdpoint/holdpoint/internal/failpoint"
 	"github.com/holdpoint/holdpoint/internal/postgres"
 )
@@ -26,7 +25,7 @@ type intakeItem struct {
 	parking   *parking                                            // nil: it is not parked
 	wait      *connectWait                                        // nil: it does not wait for a connection
 	begin     func(ctx context.Context, tx pgx.Tx, c *Call) error // of a carried call
-	event     audit.Event
+	move      *move
 
 	pendingLimit int // of the agent's calls for one principal, if it waits
 
@@ -90,7 +89,7 @@ func (s *Service) intakeInOneTrip(ctx context.Context, items []*intakeItem) erro
 	} else {
 		batch.Queue(insertCallsSQL, callColumns(items)...)
 	}
-	if err := s.recordIf(batch, "true", agentsOf(items), events(items)...); err != nil {
+	if err := s.queueRecords(batch, "true", movesOf(items)); err != nil {
 		return err
 	}
 	if late := s.stragglers(items); len(late) > 0 {
@@ -139,8 +138,15 @@ func (s *Service) intakeInTx(ctx context.Context, items []*intakeItem) error {
 // park writes what belongs to freshly inserted calls: audit events, and for
 // parked ones the approval and the job that expires it.
 func (s *Service) park(ctx context.Context, tx pgx.Tx, items []*intakeItem) error {
-	if err := s.record(ctx, tx, agentsOf(items), events(items)...); err != nil {
+	if len(items) == 0 {
+		return nil
+	}
+	batch := &pgx.Batch{}
+	if err := s.queueRecords(batch, "true", movesOf(items)); err != nil {
 		return err
+	}
+	if err := tx.SendBatch(ctx, batch).Close(); err != nil {
+		return fmt.Errorf("record calls: %w", err)
 	}
 	deadlines, err := s.insertWaits(ctx, tx, items)
 	if err != nil || len(deadlines) == 0 {
@@ -277,10 +283,10 @@ func callColumns(items []*intakeItem) []any {
 	}
 }
 
-func events(items []*intakeItem) []audit.Event {
-	list := make([]audit.Event, len(items))
+func movesOf(items []*intakeItem) []*move {
+	list := make([]*move, len(items))
 	for i, item := range items {
-		list[i] = item.event
+		list[i] = item.move
 	}
 	return list
 }

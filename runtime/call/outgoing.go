@@ -77,7 +77,7 @@ func (s *Service) draw(ctx context.Context, c *Call, skill *agent.Skill, server 
 	outgoing, err := source.Outgoing(server, request)
 	if failure, ok := errors.AsType[*tool.Failure](err); ok {
 		if failure.Kind == tool.ToolError {
-			return &refusal{status: Invalid, code: CodeInvalidArguments, message: failure.Message}, nil
+			return unsent(Invalid, CodeInvalidArguments, failure.Message), nil
 		}
 		return denied(CodeNotSendable, failure.Message), nil
 	}

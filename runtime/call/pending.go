@@ -30,8 +30,8 @@ func (e *PendingError) Error() string {
 	return fmt.Sprintf("%d calls of this agent, made for the same person or for nobody, wait for people, and its limit (limits.pending) is %d", e.Waiting, e.Limit)
 }
 
-// A limit above [MaxPending] is kept to an eighth of it: counting all that waits for each batch of calls would cost more than
-// recording them. What was counted serves further calls for countAge, as long as they are fewer than an eighth of the places left.
+// A limit above [MaxPending] is not kept exactly: counting all that waits for each batch of calls would cost more than
+// recording them. A count serves further calls of the process for countAge, as long as they take no more than an eighth of the places left.
 const (
 	countAge   = time.Second
 	countShare = 8
@@ -45,16 +45,17 @@ type pendingCounts struct {
 
 // pendingCount is what one agent may add without another count.
 type pendingCount struct {
-	at   time.Time
-	left int
+	at    time.Time
+	limit int
+	left  int
 }
 
-// take takes n places of an agent that were counted before, if there are as many.
-func (c *pendingCounts) take(agentID uuid.UUID, n int, now time.Time) bool {
+// take takes n places of an agent that were counted before, if there are as many, and the limit is the same.
+func (c *pendingCounts) take(agentID uuid.UUID, limit, n int, now time.Time) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	counted := c.agents[agentID]
-	if counted.left < n || elapsed(now, counted.at) > countAge {
+	if counted.limit != limit || counted.left < n || elapsed(now, counted.at) > countAge {
 		return false
 	}
 	counted.left -= n
@@ -63,7 +64,7 @@ func (c *pendingCounts) take(agentID uuid.UUID, n int, now time.Time) bool {
 }
 
 // put remembers how many places an agent has left.
-func (c *pendingCounts) put(agentID uuid.UUID, places int, now time.Time) {
+func (c *pendingCounts) put(agentID uuid.UUID, limit, places int, now time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for id, counted := range c.agents {
@@ -71,7 +72,7 @@ func (c *pendingCounts) put(agentID uuid.UUID, places int, now time.Time) {
 			delete(c.agents, id)
 		}
 	}
-	c.agents[agentID] = pendingCount{now, places / countShare}
+	c.agents[agentID] = pendingCount{now, limit, places / countShare}
 }
 
 // owner is whose calls are counted together.
@@ -102,7 +103,7 @@ func (s *Service) countPending(ctx context.Context, tx pgx.Tx, items []*intakeIt
 	}
 	var agents []uuid.UUID
 	for id, n := range more {
-		if !s.counts.take(id, n, now) {
+		if !s.counts.take(id, limits[id], n, now) {
 			agents = append(agents, id)
 		}
 	}
@@ -135,7 +136,7 @@ func (s *Service) countPending(ctx context.Context, tx pgx.Tx, items []*intakeIt
 	}
 	for _, id := range agents {
 		if limits[id] > MaxPending {
-			s.counts.put(id, limits[id]-p.agents[id]-more[id], now)
+			s.counts.put(id, limits[id], limits[id]-p.agents[id]-more[id], now)
 		}
 	}
 	return p, nil

@@ -151,7 +151,7 @@ func (r *relay) putQuestions(ctx context.Context, questions []tool.Question) (nu
 		if err := s.attendQuestion(ctx, tx, who); err != nil {
 			return err
 		}
-		return s.ended(ctx, tx, audit.Event{
+		return s.recordQuestion(ctx, tx, audit.Event{
 			Actor: audit.System(), Action: "call.asked", Subject: c.ID, Data: map[string]any{"questions": numbers, "methods": methods},
 		})
 	})
@@ -368,9 +368,20 @@ func (s *Service) answer(ctx context.Context, viewer Viewer, id uuid.UUID, numbe
 				return err
 			}
 		}
-		return s.ended(ctx, tx, audit.Event{
+		return s.recordQuestion(ctx, tx, audit.Event{
 			Actor: viewer.actor(), Action: "call.answered", Subject: id,
 			Data: map[string]any{"question": number, "error": q.Answer.Error != nil, "status": q.Status},
 		})
 	})
+}
+
+// recordQuestion writes the event of a question, and notifies those who wait for its call elsewhere. The event's subject is the call.
+func (s *Service) recordQuestion(ctx context.Context, tx pgx.Tx, event audit.Event) error {
+	if err := audit.Write(ctx, tx, event); err != nil {
+		return err
+	}
+	if _, err := tx.Exec(ctx, `SELECT pg_notify($1, $2)`, Channel, event.Subject.String()); err != nil {
+		return fmt.Errorf("notify of questions: %w", err)
+	}
+	return nil
 }

@@ -119,8 +119,11 @@ func TestRefusedQuestion(t *testing.T) {
 	asked := make(chan struct{}, 10)
 	var answered sync.WaitGroup
 	defer answered.Wait()
+	defer close(asked)
 	answered.Go(func() {
-		<-asked
+		if _, ok := <-asked; !ok {
+			return
+		}
 		err := w.calls.Answer(t.Context(), call.Viewer{AgentID: w.agent.ID}, ticket.ID, 1, call.Answer{Error: json.RawMessage(`{"code":-1,"message":"no"}`)})
 		if err != nil {
 			t.Error(err)

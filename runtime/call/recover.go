@@ -13,7 +13,6 @@ import (
 	"github.com/riverqueue/river"
 
 	"github.com/holdpoint/holdpoint/approval"
-	"github.com/holdpoint/holdpoint/internal/audit"
 	"github.com/holdpoint/holdpoint/internal/postgres"
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
@@ -118,7 +117,8 @@ func (s *Service) keepRecovering() {
 //   - approved calls that no job will send get a job; those whose time is over expire.
 func (s *Service) recover(ctx context.Context, gone map[uuid.UUID]string) error {
 	var own []openCall
-	var approved, alive, lost []uuid.UUID
+	var approved, alive []uuid.UUID
+	var lost []*move
 	err := postgres.InTx(ctx, s.vital, func(tx pgx.Tx) error {
 		removed, err := removeInstances(ctx, tx, gone)
 		if err != nil {
@@ -161,7 +161,7 @@ func (s *Service) recover(ctx context.Context, gone map[uuid.UUID]string) error 
 		return fmt.Errorf("recover calls: %w", err)
 	}
 	s.pulse.forget(gone)
-	s.announceLost(ctx, lost)
+	s.announceMoves(ctx, lost...)
 	for _, c := range own {
 		if !s.flights.add(c.ID, s.pulse.currentRun()) {
 			continue
@@ -185,7 +185,7 @@ func (s *Service) recoverApproved(ctx context.Context, approved, alive []uuid.UU
 		return fmt.Errorf("find lapsed approvals: %w", err)
 	}
 	for _, id := range lapsed {
-		if _, err := s.deny(ctx, s.vital, id, approvalLapsed()); err != nil {
+		if _, err := s.endUnsent(ctx, s.vital, onLapse, id, approvalLapsed()); err != nil {
 			return err
 		}
 	}
@@ -234,7 +234,7 @@ const (
 )
 
 // markUnknown ends open calls whose effect cannot be known: those claimed by one of claimants, but locked ones; nil: all.
-func (s *Service) markUnknown(ctx context.Context, tx pgx.Tx, ids, claimants []uuid.UUID, message string) ([]uuid.UUID, error) {
+func (s *Service) markUnknown(ctx context.Context, tx pgx.Tx, ids, claimants []uuid.UUID, message string) ([]*move, error) {
 	if len(ids) == 0 {
 		return nil, nil
 	}
@@ -242,32 +242,24 @@ func (s *Service) markUnknown(ctx context.Context, tx pgx.Tx, ids, claimants []u
 	if claimants != nil {
 		lock += ` SKIP LOCKED`
 	}
-	lost, err := readIDs(ctx, tx, `UPDATE calls SET status = 'unknown', code = $2, effect = $3, message = $4, finished_at = holdpoint_now()
-		WHERE id = ANY(ARRAY(SELECT id FROM calls WHERE id = ANY($1) AND status IN ('approved', 'executing')
-			AND ($5::uuid[] IS NULL OR claimed_by = ANY($5)) `+lock+`)) RETURNING id`,
-		ids, CodeOutcomeUnknown, tool.EffectPossible, message, claimants)
+	lost, err := readIDs(ctx, tx, `SELECT id FROM calls WHERE id = ANY($1) AND status IN ('approved', 'executing')
+		AND ($2::uuid[] IS NULL OR claimed_by = ANY($2)) `+lock, ids, claimants)
 	if err != nil {
 		return nil, fmt.Errorf("mark calls unknown: %w", err)
 	}
-	events := make([]audit.Event, len(lost))
+	moves := make([]*move, len(lost))
 	for i, id := range lost {
-		events[i] = audit.Event{Actor: audit.System(), Action: "call.unknown", Subject: id}
+		moves[i] = &move{event: onLose, id: id, outcome: outcome{
+			status: Unknown, code: CodeOutcomeUnknown, effect: tool.EffectPossible, message: message,
+		}}
 	}
-	return lost, s.ended(ctx, tx, events...)
-}
-
-// announceLost tells waiters and metrics of calls that became unknown.
-func (s *Service) announceLost(ctx context.Context, lost []uuid.UUID) {
-	s.tellOf(ctx, lost...)
-	for _, id := range lost {
-		s.hub.wake(id, nil)
-	}
+	return moves, s.moveInTx(ctx, tx, moves...)
 }
 
 // abandonRestored makes every approved and executing call unknown: after a restore from a backup, or a failover
 // that lost commits, it may have been sent before.
 func (s *Service) abandonRestored(ctx context.Context) error {
-	var lost []uuid.UUID
+	var lost []*move
 	err := postgres.InTx(ctx, s.vital, func(tx pgx.Tx) error {
 		open, err := readOpen(ctx, tx)
 		if err != nil {
@@ -286,7 +278,7 @@ func (s *Service) abandonRestored(ctx context.Context) error {
 		return fmt.Errorf("mark calls of a restored database unknown: %w", err)
 	}
 	s.Logger.Warn("the database was restored: approved and executing calls are unknown now", "calls", len(lost))
-	s.announceLost(ctx, lost)
+	s.announceMoves(ctx, lost...)
 	return nil
 }
 
@@ -298,40 +290,31 @@ func (s *Service) giveBack(ctx context.Context, id uuid.UUID, gated bool) error 
 		return s.abandonSent(ctx, id)
 	}
 	if !gated {
-		_, err := s.deny(ctx, s.vital, id, &refusal{
-			status: Failed, code: string(tool.TransportFailure), failure: tool.TransportFailure,
+		_, err := s.endUnsent(ctx, s.vital, onRefuse, id, outcome{
+			status: Failed, code: string(tool.TransportFailure), failure: tool.TransportFailure, effect: tool.EffectNone,
 			message: "the call was recorded but never sent",
 		})
 		return err
 	}
-	err := postgres.InTx(ctx, s.vital, func(tx pgx.Tx) error {
-		tag, err := tx.Exec(ctx, `UPDATE calls SET status = 'approved', claimed_by = NULL, claimed_at = NULL
-			WHERE id = $1 AND status = 'executing' AND claimed_by = $2`, id, s.Instance)
-		if err != nil {
-			return fmt.Errorf("give back call %s: %w", id, err)
-		}
-		if tag.RowsAffected() == 0 {
-			return nil
-		}
+	m := &move{event: onGiveBack, id: id, outcome: outcome{status: Approved}}
+	if err := postgres.InTx(ctx, s.vital, func(tx pgx.Tx) error { return s.moveInTx(ctx, tx, m) }); err != nil {
+		return fmt.Errorf("give back call %s: %w", id, err)
+	}
+	if m.made {
 		s.Logger.Warn("a call was claimed and never sent", "call", id)
-		event := audit.Event{Actor: audit.System(), Action: "call.given_back", Subject: id}
-		if err := audit.Write(ctx, tx, event); err != nil {
-			return err
-		}
-		return s.enqueue(ctx, tx, []uuid.UUID{id})
-	})
-	s.hub.wake(id, nil)
-	return err
+	}
+	s.announceMoves(ctx, m)
+	return nil
 }
 
 // abandonSent makes a call of this instance unknown that it sent, and whose outcome the database has forgotten.
 func (s *Service) abandonSent(ctx context.Context, id uuid.UUID) error {
-	var lost []uuid.UUID
+	var lost []*move
 	err := postgres.InTx(ctx, s.vital, func(tx pgx.Tx) (err error) {
 		lost, err = s.markUnknown(ctx, tx, []uuid.UUID{id}, []uuid.UUID{s.Instance}, forgottenMessage)
 		return err
 	})
-	s.announceLost(ctx, lost)
+	s.announceMoves(ctx, lost...)
 	return err
 }
 

@@ -9,7 +9,6 @@ import (
 	"github.com/riverqueue/river"
 
 	"github.com/holdpoint/holdpoint/approval"
-	"github.com/holdpoint/holdpoint/internal/audit"
 	"github.com/holdpoint/holdpoint/internal/postgres"
 	"github.com/holdpoint/holdpoint/runtime/agent"
 	"github.com/holdpoint/holdpoint/runtime/tool"
@@ -25,13 +24,13 @@ func (s *Service) resume(ctx context.Context, id uuid.UUID) error {
 	ctx = c.trace.In(ctx)
 	skill, server, err := s.Agents.Skill(ctx, c.SkillID)
 	if errors.Is(err, agent.ErrNotFound) {
-		return s.moveOn(ctx, c, denied(CodeSkillChanged, "the skill was removed"), nil)
+		return s.moveOn(ctx, c, denied(CodeSkillChanged, "the skill was removed").outcome, nil)
 	}
 	if err != nil {
 		return err
 	}
 	if server.PerUser && c.PrincipalID == uuid.Nil {
-		return s.moveOn(ctx, c, denied(CodeNoPrincipal, noPrincipal), nil)
+		return s.moveOn(ctx, c, denied(CodeNoPrincipal, noPrincipal).outcome, nil)
 	}
 	server = server.For(c.PrincipalID)
 	var partial bool
@@ -44,9 +43,7 @@ func (s *Service) resume(ctx context.Context, id uuid.UUID) error {
 	decided, err := approval.Get(ctx, s.Pool, id)
 	switch {
 	case err == nil && decided.Status == approval.Approved:
-		return s.moveOn(ctx, c, &refusal{status: Approved}, func(tx pgx.Tx) error {
-			return errors.Join(approval.Renew(ctx, tx, id), s.enqueue(ctx, tx, []uuid.UUID{id}))
-		})
+		return s.moveOn(ctx, c, outcome{status: Approved}, func(tx pgx.Tx) error { return approval.Renew(ctx, tx, id) })
 	case !errors.Is(err, approval.ErrNotFound):
 		return err
 	}
@@ -64,7 +61,7 @@ func (s *Service) resumeJudged(ctx context.Context, c *Call, skill *agent.Skill,
 		return err
 	}
 	if !assigned {
-		return s.moveOn(ctx, c, denied(CodeAssignmentRevoked, "the agent may no longer use this tool"), nil)
+		return s.moveOn(ctx, c, denied(CodeAssignmentRevoked, "the agent may no longer use this tool").outcome, nil)
 	}
 	known, err := s.Discovery.Definition(ctx, c.Pin)
 	if err != nil {
@@ -82,12 +79,12 @@ func (s *Service) resumeJudged(ctx context.Context, c *Call, skill *agent.Skill,
 	if r, err := s.schemas.checkArguments(ctx, schemas, c.Arguments); err != nil {
 		return err
 	} else if r != nil {
-		return s.moveOn(ctx, c, r, nil)
+		return s.moveOn(ctx, c, r.outcome, nil)
 	}
 	if r, err := s.draw(ctx, c, skill, server, definition); err != nil {
 		return err
 	} else if r != nil {
-		return s.moveOn(ctx, c, r, nil)
+		return s.moveOn(ctx, c, r.outcome, nil)
 	}
 	switch verdict.Action {
 	case approval.Park:
@@ -97,7 +94,7 @@ func (s *Service) resumeJudged(ctx context.Context, c *Call, skill *agent.Skill,
 		return s.sendResumed(ctx, c, skill, server, definition)
 	default:
 		code, message := denial(verdict.Rule)
-		return s.moveOn(ctx, c, denied(code, message), nil)
+		return s.moveOn(ctx, c, denied(code, message).outcome, nil)
 	}
 }
 
@@ -109,7 +106,7 @@ func (s *Service) parkResumed(ctx context.Context, c *Call, skill *agent.Skill, 
 	}
 	c.Gated, c.Agent, c.Skill = true, a.Name, skill.Name
 	waits := parking{call: c, request: approvalRequest(c, a, skill, verdict), alone: s.alone(ctx, c)}
-	return s.moveOn(ctx, c, &refusal{status: Parked}, func(tx pgx.Tx) error {
+	return s.moveOn(ctx, c, outcome{status: Parked}, func(tx pgx.Tx) error {
 		deadlines, err := s.parkedNow(ctx, tx, []parking{waits})
 		if err != nil {
 			return err
@@ -124,7 +121,7 @@ func (s *Service) sendResumed(ctx context.Context, c *Call, skill *agent.Skill, 
 	if !s.flights.add(c.ID, s.pulse.currentRun()) {
 		return nil
 	}
-	err := s.moveOn(ctx, c, &refusal{status: Executing}, nil)
+	err := s.moveOn(ctx, c, outcome{status: Executing}, nil)
 	if err != nil || c.Status != Executing {
 		s.hurry()
 		s.flights.release(c.ID)
@@ -137,48 +134,32 @@ func (s *Service) sendResumed(ctx context.Context, c *Call, skill *agent.Skill, 
 
 // moveOn ends a call's wait for a connection, and takes it to the next status, or to its end. When another
 // did so before, it does nothing, and c stays as it was.
-func (s *Service) moveOn(ctx context.Context, c *Call, to *refusal, also func(tx pgx.Tx) error) error {
-	moved := false
+func (s *Service) moveOn(ctx context.Context, c *Call, to outcome, also func(tx pgx.Tx) error) error {
+	m := &move{event: onResume, id: c.ID, agentID: c.AgentID, outcome: to, data: map[string]any{"status": to.status}}
+	if to.code != "" {
+		m.data["code"] = to.code
+	}
 	err := postgres.InTx(ctx, s.Pool, func(tx pgx.Tx) error {
 		waiting, left, err := lockWait(ctx, tx, c.ID)
 		if err != nil || !waiting || left <= 0 {
 			return err
 		}
-		var effect *string
-		if to.status.Final() {
-			effect = nullableText(string(tool.EffectNone))
-		}
-		tag, err := tx.Exec(ctx, `UPDATE calls SET status = $2, code = $3, message = $4, effect = $5, pin = $6, skill_revision = $7, gated = $8, request = $12,
-				claimed_by = CASE WHEN $9 THEN $10::uuid END, claimed_at = CASE WHEN $9 THEN holdpoint_now() END,
-				finished_at = CASE WHEN $11 THEN holdpoint_now() END
-			WHERE id = $1 AND status = 'needs_connection'`,
-			c.ID, to.status, nullableText(to.code), nullableText(to.message), effect, c.Pin[:], c.SkillRevision, c.Gated,
-			to.status == Executing, s.Instance, to.status.Final(), []byte(c.request))
-		if err != nil || tag.RowsAffected() == 0 {
+		if err := s.moveInTx(ctx, tx, m); err != nil || !m.made {
 			return err
 		}
-		moved = true
-		if err := endWait(ctx, tx, c.ID); err != nil {
+		_, err = tx.Exec(ctx, `UPDATE calls SET pin = $2, skill_revision = $3, gated = $4, request = $5 WHERE id = $1`,
+			c.ID, c.Pin[:], c.SkillRevision, c.Gated, []byte(c.request))
+		if err != nil || also == nil {
 			return err
 		}
-		if also != nil {
-			if err := also(tx); err != nil {
-				return err
-			}
-		}
-		event := audit.Event{Actor: audit.System(), Action: actionConnected, Subject: c.ID, Data: map[string]any{"status": to.status}}
-		if to.code != "" {
-			event.Data["code"] = to.code
-		}
-		return s.ended(ctx, tx, event)
+		return also(tx)
 	})
 	if err != nil {
 		return err
 	}
-	if moved {
+	if m.made {
 		c.Status, c.Message = to.status, to.message
-		s.hub.wake(c.ID, nil)
-		s.tellMoved(ctx, c)
+		s.announceMoves(ctx, m)
 	}
 	return nil
 }

@@ -48,8 +48,8 @@ const insertReturnedSQL = `INSERT INTO call_resources (conversation_id, uri_hash
 	WHERE ` + justWritten + ` ON CONFLICT DO NOTHING`
 
 // queueReturned adds to the batch that writes outcomes what the results returned.
-func queueReturned(batch *pgx.Batch, items []*finishItem) {
-	rows := returnedRows(items)
+func queueReturned(batch *pgx.Batch, moves []*move) {
+	rows := returnedRows(moves)
 	if len(rows) == 0 {
 		return
 	}
@@ -68,14 +68,14 @@ type returnedRow struct {
 }
 
 // returnedRows are in the order of their key, so that two transactions with the same resources wait for each other one way only.
-func returnedRows(items []*finishItem) []returnedRow {
+func returnedRows(moves []*move) []returnedRow {
 	var rows []returnedRow
-	for _, item := range items {
-		c := item.call
-		if item.outcome.status != Succeeded || c.ConversationID == uuid.Nil {
+	for _, m := range moves {
+		c := m.call
+		if m.status != Succeeded || c.ConversationID == uuid.Nil {
 			continue
 		}
-		for _, uri := range returnedURIs(item.outcome.result) {
+		for _, uri := range returnedURIs(m.result) {
 			rows = append(rows, returnedRow{c.ConversationID, c.SkillID, c.ID, sha256.Sum256([]byte(uri))})
 		}
 	}

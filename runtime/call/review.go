@@ -416,7 +416,7 @@ func (s *Service) settleQuestion(ctx context.Context, tx pgx.Tx, q *AskedQuestio
 	if err := s.settledQuestions(ctx, tx, q.CallID); err != nil {
 		return settled, err
 	}
-	return settled, s.ended(ctx, tx, audit.Event{
+	return settled, s.recordQuestion(ctx, tx, audit.Event{
 		Actor: audit.Person(d.By), Action: "question." + verb, Subject: q.CallID,
 		Data: map[string]any{"question": q.Number, "method": q.Method, "digest": q.Digest.String(), "note": d.Note},
 	})
@@ -460,7 +460,7 @@ func (s *Service) endQuestions(ctx context.Context, tx pgx.Tx, c *Call, selected
 			return err
 		}
 		if status == QuestionExpired {
-			err = s.ended(ctx, tx, audit.Event{
+			err = s.recordQuestion(ctx, tx, audit.Event{
 				Actor: audit.System(), Action: "question.expired", Subject: c.ID, Data: map[string]any{"question": number},
 			})
 			if err != nil {

@@ -65,11 +65,13 @@ func (c *schemaCache) checkArguments(ctx context.Context, schemas *tool.Schemas,
 	switch {
 	case errors.Is(err, tool.ErrTooComplex):
 		message := "the arguments are " + err.Error() + ". Send fewer or less deeply nested values."
-		return &refusal{status: Invalid, code: CodeTooComplex, message: message}, nil
+		return unsent(Invalid, CodeTooComplex, message), nil
 	case err != nil:
 		return nil, err
 	case len(problems) > 0:
-		return &refusal{status: Invalid, code: CodeInvalidArguments, message: listProblems(problems), problems: problems}, nil
+		r := unsent(Invalid, CodeInvalidArguments, listProblems(problems))
+		r.problems = problems
+		return r, nil
 	}
 	return nil, nil
 }

@@ -35,6 +35,10 @@ type outcome struct {
 // send sends a claimed call and writes its outcome. It depends on no caller:
 // only the call's own timeout ends it.
 func (s *Service) send(c *Call, skill *agent.Skill, server tool.Server, definition tool.Definition) {
+	if s.flights.wasSent(c.ID) { // the database lost what was committed since
+		s.finish(c, outcome{status: Unknown, code: CodeOutcomeUnknown, effect: tool.EffectPossible, message: forgottenMessage}, true)
+		return
+	}
 	s.flights.sending(c)
 	began := s.Now()
 	o := s.attempt(c, skill, server, definition)
@@ -118,8 +122,7 @@ func (s *Service) attempt(c *Call, skill *agent.Skill, server tool.Server, defin
 		Confirm: func(ctx context.Context) error { return s.confirmClaim(ctx, c.ID) },
 	})
 	if errors.Is(err, errApprovalLapsed) {
-		r := approvalLapsed()
-		return outcome{status: r.status, code: r.code, effect: tool.EffectNone, message: r.message}
+		return approvalLapsed()
 	}
 	if err != nil {
 		var failure *tool.Failure

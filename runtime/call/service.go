@@ -84,22 +84,23 @@ type Config struct {
 // Service is the life of calls. Start it before use.
 type Service struct {
 	Config
-	river    *river.Client[pgx.Tx]
-	hub      *hub
-	flights  *flights
-	counts   pendingCounts
-	relays   *relays
-	gates    *gates
-	schemas  *schemaCache
-	before   *registry.Memory[uuid.UUID, stateBefore]
-	direct   *batcher[intakeItem]
-	gated    *batcher[intakeItem]
-	outcomes *batcher[finishItem]
-	insights chan struct{} // one for each that is being read
-	searches chan struct{} // those under way that scan
-	metrics  metrics
-	pulse    pulse
-	doubt    chan struct{} // see [Service.hurry]
+	river       *river.Client[pgx.Tx]
+	hub         *hub
+	flights     *flights
+	transitions map[event]*transition
+	counts      pendingCounts
+	relays      *relays
+	gates       *gates
+	schemas     *schemaCache
+	before      *registry.Memory[uuid.UUID, stateBefore]
+	direct      *batcher[intakeItem]
+	gated       *batcher[intakeItem]
+	outcomes    *batcher[move]
+	insights    chan struct{} // one for each that is being read
+	searches    chan struct{} // those under way that scan
+	metrics     metrics
+	pulse       pulse
+	doubt       chan struct{} // see [Service.hurry]
 	// vital is the connections of heartbeat and recovery: they go on while all others are taken or dead.
 	vital *pgxpool.Pool
 
@@ -123,17 +124,18 @@ func New(cfg Config) (*Service, error) {
 		cfg.Traces = telemetry.Off()
 	}
 	s := &Service{
-		Config:   cfg,
-		flights:  newFlights(),
-		counts:   pendingCounts{agents: map[uuid.UUID]pendingCount{}},
-		relays:   newRelays(),
-		gates:    newGates(cfg.SkillConcurrency),
-		schemas:  newSchemaCache(),
-		before:   beforeMemory(cfg.Now),
-		pulse:    pulse{last: cfg.Now(), peers: map[uuid.UUID]peer{}},
-		doubt:    make(chan struct{}, 1),
-		insights: make(chan struct{}, insightsAtOnce),
-		searches: make(chan struct{}, searchAtOnce),
+		Config:      cfg,
+		flights:     newFlights(),
+		transitions: newTransitions(),
+		counts:      pendingCounts{agents: map[uuid.UUID]pendingCount{}},
+		relays:      newRelays(),
+		gates:       newGates(cfg.SkillConcurrency),
+		schemas:     newSchemaCache(),
+		before:      beforeMemory(cfg.Now),
+		pulse:       pulse{last: cfg.Now(), peers: map[uuid.UUID]peer{}},
+		doubt:       make(chan struct{}, 1),
+		insights:    make(chan struct{}, insightsAtOnce),
+		searches:    make(chan struct{}, searchAtOnce),
 	}
 	s.hub, s.metrics = newHub(), newMetrics(s.flights)
 	return s, nil

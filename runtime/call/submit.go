@@ -142,7 +142,7 @@ func (s *Service) refuse(ctx context.Context, c *Call, sub *Submission, status S
 	}
 	c.Status, c.Code, c.Message = status, code, message
 	c.Arguments, c.Files, c.request = c.Made(), nil, nil // nothing of it is kept for a server
-	item := &intakeItem{call: c, event: submitted(ctx, c, sub, "call."+string(status), map[string]any{"code": code})}
+	item := &intakeItem{call: c, move: submission(ctx, c, sub, map[string]any{"code": code})}
 	s.recordCall(s.direct, item)
 	if item.err == nil {
 		s.told(ctx, c)
@@ -157,7 +157,7 @@ func (s *Service) submitParked(ctx context.Context, c *Call, sub *Submission, sk
 		attachKey: attachKey(sub),
 		keyed:     s.keyed(sub),
 		parking:   &parking{call: c, request: approvalRequest(c, sub.Agent, skill, verdict), alone: s.alone(ctx, c)},
-		event:     submitted(ctx, c, sub, "call.parked", map[string]any{"rule": verdict.Rule}),
+		move:      submission(ctx, c, sub, map[string]any{"rule": verdict.Rule}),
 
 		pendingLimit: sub.Agent.Limits.PendingCalls(),
 	}
@@ -187,7 +187,7 @@ func approvalRequest(c *Call, a *agent.Agent, skill *agent.Skill, verdict approv
 // here on the call goes its way whatever becomes of the submitter.
 func (s *Service) submitDirect(ctx context.Context, c *Call, sub *Submission, skill *agent.Skill, server tool.Server, definition tool.Definition) (Ticket, error) {
 	c.Status, c.claimedBy = Executing, s.Instance
-	item := &intakeItem{call: c, event: submitted(ctx, c, sub, "call.allowed", nil)}
+	item := &intakeItem{call: c, move: submission(ctx, c, sub, nil)}
 	if c.awaited = sub.IdempotencyKey != ""; c.awaited {
 		item.attachKey, item.keyed = attachKey(sub), s.keyed(sub)
 	}
@@ -204,12 +204,16 @@ func (s *Service) submitDirect(ctx context.Context, c *Call, sub *Submission, sk
 	return item.ticket, nil
 }
 
-func submitted(ctx context.Context, c *Call, sub *Submission, action string, data map[string]any) audit.Event {
+// submission is the move by which a call comes in, with its first status.
+func submission(ctx context.Context, c *Call, sub *Submission, data map[string]any) *move {
 	actor := audit.Agent(sub.Agent.ID)
 	if sub.PrincipalID != uuid.Nil {
 		actor = audit.Person(sub.PrincipalID)
 	}
-	return audit.Event{Actor: actor, Action: action, Subject: c.ID, Data: data, Origin: audit.OriginOf(ctx, actor)}
+	return &move{
+		event: onSubmit, id: c.ID, agentID: c.AgentID, outcome: outcome{status: c.Status},
+		actor: actor, data: data, origin: audit.OriginOf(ctx, actor),
+	}
 }
 
 // envelope is what a decision about the call is about.

@@ -103,7 +103,7 @@ func (s *Service) tellOf(ctx context.Context, ids ...uuid.UUID) {
 	}
 }
 
-// tellDecision counts a decision, or an expiry, and writes the span of the wait for it; and the call's, if that was its end.
+// tellDecision counts a decision, or an expiry, and writes the span of the wait for it.
 func (s *Service) tellDecision(ctx context.Context, a *approval.Approval) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), tellTimeout)
 	defer cancel()
@@ -121,9 +121,6 @@ func (s *Service) tellDecision(ctx context.Context, a *approval.Approval) {
 			},
 		})
 	}
-	if a.Status != approval.Approved {
-		s.tellOf(ctx, a.CallID)
-	}
 }
 
 // traceWait writes the span of a wait that is over, below that of its call.
@@ -134,14 +131,6 @@ func (s *Service) traceWait(ctx context.Context, id uuid.UUID, e telemetry.Ended
 		return
 	}
 	s.Traces.Child(telemetry.ReadPending(stored), e)
-}
-
-// tellMoved is for calls that wait for a connection no more, one way or the other.
-func (s *Service) tellMoved(ctx context.Context, c *Call) {
-	s.tellConnected(ctx, c.ID)
-	if c.Status.Final() {
-		s.tellOf(ctx, c.ID)
-	}
 }
 
 // tellConnected writes the span of a wait for a connection that is over.

@@ -1,0 +1,190 @@
+package call
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/holdpoint/holdpoint/approval"
+	"github.com/holdpoint/holdpoint/internal/audit"
+)
+
+// move is one call's change of status: a row of [transitions] applied to a call. Nothing else changes a status.
+type move struct {
+	event event
+	id    uuid.UUID
+	outcome
+	actor  audit.Actor // zero: Holdpoint itself
+	data   map[string]any
+	origin audit.Origin
+
+	agentID   uuid.UUID          // uuid.Nil: not at hand
+	call      *Call              // as it was before; nil: not at hand
+	settled   *approval.Approval // the approval that was decided with the move; nil: none
+	errorLine string
+	local     bool // only this process may have waiters
+
+	made bool // whether the call has moved
+}
+
+// justWritten holds for calls that this very transaction changed.
+const justWritten = `EXISTS (SELECT FROM calls WHERE calls.id = e.subject_id AND calls.xmin = pg_current_xact_id()::xid)`
+
+// queueMoves adds to a batch the moves of one event, and all that tells of those that are made: audit events, callbacks and the
+// notification of other processes. When the batch is closed, each move says whether it was made.
+func (s *Service) queueMoves(batch *pgx.Batch, moves ...*move) error {
+	t := s.transitions[moves[0].event]
+	byID, ids := make(map[uuid.UUID]*move, len(moves)), make([]string, 0, len(moves))
+	for _, m := range moves {
+		if m.event != t.event || !slices.Contains(t.to, m.status) {
+			return fmt.Errorf("move call %s: %s does not lead to %s", m.id, m.event, m.status)
+		}
+		m.made, byID[m.id] = false, m
+		if t.announce && !m.local {
+			ids = append(ids, m.id.String())
+		}
+	}
+	batch.Queue(t.update, s.moveColumns(moves)...).Query(func(rows pgx.Rows) error {
+		var id uuid.UUID
+		_, err := pgx.ForEachRow(rows, []any{&id}, func() error { byID[id].made = true; return nil })
+		return err
+	})
+	if t.endsWait() {
+		batch.Queue(`UPDATE call_connections AS e SET ended_at = holdpoint_now() FROM unnest($1::uuid[]) AS m(subject_id)
+			WHERE e.call_id = m.subject_id AND EXISTS (SELECT FROM calls WHERE calls.id = e.call_id AND calls.xmin = pg_current_xact_id()::xid)`,
+			keysOf(moves))
+	}
+	if err := s.queueRecords(batch, justWritten, moves); err != nil {
+		return err
+	}
+	if len(ids) > 0 {
+		batch.Queue(`SELECT pg_notify($1, id) FROM unnest($2::text[]) AS id`, Channel, ids)
+	}
+	return nil
+}
+
+// queueRecords adds to a batch the audit events of moves, and what callbacks are told of them, each under an SQL condition in which
+// e.subject_id is the call.
+func (s *Service) queueRecords(batch *pgx.Batch, condition string, moves []*move) error {
+	events := make([]audit.Event, len(moves))
+	var happened []Happening
+	for i, m := range moves {
+		t := s.transitions[m.event]
+		events[i] = audit.Event{Actor: m.actor, Action: t.action(m.status), Subject: m.id, Data: m.data, Origin: m.origin}
+		if m.actor == (audit.Actor{}) {
+			events[i].Actor = audit.System()
+		}
+		for _, kind := range t.told(m.status) {
+			happened = append(happened, Happening{CallID: m.id, AgentID: m.agentID, Kind: kind})
+		}
+	}
+	if err := audit.QueueIf(batch, condition, events...); err != nil {
+		return err
+	}
+	if s.Publish == nil || len(happened) == 0 {
+		return nil
+	}
+	return s.Publish(batch, condition, happened)
+}
+
+// moveInTx makes moves of one event in tx. A call that moves to approved gets the job that sends it, and the people who were asked
+// about a settled approval hear that it waits no more.
+func (s *Service) moveInTx(ctx context.Context, tx pgx.Tx, moves ...*move) error {
+	if len(moves) == 0 {
+		return nil
+	}
+	for _, m := range moves {
+		if m.actor != (audit.Actor{}) {
+			m.origin = audit.OriginOf(ctx, m.actor)
+		}
+	}
+	batch := &pgx.Batch{}
+	if err := s.queueMoves(batch, moves...); err != nil {
+		return err
+	}
+	if err := tx.SendBatch(ctx, batch).Close(); err != nil {
+		return fmt.Errorf("move calls: %w", err)
+	}
+	var approved []uuid.UUID
+	var ended []Attention
+	for _, m := range moves {
+		if m.made && m.status == Approved {
+			approved = append(approved, m.id)
+		}
+		if m.made && m.settled != nil {
+			ended = append(ended, waitsNoMore(*m.settled))
+		}
+	}
+	if err := s.enqueue(ctx, tx, approved); err != nil {
+		return err
+	}
+	return s.attend(ctx, tx, ended...)
+}
+
+// announceMoves runs what follows the commit of moves: it wakes those who wait for the calls, and writes metrics and spans.
+func (s *Service) announceMoves(ctx context.Context, moves ...*move) {
+	var ended []uuid.UUID
+	for _, m := range moves {
+		if m == nil || !m.made {
+			continue
+		}
+		t := s.transitions[m.event]
+		after := m.after()
+		if t.announce {
+			s.hub.wake(m.id, after)
+		}
+		if m.settled != nil {
+			s.tellDecision(ctx, m.settled)
+		}
+		if t.endsWait() {
+			s.tellConnected(ctx, m.id)
+		}
+		switch {
+		case !m.status.Final():
+		case after != nil:
+			s.told(ctx, after)
+		default:
+			ended = append(ended, m.id)
+		}
+	}
+	s.tellOf(ctx, ended...)
+}
+
+// after is the call as it is after a move to its end. nil: it is not at hand.
+func (m *move) after() *Call {
+	if m.call == nil || !m.status.Final() {
+		return nil
+	}
+	c := *m.call
+	c.Status, c.Code, c.Failure, c.Effect, c.Message, c.Result = m.status, m.code, m.failure, m.effect, m.message, m.result
+	return &c
+}
+
+func keysOf(moves []*move) []uuid.UUID {
+	ids := make([]uuid.UUID, len(moves))
+	for i, m := range moves {
+		ids[i] = m.id
+	}
+	return ids
+}
+
+// moveColumns are the arguments of [transition.statement].
+func (s *Service) moveColumns(moves []*move) []any {
+	n := len(moves)
+	statuses, final := make([]string, n), make([]bool, n)
+	codes, failures, effects, messages := make([]*string, n), make([]*string, n), make([]*string, n), make([]*string, n)
+	results, measured, lines := make([][]byte, n), make([]*string, n), make([]*string, n)
+	for i, m := range moves {
+		statuses[i], final[i] = string(m.status), m.status.Final()
+		codes[i], failures[i] = nullableText(m.code), nullableText(string(m.failure))
+		effects[i], messages[i], results[i] = nullableText(string(m.effect)), nullableText(m.message), m.result
+		lines[i] = nullableText(m.errorLine)
+		if m.call != nil && m.event == onFinish {
+			measured[i] = m.call.Measures.stored()
+		}
+	}
+	return []any{s.Instance, keysOf(moves), statuses, codes, failures, effects, messages, results, measured, lines, final}
+}

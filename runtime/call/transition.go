@@ -1,0 +1,160 @@
+package call
+
+//go:generate go test -run ^TestTransitions$ . -update
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/holdpoint/holdpoint/approval"
+)
+
+// event is what happens to a call and changes its status.
+type event string
+
+// The events. Each belongs to one [transition].
+const (
+	onSubmit   event = "submit"    // a call is recorded
+	onApprove  event = "approve"   // a reviewer approves it
+	onSettle   event = "settle"    // a reviewer rejects it, its agent cancels it, or its deadline passes
+	onResume   event = "resume"    // its skill is connected
+	onAbandon  event = "abandon"   // the wait for a connection is cancelled, or its deadline passes
+	onClaim    event = "claim"     // an instance is about to send it
+	onRefuse   event = "refuse"    // it differs from what was approved, or it was claimed and cannot be sent
+	onLapse    event = "lapse"     // its approval lapsed
+	onCancel   event = "cancel"    // it is cancelled after its approval
+	onSuspend  event = "suspend"   // its server refused it unexecuted: the skill has to be connected first
+	onGiveBack event = "give_back" // its instance claimed it, and never sent it
+	onFinish   event = "finish"    // its instance knows the outcome
+	onComplete event = "complete"  // a carried call has its result
+	onLose     event = "lose"      // its instance is gone, or its outcome was forgotten
+)
+
+// claimant says whose claim an executing call must have for a transition.
+type claimant int
+
+const (
+	anyInstance  claimant = iota
+	thisInstance          // the one that makes the move
+	noInstance            // of carried calls
+)
+
+// transition is one row of the state machine of calls. It follows from the two statuses of a move what callbacks are told; see [told].
+type transition struct {
+	event    event
+	from     []Status // empty: the call is new
+	to       []Status
+	claim    claimant
+	when     string // SQL that must hold for the call too; empty: nothing
+	noun     string // of the audit event's action
+	verb     string // empty: the new status
+	announce bool   // whether those who wait for the call look at it again, in every process
+
+	update string // see [transition.statement]
+}
+
+// transitions is the state machine of calls. docs/design.md shows it.
+func transitions() []transition {
+	sent := []Status{Approved, Executing}
+	return []transition{
+		{event: onSubmit, to: []Status{NeedsConnection, Parked, Executing, Denied, Invalid}, noun: "call"},
+		{event: onApprove, from: []Status{Parked}, to: []Status{Approved}, noun: "approval"},
+		{event: onSettle, from: []Status{Parked}, to: []Status{Rejected, Expired, Cancelled}, noun: "approval", announce: true},
+		{
+			event: onResume, from: []Status{NeedsConnection}, to: []Status{Parked, Approved, Executing, Denied, Invalid},
+			noun: "call", verb: "connected", announce: true,
+		},
+		{event: onAbandon, from: []Status{NeedsConnection}, to: []Status{Expired, Cancelled}, noun: "call", announce: true},
+		{event: onClaim, from: []Status{Approved}, to: []Status{Executing}, when: "NOT " + approval.Lapsed("calls.id"), noun: "call"},
+		{event: onRefuse, from: sent, to: []Status{Denied, Failed, Invalid}, claim: thisInstance, noun: "call", announce: true},
+		{
+			event: onLapse, from: sent, to: []Status{Expired}, claim: thisInstance, when: approval.Lapsed("calls.id"),
+			noun: "call", announce: true,
+		},
+		{event: onCancel, from: []Status{Approved}, to: []Status{Cancelled}, noun: "call", announce: true},
+		{event: onSuspend, from: sent, to: []Status{NeedsConnection}, claim: thisInstance, noun: "call", announce: true},
+		{
+			event: onGiveBack, from: []Status{Executing}, to: []Status{Approved}, claim: thisInstance,
+			noun: "call", verb: "given_back", announce: true,
+		},
+		{
+			event: onFinish, from: []Status{Executing}, to: []Status{Succeeded, Failed, Unknown, Expired}, claim: thisInstance,
+			noun: "call", announce: true,
+		},
+		{event: onComplete, from: []Status{Executing}, to: []Status{Succeeded, Failed}, claim: noInstance, noun: "call", announce: true},
+		{event: onLose, from: sent, to: []Status{Unknown}, noun: "call", announce: true},
+	}
+}
+
+// newTransitions returns the rows by their events.
+func newTransitions() map[event]*transition {
+	rows := map[event]*transition{}
+	for _, t := range transitions() {
+		t.update = t.statement()
+		rows[t.event] = &t
+	}
+	return rows
+}
+
+// action is the audit event of a move to a status.
+func (t *transition) action(to Status) string {
+	switch {
+	case t.verb != "":
+		return t.noun + "." + t.verb
+	case t.event == onSubmit && to == Executing:
+		return t.noun + ".allowed"
+	default:
+		return t.noun + "." + string(to)
+	}
+}
+
+// told is what callbacks are told of a move to a status.
+func (t *transition) told(to Status) []HappeningKind {
+	var list []HappeningKind
+	if to == Parked {
+		list = append(list, HappenedParked)
+	}
+	if slices.Contains(t.from, Parked) {
+		list = append(list, HappenedDecided)
+	}
+	if to.Final() {
+		list = append(list, HappenedFinished)
+	}
+	return list
+}
+
+// endsWait reports whether the call waited for a connection until the move.
+func (t *transition) endsWait() bool { return slices.Contains(t.from, NeedsConnection) }
+
+// statement is the SQL that moves calls. Its arguments are those of [moveColumns]; it returns the ids of the calls that moved.
+func (t *transition) statement() string {
+	statuses := make([]string, len(t.from))
+	for i, from := range t.from {
+		statuses[i] = "calls.status = '" + string(from) + "'"
+		if from != Executing {
+			continue
+		}
+		switch t.claim {
+		case thisInstance:
+			statuses[i] += " AND calls.claimed_by = $1"
+		case noInstance:
+			statuses[i] += " AND calls.claimed_by IS NULL"
+		case anyInstance:
+		}
+	}
+	sql := moveSQL + "(" + strings.Join(statuses, " OR ") + ")"
+	if t.when != "" {
+		sql += " AND " + t.when
+	}
+	return sql + " RETURNING calls.id"
+}
+
+// moveSQL moves the calls of $2 to the statuses of $3. $1 is this instance.
+const moveSQL = `UPDATE calls SET status = m.status, code = m.code, failure = m.failure, effect = m.effect, message = m.message,
+		result = m.result, measured = m.measured::bigint[], error_line = m.error_line,
+		claimed_by = CASE m.status WHEN 'executing' THEN $1::uuid WHEN 'approved' THEN NULL WHEN 'needs_connection' THEN NULL ELSE calls.claimed_by END,
+		claimed_at = CASE m.status WHEN 'executing' THEN holdpoint_now() WHEN 'approved' THEN NULL WHEN 'needs_connection' THEN NULL ELSE calls.claimed_at END,
+		finished_at = CASE WHEN m.final THEN holdpoint_now() END
+	FROM unnest($2::uuid[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::bytea[], $9::text[], $10::text[], $11::boolean[])
+		AS m(id, status, code, failure, effect, message, result, measured, error_line, final)
+	WHERE calls.id = m.id AND `
