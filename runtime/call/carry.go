@@ -3,7 +3,6 @@ package call
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 
 	"github.com/google/uuid"
@@ -20,45 +19,29 @@ import (
 // Carry takes a carried call in. Begin is told of it in the transaction that records it, unless it is a repeat of an earlier
 // one with the same idempotency key. Errors: ErrKeyReused, *file.AttachmentError, those of begin.
 func (s *Service) Carry(ctx context.Context, sub Submission, begin func(ctx context.Context, tx pgx.Tx, c *Call) error) (Ticket, error) {
-	for attempt := 1; ; attempt++ {
-		ticket, err := s.carryOnce(ctx, sub, begin)
-		if !errors.Is(err, errAttachedGone) || attempt == attachAttempts {
-			return ticket, err
-		}
-	}
+	return s.takeIn(&sub, func() (Ticket, error) { return s.carryOnce(ctx, &sub, begin) })
 }
 
-func (s *Service) carryOnce(ctx context.Context, sub Submission, begin func(ctx context.Context, tx pgx.Tx, c *Call) error) (Ticket, error) {
-	skill := &agent.Skill{ID: sub.Entry.SkillID, Name: sub.Entry.Skill, Revision: sub.Entry.SkillRevision}
-	c, err := newCall(&sub, skill, sub.Entry.Tool)
+func (s *Service) carryOnce(ctx context.Context, sub *Submission, begin func(ctx context.Context, tx pgx.Tx, c *Call) error) (Ticket, error) {
+	c, err := newCall(sub, &agent.Skill{ID: sub.Entry.SkillID, Name: sub.Entry.Skill, Revision: sub.Entry.SkillRevision})
 	if err != nil {
 		return Ticket{}, err
 	}
 	s.begin(ctx, c)
 	ctx = c.trace.In(ctx)
-	if err := s.freeze(ctx, c, sub.Entry.Tool); err != nil {
-		return Ticket{}, fmt.Errorf("submit %s: %w", sub.Entry.Name, err)
-	}
-	schemas, err := s.schemas.get(sub.Entry.Tool)
-	if err != nil {
-		return Ticket{}, fmt.Errorf("judge %s: %w", sub.Entry.Name, err)
-	}
-	if r, err := s.validate(ctx, c, schemas); err != nil {
+	if r, err := s.checkCall(ctx, c, sub.Entry.Tool); err != nil {
 		return Ticket{}, fmt.Errorf("submit %s: %w", sub.Entry.Name, err)
 	} else if r != nil {
-		return s.refuse(ctx, c, &sub, r.status, r.code, r.message)
+		return s.refuse(ctx, c, sub, r.outcome)
 	}
 	c.Status = Executing
-	item := &intakeItem{call: c, begin: begin, move: submission(ctx, c, &sub, nil)}
+	item := &intakeItem{call: c, begin: begin, move: submission(ctx, c, sub, nil)}
 	if sub.IdempotencyKey != "" {
-		item.attachKey, item.keyed = attachKey(&sub), s.keyed(&sub)
+		item.attachKey, item.keyed = attachKey(sub), s.keyed(sub)
 	}
 	item.ticket = Ticket{ID: c.ID, Status: c.Status}
 	if err := s.intakeInTx(ctx, []*intakeItem{item}); err != nil {
 		return Ticket{}, fmt.Errorf("submit %s: %w", sub.Entry.Name, err)
-	}
-	if item.err == nil {
-		s.metrics.took(&sub, &item.ticket)
 	}
 	return item.ticket, item.err
 }

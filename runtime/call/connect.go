@@ -46,8 +46,9 @@ func (w *connectWait) insert(ctx context.Context, tx pgx.Tx, c *Call) (deadline 
 }
 
 // submitUnconnected records a call whose skill somebody has to connect first. The verdict comes afterwards.
-func (s *Service) submitUnconnected(ctx context.Context, c *Call, sub *Submission, skill *agent.Skill, connect *tool.Connect, verdict approval.Verdict) (Ticket, error) {
-	c.Status, c.Message, c.Gated = NeedsConnection, connect.Reason, verdict.Action == approval.Park
+func (s *Service) submitUnconnected(ctx context.Context, c *Call, sub *Submission, skill *agent.Skill, a *admission) (Ticket, error) {
+	connect := a.connect
+	c.Status, c.Message, c.Gated = NeedsConnection, connect.Reason, a.verdict.Action == approval.Park
 	item := &intakeItem{
 		call: c, attachKey: attachKey(sub), keyed: s.keyed(sub), wait: &connectWait{connect.Reason, skill.ApprovalTimeout, false},
 		move: submission(ctx, c, sub, map[string]any{"reason": connect.Reason}), pendingLimit: sub.Agent.Limits.PendingCalls(),

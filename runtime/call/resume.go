@@ -29,15 +29,14 @@ func (s *Service) resume(ctx context.Context, id uuid.UUID) error {
 	if err != nil {
 		return err
 	}
-	if server.PerUser && c.PrincipalID == uuid.Nil {
-		return s.moveOn(ctx, c, denied(CodeNoPrincipal, noPrincipal).outcome, nil)
+	if r := checkPrincipal(c, server); r != nil {
+		return s.moveOn(ctx, c, r.outcome, nil)
 	}
-	server = server.For(c.PrincipalID)
 	var partial bool
 	if err := s.Pool.QueryRow(ctx, `SELECT partial FROM call_connections WHERE call_id = $1`, id).Scan(&partial); err != nil {
 		return err
 	}
-	if connect, err := s.missing(ctx, server); err != nil || holds(connect, partial) {
+	if connect, err := s.missing(ctx, server.For(c.PrincipalID)); err != nil || holds(connect, partial) {
 		return err
 	}
 	decided, err := approval.Get(ctx, s.Pool, id)
@@ -47,12 +46,12 @@ func (s *Service) resume(ctx context.Context, id uuid.UUID) error {
 	case !errors.Is(err, approval.ErrNotFound):
 		return err
 	}
-	return s.resumeJudged(ctx, c, skill, server)
+	return s.resumeAdmitted(ctx, c, skill, server)
 }
 
-// resumeJudged gives the verdict on a call, about what its server offers now.
-func (s *Service) resumeJudged(ctx context.Context, c *Call, skill *agent.Skill, server tool.Server) error {
-	_, err := s.Discovery.List(ctx, server, skill.TrustNewTools)
+// resumeAdmitted takes a call on that nobody decided about yet, for the tool as its server offers it now.
+func (s *Service) resumeAdmitted(ctx context.Context, c *Call, skill *agent.Skill, server tool.Server) error {
+	_, err := s.Discovery.List(ctx, server.For(c.PrincipalID), skill.TrustNewTools)
 	if failure, ok := errors.AsType[*tool.Failure](err); ok && failure.Connect != nil {
 		return nil // it goes on waiting
 	}
@@ -63,38 +62,21 @@ func (s *Service) resumeJudged(ctx context.Context, c *Call, skill *agent.Skill,
 	if !assigned {
 		return s.moveOn(ctx, c, denied(CodeAssignmentRevoked, "the agent may no longer use this tool").outcome, nil)
 	}
-	known, err := s.Discovery.Definition(ctx, c.Pin)
+	offered, err := s.Discovery.Definition(ctx, c.Pin)
 	if err != nil {
 		return err
 	}
-	definition, verdict, err := s.judge(ctx, &Submission{Entry: &agent.Entry{Tool: known}}, skill)
-	if err != nil {
+	a, err := s.admit(ctx, c, skill, server, offered)
+	switch {
+	case err != nil:
 		return err
-	}
-	c.Pin, c.SkillRevision = definition.Pin(), skill.Revision
-	schemas, err := s.schemas.get(definition)
-	if err != nil {
-		return err
-	}
-	if r, err := s.schemas.checkArguments(ctx, schemas, c.Arguments); err != nil {
-		return err
-	} else if r != nil {
-		return s.moveOn(ctx, c, r.outcome, nil)
-	}
-	if r, err := s.draw(ctx, c, skill, server, definition); err != nil {
-		return err
-	} else if r != nil {
-		return s.moveOn(ctx, c, r.outcome, nil)
-	}
-	switch verdict.Action {
-	case approval.Park:
-		return s.parkResumed(ctx, c, skill, verdict)
-	case approval.Allow:
-		c.Gated = false
-		return s.sendResumed(ctx, c, skill, server, definition)
+	case a.refusal != nil:
+		return s.moveOn(ctx, c, a.refusal.outcome, nil)
+	case a.verdict.Action == approval.Park:
+		return s.parkResumed(ctx, c, skill, a.verdict)
 	default:
-		code, message := denial(verdict.Rule)
-		return s.moveOn(ctx, c, denied(code, message).outcome, nil)
+		c.Gated = false
+		return s.sendResumed(ctx, c, skill, a)
 	}
 }
 
@@ -117,7 +99,7 @@ func (s *Service) parkResumed(ctx context.Context, c *Call, skill *agent.Skill, 
 }
 
 // sendResumed claims an auto-approved call and sends it.
-func (s *Service) sendResumed(ctx context.Context, c *Call, skill *agent.Skill, server tool.Server, definition tool.Definition) error {
+func (s *Service) sendResumed(ctx context.Context, c *Call, skill *agent.Skill, a *admission) error {
 	if !s.flights.add(c.ID, s.pulse.currentRun()) {
 		return nil
 	}
@@ -128,7 +110,7 @@ func (s *Service) sendResumed(ctx context.Context, c *Call, skill *agent.Skill, 
 		return err
 	}
 	c.claimedBy, c.awaited = s.Instance, true
-	s.background.Go(func() { s.send(c, skill, server, definition) })
+	s.background.Go(func() { s.send(c, skill, a.server, a.definition) })
 	return nil
 }
 

@@ -20,11 +20,16 @@ import (
 // ticket's status is final), not errors. An error means: nothing was recorded and
 // nothing is sent, unless the database failed to say so.
 func (s *Service) Submit(ctx context.Context, sub Submission) (Ticket, error) {
+	return s.takeIn(&sub, func() (Ticket, error) { return s.submitOnce(ctx, &sub) })
+}
+
+// takeIn submits a call, again if the call that it would attach to ends at the same moment, and counts it.
+func (s *Service) takeIn(sub *Submission, submit func() (Ticket, error)) (Ticket, error) {
 	for attempt := 1; ; attempt++ {
-		ticket, err := s.submitOnce(ctx, &sub)
+		ticket, err := submit()
 		if !errors.Is(err, errAttachedGone) || attempt == attachAttempts {
 			if err == nil {
-				s.metrics.took(&sub, &ticket)
+				s.metrics.took(sub, &ticket)
 			}
 			return ticket, err
 		}
@@ -36,81 +41,28 @@ func (s *Service) submitOnce(ctx context.Context, sub *Submission) (Ticket, erro
 	if err != nil {
 		return Ticket{}, fmt.Errorf("submit %s: %w", sub.Entry.Name, err)
 	}
-	definition, verdict, err := s.judge(ctx, sub, skill)
-	if err != nil {
-		return Ticket{}, fmt.Errorf("judge %s: %w", sub.Entry.Name, err)
-	}
-	c, err := newCall(sub, skill, definition)
+	c, err := newCall(sub, skill)
 	if err != nil {
 		return Ticket{}, err
 	}
 	s.begin(ctx, c)
-	if err := s.freeze(ctx, c, definition); err != nil {
+	a, err := s.admit(ctx, c, skill, server, sub.Entry.Tool)
+	switch {
+	case err != nil:
 		return Ticket{}, fmt.Errorf("submit %s: %w", sub.Entry.Name, err)
-	}
-	schemas, err := s.schemas.get(definition)
-	if err != nil {
-		return Ticket{}, fmt.Errorf("judge %s: %w", sub.Entry.Name, err)
-	}
-	if r, err := s.validate(ctx, c, schemas); err != nil {
-		return Ticket{}, fmt.Errorf("submit %s: %w", sub.Entry.Name, err)
-	} else if r != nil {
-		return s.refuse(ctx, c, sub, r.status, r.code, r.message)
-	}
-	if server.PerUser && sub.PrincipalID == uuid.Nil {
-		return s.refuse(ctx, c, sub, Denied, CodeNoPrincipal, noPrincipal)
-	}
-	server = server.For(sub.PrincipalID)
-	if r, err := s.draw(ctx, c, skill, server, definition); err != nil {
-		return Ticket{}, fmt.Errorf("submit %s: %w", sub.Entry.Name, err)
-	} else if r != nil {
-		return s.refuse(ctx, c, sub, r.status, r.code, r.message)
-	}
-	if connect, err := s.missing(ctx, server); err != nil {
-		return Ticket{}, fmt.Errorf("submit %s: %w", sub.Entry.Name, err)
-	} else if connect != nil && !connect.Partial && verdict.Action != approval.Deny {
-		return s.submitUnconnected(ctx, c, sub, skill, connect, verdict)
-	}
-	switch verdict.Action {
-	case approval.Park:
-		return s.submitParked(ctx, c, sub, skill, verdict)
-	case approval.Allow:
-		return s.submitDirect(ctx, c, sub, skill, server, definition)
+	case a.refusal != nil:
+		return s.refuse(ctx, c, sub, a.refusal.outcome)
+	case a.connect != nil && !a.connect.Partial:
+		return s.submitUnconnected(ctx, c, sub, skill, a)
+	case a.verdict.Action == approval.Park:
+		return s.submitParked(ctx, c, sub, skill, a.verdict)
 	default:
-		code, message := denial(verdict.Rule)
-		return s.refuse(ctx, c, sub, Denied, code, message)
+		return s.submitDirect(ctx, c, sub, skill, a)
 	}
 }
 
-const noPrincipal = "each person has a connection of their own to this skill, and the agent acts on nobody's behalf"
-
-// judge finds the tool's present definition, which a call is always about, and
-// the verdict. An error means that the call must not be sent.
-func (s *Service) judge(ctx context.Context, sub *Submission, skill *agent.Skill) (tool.Definition, approval.Verdict, error) {
-	pins, err := s.Discovery.Status(ctx, skill.ID, sub.Entry.Tool.Name)
-	if err != nil {
-		return tool.Definition{}, approval.Verdict{}, err
-	}
-	settings := skill.Tools[sub.Entry.Tool.Name]
-	verdict := approval.Judge(approval.Question{
-		AutoApprove: skill.AutoApprove,
-		HighRisk:    settings.Risk != "",
-		Disabled:    settings.Disabled(),
-		Known:       pins.Known,
-		Refused:     pins.IsRefused(),
-		Accepted:    pins.Known && pins.Current == pins.Accepted,
-		EverSeen:    !pins.Accepted.IsZero(),
-	})
-	definition := sub.Entry.Tool
-	if pins.Known && pins.Current != definition.Pin() {
-		if definition, err = s.Discovery.Definition(ctx, pins.Current); err != nil {
-			return tool.Definition{}, approval.Verdict{}, err
-		}
-	}
-	return definition, verdict, nil
-}
-
-func newCall(sub *Submission, skill *agent.Skill, definition tool.Definition) (*Call, error) {
+// newCall makes a call of the tool as the agent was offered it. [Service.admit] takes the present definition.
+func newCall(sub *Submission, skill *agent.Skill) (*Call, error) {
 	id := sub.ID
 	if id == uuid.Nil {
 		var err error
@@ -127,22 +79,22 @@ func newCall(sub *Submission, skill *agent.Skill, definition tool.Definition) (*
 		SkillID:        skill.ID,
 		Skill:          skill.Name,
 		SkillRevision:  skill.Revision,
-		Tool:           definition.Name,
+		Tool:           sub.Entry.Tool.Name,
 		ExposedName:    sub.Entry.Name,
-		Pin:            definition.Pin(),
+		Pin:            sub.Entry.Tool.Pin(),
 		Arguments:      sub.Arguments,
 		caller:         sub.Caller,
 	}, nil
 }
 
 // refuse records a call that ends where it began, unless it repeats one that was let through before.
-func (s *Service) refuse(ctx context.Context, c *Call, sub *Submission, status Status, code, message string) (Ticket, error) {
+func (s *Service) refuse(ctx context.Context, c *Call, sub *Submission, o outcome) (Ticket, error) {
 	if before, err := s.repeated(ctx, sub); err != nil || before.Attached {
 		return before, err
 	}
-	c.Status, c.Code, c.Message = status, code, message
+	c.Status, c.Code, c.Message = o.status, o.code, o.message
 	c.Arguments, c.Files, c.request = c.Made(), nil, nil // nothing of it is kept for a server
-	item := &intakeItem{call: c, move: submission(ctx, c, sub, map[string]any{"code": code})}
+	item := &intakeItem{call: c, move: submission(ctx, c, sub, map[string]any{"code": o.code})}
 	s.recordCall(s.direct, item)
 	if item.err == nil {
 		s.told(ctx, c)
@@ -185,7 +137,7 @@ func approvalRequest(c *Call, a *agent.Agent, skill *agent.Skill, verdict approv
 
 // submitDirect records an auto-approved call as claimed, and sends it. From
 // here on the call goes its way whatever becomes of the submitter.
-func (s *Service) submitDirect(ctx context.Context, c *Call, sub *Submission, skill *agent.Skill, server tool.Server, definition tool.Definition) (Ticket, error) {
+func (s *Service) submitDirect(ctx context.Context, c *Call, sub *Submission, skill *agent.Skill, a *admission) (Ticket, error) {
 	c.Status, c.claimedBy = Executing, s.Instance
 	item := &intakeItem{call: c, move: submission(ctx, c, sub, nil)}
 	if c.awaited = sub.IdempotencyKey != ""; c.awaited {
@@ -200,7 +152,7 @@ func (s *Service) submitDirect(ctx context.Context, c *Call, sub *Submission, sk
 		s.flights.release(c.ID) // not ours to send: made before, or the claim was taken away meanwhile
 		return item.ticket, item.err
 	}
-	s.background.Go(func() { s.send(c, skill, server, definition) })
+	s.background.Go(func() { s.send(c, skill, a.server, a.definition) })
 	return item.ticket, nil
 }
 
@@ -231,18 +183,6 @@ func (c *Call) envelope() approval.Envelope {
 		Request:       c.request,
 	}
 }
-
-func denial(rule string) (code, message string) {
-	switch rule {
-	case approval.RuleToolGone:
-		return CodeDefinitionChanged, "the skill server no longer offers this tool"
-	case approval.RuleRefused:
-		return CodeDefinitionChanged, definitionRefused
-	}
-	return CodeToolDisabled, "an operator switched this tool off"
-}
-
-const definitionRefused = "an operator refused the tool's present definition"
 
 func listProblems(problems []tool.Problem) string {
 	lines := make([]string, len(problems))
