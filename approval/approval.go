@@ -40,7 +40,7 @@ type Approval struct {
 	Original    Digest
 	EditedBy    uuid.UUID  // who proposed the edit that waits for, or got, a second reviewer; uuid.Nil: there is none
 	EditedAt    *time.Time // when
-	Rule        string     // why the call was parked: gated, high_risk, definition_changed, new_tool
+	Rule        Rule       // why the call was parked: one of [ParkingRules]
 	Team        string     // whose queue it is in first; empty: everybody's
 	EscalateTo  string     // the team that is asked at half of the deadline; empty: none
 	EscalatedAt *time.Time

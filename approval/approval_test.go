@@ -2,6 +2,8 @@ package approval_test
 
 import (
 	"errors"
+	"maps"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -38,6 +40,28 @@ func TestJudge(t *testing.T) {
 		if got := approval.Judge(tc.q); got != tc.want {
 			t.Errorf("%s: %+v, want %+v", name, got, tc.want)
 		}
+	}
+}
+
+// TestParkingRules judges every question: the rules that park are those that the API and the pages know.
+func TestParkingRules(t *testing.T) {
+	t.Parallel()
+	found := map[approval.Rule]bool{}
+	for bits := range 1 << reflect.TypeFor[approval.Question]().NumField() {
+		var q approval.Question
+		for i := range reflect.TypeFor[approval.Question]().NumField() {
+			reflect.ValueOf(&q).Elem().Field(i).SetBool(bits>>i&1 == 1)
+		}
+		if verdict := approval.Judge(q); verdict.Action == approval.Park {
+			found[verdict.Rule] = true
+		}
+	}
+	known := map[approval.Rule]bool{}
+	for _, rule := range approval.ParkingRules() {
+		known[rule] = true
+	}
+	if !maps.Equal(found, known) {
+		t.Errorf("calls are parked by %v, ParkingRules returns %v", found, known)
 	}
 }
 

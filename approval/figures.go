@@ -58,7 +58,7 @@ type Spread struct {
 type Share struct {
 	SkillID uuid.UUID
 	Tool    string
-	Rule    string
+	Rule    Rule
 	Totals
 }
 

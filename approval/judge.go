@@ -10,17 +10,25 @@ const (
 	Allow
 )
 
-// The rules that a verdict names.
+// Rule is the reason for a verdict.
+type Rule string
+
+// The rules.
 const (
-	RuleGated             = "gated"              // the skill is not auto-approved
-	RuleHighRisk          = "high_risk"          // an operator marked the tool
-	RuleDefinitionChanged = "definition_changed" // and nobody accepted the change yet
-	RuleNewTool           = "new_tool"           // appeared after the first discovery
-	RuleAutoApproved      = "auto_approved"
-	RuleDisabled          = "tool_disabled"
-	RuleToolGone          = "tool_gone"          // the server no longer offers it
-	RuleRefused           = "definition_refused" // by an operator
+	RuleGated             Rule = "gated"              // the skill is not auto-approved
+	RuleHighRisk          Rule = "high_risk"          // an operator marked the tool
+	RuleDefinitionChanged Rule = "definition_changed" // no operator accepted the change yet
+	RuleNewTool           Rule = "new_tool"           // the tool appeared after the first discovery
+	RuleAutoApproved      Rule = "auto_approved"
+	RuleDisabled          Rule = "tool_disabled"
+	RuleToolGone          Rule = "tool_gone"          // the server no longer offers the tool
+	RuleRefused           Rule = "definition_refused" // by an operator
 )
+
+// ParkingRules returns the rules that park a call. Every approval has one of them.
+func ParkingRules() []Rule {
+	return []Rule{RuleGated, RuleHighRisk, RuleDefinitionChanged, RuleNewTool}
+}
 
 // Question is what a verdict is made from: only facts that operators set or
 // that were measured, never a server's own hints.
@@ -37,7 +45,7 @@ type Question struct {
 // Verdict is what is to be done, and the rule that says so.
 type Verdict struct {
 	Action Action
-	Rule   string
+	Rule   Rule
 }
 
 // Judge gives the verdict on a call.

@@ -26,7 +26,7 @@ type Request struct {
 	SkillID     uuid.UUID
 	Tool        string
 	Digest      Digest
-	Rule        string
+	Rule        Rule
 	Timeout     time.Duration
 	Validity    time.Duration // how long the approval counts after the decision; zero: as long as was given for the decision
 	Team        string        // whose queue it is in first; empty: everybody's
@@ -42,7 +42,7 @@ func Insert(ctx context.Context, tx pgx.Tx, requests []Request) (map[uuid.UUID]t
 	teams, escalations := make([]string, n), make([]string, n)
 	for i, r := range requests {
 		ids[i], agents[i], skills[i], principals[i] = r.CallID, r.AgentID, r.SkillID, postgres.OrNull(r.PrincipalID)
-		tools[i], digests[i], rules[i], timeouts[i] = r.Tool, r.Digest[:], r.Rule, r.Timeout.Microseconds()
+		tools[i], digests[i], rules[i], timeouts[i] = r.Tool, r.Digest[:], string(r.Rule), r.Timeout.Microseconds()
 		validities[i] = r.Validity.Milliseconds()
 		teams[i], escalations[i] = r.Team, r.EscalateTo
 	}

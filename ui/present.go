@@ -38,6 +38,8 @@ func presentRow(w *call.Waiting, d tool.Definition, risk risk, principal string,
 		row.Warnings = append(row.Warnings, view.Badge{Word: "tool changed", Icon: "changed", Level: view.Danger})
 	case approval.RuleNewTool:
 		row.Warnings = append(row.Warnings, view.Badge{Word: "new tool", Icon: "new", Level: view.Warn})
+	case approval.RuleGated, approval.RuleHighRisk: // the row's badge says so
+	case approval.RuleAutoApproved, approval.RuleDisabled, approval.RuleToolGone, approval.RuleRefused: // these park nothing
 	}
 	if w.Approval.EditedBy != uuid.Nil {
 		row.Warnings = append(row.Warnings, view.Badge{Word: "edit waits", Icon: "edit", Level: view.Info})

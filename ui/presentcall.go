@@ -139,6 +139,8 @@ func warnings(s *subject, arguments view.Arguments) []view.Notice {
 			", and no operator accepted that yet. Compare the two descriptions below.")
 	case approval.RuleNewTool:
 		add(view.Warn, "New tool.", "Its server began to offer it after the skill was set up, and no operator accepted it yet.")
+	case approval.RuleGated:
+	case approval.RuleAutoApproved, approval.RuleDisabled, approval.RuleToolGone, approval.RuleRefused: // these park nothing
 	}
 	if !s.current {
 		add(view.Warn, "Changed since.", "The server does not offer the tool as it was when this call was made. "+
@@ -251,7 +253,7 @@ func facts(s *subject) []view.Fact {
 	return list
 }
 
-func ruleWords(rule string) string {
+func ruleWords(rule approval.Rule) string {
 	switch rule {
 	case approval.RuleGated:
 		return "calls of this skill need an approval"
@@ -261,6 +263,7 @@ func ruleWords(rule string) string {
 		return "the tool's definition changed"
 	case approval.RuleNewTool:
 		return "the tool is new"
+	case approval.RuleAutoApproved, approval.RuleDisabled, approval.RuleToolGone, approval.RuleRefused: // these park nothing
 	}
-	return rule
+	return string(rule)
 }

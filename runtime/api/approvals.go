@@ -10,6 +10,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/danielgtaylor/huma/v2"
 	"github.com/google/uuid"
 
 	"github.com/holdpoint/holdpoint/approval"
@@ -48,7 +49,7 @@ type Approval struct {
 	Edit            *Edit           `json:"edit" doc:"The edit that waits for, or got, a second reviewer; null: there is none."`
 	Reviewers       *bool           `json:"reviewers" doc:"Of one pending approval, got by its id: whether there is anybody who may decide about it. Else null."`
 	Risk            *agent.Risk     `json:"risk" enum:"standard,destructive,high" doc:"Of one pending approval, got by its id: high, which an operator said of the tool, or destructive, which its server claims. Else null."`
-	Rule            string          `json:"rule" enum:"gated,high_risk,definition_changed,new_tool" doc:"Why the call was parked."`
+	Rule            parkingRule     `json:"rule" doc:"Why the call was parked."`
 	Questions       []Question      `json:"questions" nullable:"false" doc:"Of one approval, got by its id: what the skill's server asked after the approval. In lists empty."`
 	Partial         bool            `json:"partial,omitempty" doc:"In lists: the arguments are larger than 64 KiB and were left out; get the approval by its id."`
 }
@@ -77,7 +78,7 @@ func newApproval(w call.Waiting, names personNames) Approval {
 		Digest: w.Approval.Digest.String(), ArgumentsDigest: hex.EncodeToString(sum[:]), ToolPin: w.Call.Pin.String(),
 		Principal: orNull(names.of(w.Call.PrincipalID)), PrincipalPerson: names.ref(w.Call.PrincipalID), CreatedAt: w.Approval.CreatedAt.UTC(), Deadline: w.Approval.Deadline.UTC(),
 		ApprovedUntil: utcOrNull(w.Approval.ApprovedUntil),
-		Decision:      newDecision(w.Approval, names), Rule: w.Approval.Rule, Partial: w.Call.Partial,
+		Decision:      newDecision(w.Approval, names), Rule: parkingRule(w.Approval.Rule), Partial: w.Call.Partial,
 		Team: orNull(w.Approval.Team), EscalateTo: orNull(w.Approval.EscalateTo), EscalatedAt: utcOrNull(w.Approval.EscalatedAt),
 		Edited: w.Approval.Edited(), Edit: newEdit(w, names), Questions: []Question{},
 	}
@@ -267,4 +268,16 @@ func editProblem(refused *call.EditError) *Problem {
 		p.Errors = append(p.Errors, ProblemField{Location: location + found.Pointer, Message: found.Message})
 	}
 	return p
+}
+
+// parkingRule is a rule that parks a call.
+type parkingRule approval.Rule
+
+// Schema implements [huma.SchemaProvider].
+func (parkingRule) Schema(huma.Registry) *huma.Schema {
+	s := &huma.Schema{Type: huma.TypeString}
+	for _, rule := range approval.ParkingRules() {
+		s.Enum = append(s.Enum, string(rule))
+	}
+	return s
 }

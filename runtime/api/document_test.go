@@ -7,11 +7,13 @@ import (
 	"errors"
 	"flag"
 	"os"
+	"regexp"
 	"strings"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/holdpoint/holdpoint/approval"
 	"github.com/holdpoint/holdpoint/internal/identity"
 	"github.com/holdpoint/holdpoint/internal/notify"
 	"github.com/holdpoint/holdpoint/oauthclient"
@@ -45,6 +47,11 @@ func TestDocument(t *testing.T) {
 	check(t, err)
 	if !bytes.Equal(kept, described.Document()) {
 		t.Error("docs/openapi.json is not what the server serves: go generate ./runtime/api")
+	}
+	for _, rule := range approval.ParkingRules() { // of the insights, whose member is nullable
+		if !regexp.MustCompile(`"description": ?"Why the calls were parked: [a-z_, ]*` + string(rule)).MatchString(served.body) {
+			t.Errorf("the insights do not say the rule %s", rule)
+		}
 	}
 	for _, leak := range []string{"ErrorModel", "github.com", "Input", "Output"} {
 		if strings.Contains(served.body, leak) {

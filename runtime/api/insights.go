@@ -173,7 +173,7 @@ func approvalShares(shares []approval.Share, names map[uuid.UUID]string) []Appro
 	for i := range shares {
 		s := &shares[i]
 		views[i] = ApprovalShare{
-			Skill: orNull(names[s.SkillID]), Tool: orNull(s.Tool), Rule: orNull(s.Rule), ApprovalCounts: approvalCounts(&s.Totals),
+			Skill: orNull(names[s.SkillID]), Tool: orNull(s.Tool), Rule: orNull(string(s.Rule)), ApprovalCounts: approvalCounts(&s.Totals),
 		}
 	}
 	return views

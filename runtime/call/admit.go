@@ -85,12 +85,15 @@ func (s *Service) checkCall(ctx context.Context, c *Call, definition tool.Defini
 
 const definitionRefused = "an operator refused the tool's present definition"
 
-func denial(rule string) *refusal {
+func denial(rule approval.Rule) *refusal {
 	switch rule {
 	case approval.RuleToolGone:
 		return denied(CodeDefinitionChanged, "the skill server no longer offers this tool")
 	case approval.RuleRefused:
 		return denied(CodeDefinitionChanged, definitionRefused)
+	case approval.RuleDisabled:
+		return denied(CodeToolDisabled, "an operator switched this tool off")
+	case approval.RuleGated, approval.RuleHighRisk, approval.RuleDefinitionChanged, approval.RuleNewTool, approval.RuleAutoApproved:
 	}
-	return denied(CodeToolDisabled, "an operator switched this tool off")
+	return denied(CodeToolDisabled, "the verdict on this tool denies nothing, and lets nothing pass: "+string(rule))
 }

@@ -32,12 +32,13 @@ type made struct {
 
 // asked is its approval.
 type asked struct {
-	tool, rule string
-	after      time.Duration // when it ended; zero: it did not
-	timeout    time.Duration // zero: five minutes
-	by         uuid.UUID
-	status     approval.Status
-	takenUp    time.Duration // after the request
+	tool    string
+	rule    approval.Rule
+	after   time.Duration // when it ended; zero: it did not
+	timeout time.Duration // zero: five minutes
+	by      uuid.UUID
+	status  approval.Status
+	takenUp time.Duration // after the request
 }
 
 // idAt is a UUID of version 7 made at a time.
@@ -99,7 +100,7 @@ var (
 
 // week is what happened from Monday the 2nd of March 2026 on, and a little before and after.
 func week() []made {
-	decided := func(tool, rule string, status approval.Status, by uuid.UUID, takenUp, after time.Duration) *asked {
+	decided := func(tool string, rule approval.Rule, status approval.Status, by uuid.UUID, takenUp, after time.Duration) *asked {
 		return &asked{tool: tool, rule: rule, status: status, by: by, takenUp: takenUp, after: after}
 	}
 	return []made{
@@ -218,7 +219,7 @@ func TestInsightsOfApprovals(t *testing.T) {
 	shares := func(list []approval.Share) string {
 		var text strings.Builder
 		for _, s := range list {
-			name := s.Tool + s.Rule
+			name := s.Tool + string(s.Rule)
 			if s.SkillID == skillA {
 				name = "A " + name
 			}

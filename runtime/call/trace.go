@@ -117,7 +117,7 @@ func (s *Service) tellDecision(ctx context.Context, a *approval.Approval) {
 			Name: "wait decision", From: a.CreatedAt, To: *a.DecidedAt,
 			Attributes: []attribute.KeyValue{
 				telemetry.CallID.String(a.CallID.String()), telemetry.Outcome.String(outcome),
-				telemetry.Rule.String(a.Rule), telemetry.Edited.Bool(a.Edited()),
+				telemetry.Rule.String(string(a.Rule)), telemetry.Edited.Bool(a.Edited()),
 			},
 		})
 	}

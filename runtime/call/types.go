@@ -39,9 +39,10 @@ func (s Status) Final() bool {
 	switch s {
 	case NeedsConnection, Parked, Approved, Executing:
 		return false
-	default:
+	case Succeeded, Failed, Rejected, Expired, Cancelled, Denied, Invalid, Unknown:
 		return true
 	}
+	return false
 }
 
 // The stable codes that say why a call ended as it did.
