@@ -24,7 +24,7 @@ func (db *DB) checkSessions(ctx context.Context) error {
 	if db.Embedded() {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
+	ctx, cancel := context.WithTimeout(ctx, db.pool.Config().ConnConfig.ConnectTimeout)
 	defer cancel()
 	first, err := db.connectPlain(ctx)
 	if err != nil {

@@ -171,10 +171,10 @@ func (p place) used() (bool, error) {
 	return !free, err
 }
 
-// publish writes down how to connect.
+// publish writes down how to connect. A busy machine may take long to answer.
 func (p place) publish(databaseURL string) error {
 	unfinished := p.file("url.unfinished")
-	if err := os.WriteFile(unfinished, []byte(databaseURL+"\n"), 0o600); err != nil {
+	if err := os.WriteFile(unfinished, []byte(databaseURL+"&connect_timeout=120\n"), 0o600); err != nil {
 		return fmt.Errorf("write down how to connect: %w", err)
 	}
 	if err := os.Rename(unfinished, p.file("url")); err != nil {

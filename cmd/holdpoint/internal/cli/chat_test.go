@@ -198,6 +198,29 @@ func TestChatReconnects(t *testing.T) {
 	}
 }
 
+// TestChatReplyAfterAMessage: a reply whose line was broken by a message is shown anew, so that no word is in two pieces.
+func TestChatReplyAfterAMessage(t *testing.T) {
+	t.Parallel()
+	for name, rest := range map[string][]string{
+		"the whole reply": {answerEntry(3, "The server says so.")},
+		"another part":    {delta(1, 14, "s so."), answerEntry(3, "The server says so.")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newTalkServer(t, func(s *stream, _ int) {
+				s.put("1 user "+userEntry, stands("working"), delta(1, 0, "The server say"), callEntry(2, "succeeded"))
+				s.put(rest...)
+				s.put(stands("idle"))
+				<-s.gone
+			})
+			got := s.run("chat", "billing", "hello").want(t, 0)
+			if want := "The server say\nThe server says so.\n"; got.stdout != want {
+				t.Errorf("stdout %q, want %q", got.stdout, want)
+			}
+		})
+	}
+}
+
 func TestChatWithoutAnAnswer(t *testing.T) {
 	t.Parallel()
 	notice := func(seq int, code string) string {

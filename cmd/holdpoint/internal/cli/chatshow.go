@@ -62,6 +62,7 @@ type chatShow struct {
 
 	mine     []string // messages that were said here: who said them need not be shown them
 	said     string   // what was shown of the reply under way
+	cut      bool     // a message broke the line of the reply: it is shown anew
 	open     bool     // the line on the standard output has not ended
 	prompted bool     // nor that of the prompt
 	waits    []string // calls, with what they wait for, that were shown
@@ -91,7 +92,7 @@ func (s *chatShow) event(ctx context.Context, event client.TalkEvent) (*entryVie
 		delta, err := decode[client.TalkDeltaData](event.Data)
 		if err == nil {
 			s.said += delta.Text
-			err = s.text(delta.Text)
+			err = s.text(s.uncut(delta.Text, s.said))
 		}
 		return nil, nil, err
 	case event.Name == client.TalkRestart:
@@ -142,7 +143,7 @@ func (s *chatShow) reply(entry *entryView) error {
 		rest = reply.Text
 	}
 	s.said = ""
-	if err := s.text(rest); err != nil {
+	if err := s.text(s.uncut(rest, reply.Text)); err != nil {
 		return err
 	}
 	s.fresh()
@@ -155,6 +156,15 @@ func (s *chatShow) reply(entry *entryView) error {
 		}
 	}
 	return nil
+}
+
+// uncut returns the rest of a reply, or all of it if a message broke its line.
+func (s *chatShow) uncut(rest, whole string) string {
+	if s.cut && rest != "" {
+		rest = whole
+	}
+	s.cut = false
+	return rest
 }
 
 // remainder is what of a text follows what was said of it. White space between its parts may not have been said.
@@ -239,7 +249,7 @@ func (s *chatShow) void() {
 	if s.said == "" {
 		return
 	}
-	s.said = ""
+	s.said, s.cut = "", false
 	s.tellf("This reply broke off; what was said of it is void.")
 }
 
@@ -261,6 +271,7 @@ func (s *chatShow) unprompt() {
 
 // tellf tells something beside the output, on a line of its own.
 func (s *chatShow) tellf(format string, args ...any) {
+	s.cut = s.cut || s.open && s.said != ""
 	s.fresh()
 	s.notef(format, args...)
 }
