@@ -6,6 +6,8 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+
+	"github.com/holdpoint/holdpoint/internal/postgres"
 )
 
 // Facet is how many pending approvals have an agent, a skill and a team in common.
@@ -20,7 +22,7 @@ type Facet struct {
 const maxFacets = 200
 
 // Facets are what readers of the queue may choose from, the most frequent first.
-func Facets(ctx context.Context, db Querier) ([]Facet, error) {
+func Facets(ctx context.Context, db postgres.Querier) ([]Facet, error) {
 	rows, err := db.Query(ctx, `SELECT agent_id, skill_id, coalesce(team, ''), count(*) FROM approvals
 		WHERE status = 'pending' AND deadline > (SELECT holdpoint_now()) GROUP BY 1, 2, 3 ORDER BY 4 DESC, 1, 2, 3 LIMIT $1`, maxFacets)
 	if err != nil {

@@ -7,6 +7,8 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+
+	"github.com/holdpoint/holdpoint/internal/postgres"
 )
 
 // Record is what was decided about a tool's calls.
@@ -15,7 +17,7 @@ type Record struct {
 }
 
 // RecordOf counts what was decided about a tool's calls within an age.
-func RecordOf(ctx context.Context, db Querier, skill uuid.UUID, tool string, age time.Duration) (Record, error) {
+func RecordOf(ctx context.Context, db postgres.Querier, skill uuid.UUID, tool string, age time.Duration) (Record, error) {
 	rows, err := db.Query(ctx, `SELECT count(*) FILTER (WHERE status = 'approved'),
 			count(*) FILTER (WHERE status = 'approved' AND original_digest IS NOT NULL),
 			count(*) FILTER (WHERE status = 'rejected'), count(*) FILTER (WHERE status = 'expired')
@@ -35,7 +37,7 @@ func RecordOf(ctx context.Context, db Querier, skill uuid.UUID, tool string, age
 const likeness = 200
 
 // LastApproved is the last approved call of the same tool, of the same agent where one of the latest was, or ErrNotFound.
-func LastApproved(ctx context.Context, db Querier, a *Approval) (Approval, error) {
+func LastApproved(ctx context.Context, db postgres.Querier, a *Approval) (Approval, error) {
 	found, err := collect(ctx, db, `SELECT `+columns+` FROM approvals WHERE call_id = (
 		SELECT call_id FROM (
 			SELECT call_id, agent_id, decided_at FROM approvals

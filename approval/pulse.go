@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/holdpoint/holdpoint/internal/postgres"
 )
 
 // Pulse is what changes when the queue does.
@@ -22,7 +24,7 @@ type Pulse struct {
 func (p Pulse) Waited() time.Duration { return max(0, p.Now.Sub(p.Oldest)) }
 
 // ReadPulse is cheap enough to be asked several times a second.
-func ReadPulse(ctx context.Context, db Querier) (Pulse, error) {
+func ReadPulse(ctx context.Context, db postgres.Querier) (Pulse, error) {
 	rows, err := db.Query(ctx, `SELECT count(*), coalesce(max(created_at), 'epoch'), coalesce(min(created_at), holdpoint_now()),
 		coalesce((SELECT max(decided_at) FROM approvals), 'epoch'),
 		coalesce(sum(extended_ms + CASE WHEN escalated_at IS NULL THEN 0 ELSE 1 END + coalesce(extract(epoch FROM edited_at) * 1000, 0)), 0)::bigint, holdpoint_now()

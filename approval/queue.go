@@ -78,7 +78,7 @@ func (f *QueueFilter) args() []any {
 
 // Queue returns pending approvals by deadline, the most urgent first, those that the reader's teams are asked
 // about before all others.
-func Queue(ctx context.Context, db Querier, f QueueFilter) ([]Approval, error) {
+func Queue(ctx context.Context, db postgres.Querier, f QueueFilter) ([]Approval, error) {
 	order, after := `NOT `+asked+`, deadline, call_id`, `(NOT `+asked+`, deadline, call_id) > ($6, $7, $8)`
 	if len(f.Teams) == 0 { // so that the index gives the order
 		order, after = `deadline, call_id`, `($6::bool, deadline, call_id) > ($6, $7, $8)`
@@ -114,7 +114,7 @@ type Counts struct {
 }
 
 // Count counts what a filter selects.
-func Count(ctx context.Context, db Querier, f QueueFilter) (Counts, error) {
+func Count(ctx context.Context, db postgres.Querier, f QueueFilter) (Counts, error) {
 	rows, err := db.Query(ctx, `SELECT count(*), count(*) FILTER (WHERE `+asked+`) FROM approvals WHERE `+queued, f.args()...)
 	if err != nil {
 		return Counts{}, fmt.Errorf("count approvals: %w", err)
@@ -128,7 +128,7 @@ func Count(ctx context.Context, db Querier, f QueueFilter) (Counts, error) {
 
 // Like returns up to limit pending approvals of the same agent, principal, skill and tool, the most urgent first. The
 // given one is among them.
-func Like(ctx context.Context, db Querier, a *Approval, limit int) ([]Approval, error) {
+func Like(ctx context.Context, db postgres.Querier, a *Approval, limit int) ([]Approval, error) {
 	return collect(ctx, db, `SELECT `+columns+` FROM approvals
 		WHERE status = 'pending' AND deadline > (SELECT holdpoint_now()) AND agent_id = $1 AND principal_id IS NOT DISTINCT FROM $2::uuid
 			AND skill_id = $3 AND tool = $4

@@ -13,11 +13,6 @@ import (
 	"github.com/holdpoint/holdpoint/internal/postgres"
 )
 
-// Querier reads: a pool or a transaction.
-type Querier interface {
-	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
-}
-
 // Request asks for a decision about a call.
 type Request struct {
 	CallID      uuid.UUID
@@ -172,7 +167,7 @@ type Filter struct {
 
 // List returns approvals, newest first. A pending one whose deadline has
 // passed counts, and shows, as expired.
-func List(ctx context.Context, db Querier, f Filter) ([]Approval, error) {
+func List(ctx context.Context, db postgres.Querier, f Filter) ([]Approval, error) {
 	if f.Status == Pending {
 		return collect(ctx, db, `SELECT `+columns+` FROM approvals
 			WHERE status = 'pending' AND deadline > (SELECT holdpoint_now()) AND ($1::uuid IS NULL OR call_id < $1)
@@ -192,7 +187,7 @@ const present = `SELECT call_id, agent_id, principal_id, skill_id, tool, digest,
 	FROM approvals`
 
 // Get returns a call's approval, or ErrNotFound.
-func Get(ctx context.Context, db Querier, callID uuid.UUID) (Approval, error) {
+func Get(ctx context.Context, db postgres.Querier, callID uuid.UUID) (Approval, error) {
 	found, err := collect(ctx, db, `SELECT `+columns+` FROM (`+present+`) AS approvals WHERE call_id = $1`, callID)
 	if err != nil {
 		return Approval{}, err
@@ -204,7 +199,7 @@ func Get(ctx context.Context, db Querier, callID uuid.UUID) (Approval, error) {
 }
 
 // Of returns the approvals of several calls; those that have none are left out.
-func Of(ctx context.Context, db Querier, callIDs ...uuid.UUID) ([]Approval, error) {
+func Of(ctx context.Context, db postgres.Querier, callIDs ...uuid.UUID) ([]Approval, error) {
 	return collect(ctx, db, `SELECT `+columns+` FROM (`+present+`) AS approvals WHERE call_id = ANY($1)`, callIDs)
 }
 
@@ -227,7 +222,7 @@ func Renew(ctx context.Context, tx pgx.Tx, callID uuid.UUID) error {
 
 // TimeLeft is how long, by the database's clock, a pending approval still has.
 // It is ErrNotFound when none is pending.
-func TimeLeft(ctx context.Context, db Querier, callID uuid.UUID) (time.Duration, error) {
+func TimeLeft(ctx context.Context, db postgres.Querier, callID uuid.UUID) (time.Duration, error) {
 	rows, err := db.Query(ctx, `SELECT extract(epoch FROM deadline - holdpoint_now())::float8
 		FROM approvals WHERE call_id = $1 AND decided_at IS NULL`, callID)
 	if err != nil {
@@ -243,7 +238,7 @@ func TimeLeft(ctx context.Context, db Querier, callID uuid.UUID) (time.Duration,
 	return time.Duration(seconds * float64(time.Second)), nil
 }
 
-func collect(ctx context.Context, db Querier, sql string, args ...any) ([]Approval, error) {
+func collect(ctx context.Context, db postgres.Querier, sql string, args ...any) ([]Approval, error) {
 	rows, err := db.Query(ctx, sql, args...)
 	if err != nil {
 		return nil, fmt.Errorf("read approvals: %w", err)

@@ -171,7 +171,7 @@ func (s *Service) registeredClient(ctx context.Context, own string, server *Serv
 }
 
 // storedClient is the one with this id, or, without one, that of this public URL. Nil: there is none.
-func (s *Service) storedClient(ctx context.Context, db querier, issuer, id string) (*client, error) {
+func (s *Service) storedClient(ctx context.Context, db postgres.Querier, issuer, id string) (*client, error) {
 	rows, err := db.Query(ctx, `SELECT client_id, auth_method, sealed, redirect_uri FROM oauth_clients
 		WHERE issuer = $1 AND CASE WHEN $3 = '' THEN redirect_uri = $2 ELSE client_id = $3 END
 			AND (expires_at IS NULL OR expires_at > holdpoint_now() + interval '1 minute') LIMIT 1`,

@@ -146,12 +146,8 @@ func (s *Service) open(c *connection) error {
 	return nil
 }
 
-type querier interface {
-	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
-}
-
 // read returns a connection, or nil when there is none.
-func (s *Service) read(ctx context.Context, db querier, where string, args ...any) (*connection, error) {
+func (s *Service) read(ctx context.Context, db postgres.Querier, where string, args ...any) (*connection, error) {
 	rows, err := db.Query(ctx, `SELECT `+connectionColumns+` FROM oauth_connections WHERE `+where, args...)
 	if err != nil {
 		return nil, fmt.Errorf("read connection: %w", err)

@@ -144,8 +144,3 @@ func columns(events []Event) ([]any, error) {
 	}
 	return []any{subjects, actors, kinds, actions, data, credentialKinds, credentialIDs, addresses}, nil
 }
-
-// Querier reads: a pool or a transaction.
-type Querier interface {
-	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
-}

@@ -9,6 +9,8 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+
+	"github.com/holdpoint/holdpoint/internal/postgres"
 )
 
 // Filter selects events. Zero fields select all; a list that is not nil and empty selects none.
@@ -42,14 +44,14 @@ const (
 const clockSlack = time.Hour
 
 // List returns the first page of a search.
-func List(ctx context.Context, db Querier, f Filter) ([]Event, error) {
+func List(ctx context.Context, db postgres.Querier, f Filter) ([]Event, error) {
 	found, err := Search(ctx, db, f)
 	return found.Events, err
 }
 
 // Search returns the events that a filter selects, newest first. It looks at a bounded number of them, so a page may be
 // short or empty and have a next one.
-func Search(ctx context.Context, db Querier, f Filter) (Found, error) {
+func Search(ctx context.Context, db postgres.Querier, f Filter) (Found, error) {
 	s := searcher{db: db, filter: f, limit: clamp(f.Limit)}
 	if err := s.run(ctx); err != nil {
 		return Found{}, fmt.Errorf("search audit events: %w", err)
@@ -66,7 +68,7 @@ func clamp(limit int) int {
 
 // searcher goes through events from the newest to the oldest, span by span of ids.
 type searcher struct {
-	db     Querier
+	db     postgres.Querier
 	filter Filter
 	limit  int
 	found  Found
@@ -222,7 +224,7 @@ func scan(row pgx.CollectableRow) (Event, error) {
 
 // Database is read and written: a pool.
 type Database interface {
-	Querier
+	postgres.Querier
 	Begin(ctx context.Context) (pgx.Tx, error)
 }
 
@@ -255,7 +257,7 @@ func RecordExport(ctx context.Context, db Database, by Actor, f Filter) error {
 const recentEvents = 1000
 
 // Actions are those of the recent events, in alphabetical order: what may be searched for.
-func Actions(ctx context.Context, db Querier) ([]string, error) {
+func Actions(ctx context.Context, db postgres.Querier) ([]string, error) {
 	rows, err := db.Query(ctx, `SELECT DISTINCT action FROM (SELECT action FROM audit_events ORDER BY id DESC LIMIT $1) AS recent
 		ORDER BY action`, recentEvents)
 	if err != nil {

@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/holdpoint/holdpoint/internal/audit"
+	"github.com/holdpoint/holdpoint/internal/postgres"
 )
 
 // Eligible is somebody who has a role now, or gets it by signing in with what they have.
@@ -46,7 +47,7 @@ func (s *Service) Reviewers(ctx context.Context) ([]Eligible, error) {
 
 // holders are the people who have a role by whatever they can use: an identity provider that is configured, the bootstrap
 // token, a personal token, a session that a link began, or a link that nobody used yet.
-func (s *Service) holders(ctx context.Context, db querier, role Role) ([]Eligible, error) {
+func (s *Service) holders(ctx context.Context, db postgres.Querier, role Role) ([]Eligible, error) {
 	rows, err := db.Query(ctx, `
 		SELECT p.id, ARRAY(SELECT DISTINCT unnest(p.claimed_teams || p.granted_teams) ORDER BY 1),
 			p.issuer = $4 AND p.invited_by IS NOT NULL

@@ -7,6 +7,8 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+
+	"github.com/holdpoint/holdpoint/internal/postgres"
 )
 
 // canonical is SQL for the person whom an operator declared an id to be the same as, else the id.
@@ -16,7 +18,7 @@ func canonical(id string) string {
 
 // Inviters returns the people on whose word alone an unverified person is known: who invited them, who invited an
 // unverified inviter, and so on. It is empty for everybody else. It reads db, not memory.
-func Inviters(ctx context.Context, db querier, person uuid.UUID) ([]uuid.UUID, error) {
+func Inviters(ctx context.Context, db postgres.Querier, person uuid.UUID) ([]uuid.UUID, error) {
 	rows, err := db.Query(ctx, `WITH RECURSIVE inviters (id) AS (
 			SELECT invited_by FROM people WHERE id = $1 AND issuer = $2 AND invited_by IS NOT NULL
 			UNION
@@ -34,7 +36,7 @@ func Inviters(ctx context.Context, db querier, person uuid.UUID) ([]uuid.UUID, e
 
 // SameAsAny reports whether one of the people is one of the others, by what operators declared. The first are as
 // [Inviters] returns them. It reads db, not memory.
-func SameAsAny(ctx context.Context, db querier, inviters, others []uuid.UUID) (bool, error) {
+func SameAsAny(ctx context.Context, db postgres.Querier, inviters, others []uuid.UUID) (bool, error) {
 	if len(inviters) == 0 || len(others) == 0 {
 		return false, nil
 	}
@@ -51,7 +53,7 @@ func SameAsAny(ctx context.Context, db querier, inviters, others []uuid.UUID) (b
 
 // MayBeOne reports whether two names may stand for one person: they are the same by what operators declared, or only
 // the word of one says who the other is. It reads db, not memory.
-func MayBeOne(ctx context.Context, db querier, a, b uuid.UUID) (bool, error) {
+func MayBeOne(ctx context.Context, db postgres.Querier, a, b uuid.UUID) (bool, error) {
 	tied, err := isTied(ctx, db, a, b)
 	if err != nil || tied {
 		return tied, err
@@ -61,7 +63,7 @@ func MayBeOne(ctx context.Context, db querier, a, b uuid.UUID) (bool, error) {
 
 // isTied reports whether what a person does for another is done for themself: the two are the same, or only the
 // other's word says who the first is.
-func isTied(ctx context.Context, db querier, person, other uuid.UUID) (bool, error) {
+func isTied(ctx context.Context, db postgres.Querier, person, other uuid.UUID) (bool, error) {
 	same, err := Same(ctx, db, person, other)
 	if err != nil || same {
 		return same, err
@@ -70,7 +72,7 @@ func isTied(ctx context.Context, db querier, person, other uuid.UUID) (bool, err
 }
 
 // isVouchedFor reports whether only the other's word says who a person is.
-func isVouchedFor(ctx context.Context, db querier, person, other uuid.UUID) (bool, error) {
+func isVouchedFor(ctx context.Context, db postgres.Querier, person, other uuid.UUID) (bool, error) {
 	inviters, err := Inviters(ctx, db, person)
 	if err != nil {
 		return false, err

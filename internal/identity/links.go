@@ -31,7 +31,7 @@ func (s *Service) SameAs(ctx context.Context, person uuid.UUID) (uuid.UUID, erro
 }
 
 // Same reports whether two people are one, by what operators declared. It reads db, not memory.
-func Same(ctx context.Context, db querier, a, b uuid.UUID) (bool, error) {
+func Same(ctx context.Context, db postgres.Querier, a, b uuid.UUID) (bool, error) {
 	if a == b {
 		return true, nil
 	}
@@ -49,7 +49,7 @@ func Same(ctx context.Context, db querier, a, b uuid.UUID) (bool, error) {
 
 // Sames returns, for those of the people whom an operator declared to be the same as another, that other. It reads
 // db, not memory.
-func Sames(ctx context.Context, db querier, people []uuid.UUID) (map[uuid.UUID]uuid.UUID, error) {
+func Sames(ctx context.Context, db postgres.Querier, people []uuid.UUID) (map[uuid.UUID]uuid.UUID, error) {
 	rows, err := db.Query(ctx, `SELECT person_id, same_as FROM person_links WHERE person_id = ANY($1)`, people)
 	if err != nil {
 		return nil, fmt.Errorf("read links of people: %w", err)

@@ -75,7 +75,7 @@ func (s *Service) Member(ctx context.Context, id uuid.UUID) (Member, error) {
 	return s.member(ctx, s.pool, id)
 }
 
-func (s *Service) member(ctx context.Context, db querier, id uuid.UUID) (Member, error) {
+func (s *Service) member(ctx context.Context, db postgres.Querier, id uuid.UUID) (Member, error) {
 	members, err := s.members(ctx, db, `p.id = $1`, id)
 	if err == nil && len(members) == 0 {
 		err = ErrNotFound
@@ -86,7 +86,7 @@ func (s *Service) member(ctx context.Context, db querier, id uuid.UUID) (Member,
 	return members[0], nil
 }
 
-func (s *Service) members(ctx context.Context, db querier, where string, args ...any) ([]Member, error) {
+func (s *Service) members(ctx context.Context, db postgres.Querier, where string, args ...any) ([]Member, error) {
 	rows, err := db.Query(ctx, `SELECT `+memberColumns+` FROM people p WHERE `+where, args...)
 	if err != nil {
 		return nil, fmt.Errorf("read people: %w", err)

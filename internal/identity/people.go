@@ -16,11 +16,6 @@ import (
 	"github.com/holdpoint/holdpoint/internal/postgres"
 )
 
-// querier reads: the pool or a transaction.
-type querier interface {
-	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
-}
-
 const personColumns = `p.id, p.issuer, p.subject, p.name, coalesce(p.email, ''), p.created_at,
 	ARRAY(SELECT DISTINCT unnest(p.claimed_teams || p.granted_teams) ORDER BY 1),
 	coalesce(p.invited_by, '00000000-0000-0000-0000-000000000000'), p.first`
@@ -70,7 +65,7 @@ func pageLength(limit int) int {
 	return min(limit, maxPage)
 }
 
-func collectPeople(ctx context.Context, db querier, sql string, args ...any) ([]Person, error) {
+func collectPeople(ctx context.Context, db postgres.Querier, sql string, args ...any) ([]Person, error) {
 	rows, err := db.Query(ctx, sql, args...)
 	if err != nil {
 		return nil, fmt.Errorf("read people: %w", err)
@@ -100,7 +95,7 @@ func (s *Service) Blocked(ctx context.Context, id uuid.UUID) (bool, error) {
 	return isBlocked(ctx, s.pool, id)
 }
 
-func isBlocked(ctx context.Context, db querier, id uuid.UUID) (bool, error) {
+func isBlocked(ctx context.Context, db postgres.Querier, id uuid.UUID) (bool, error) {
 	rows, err := db.Query(ctx, `SELECT EXISTS (SELECT FROM people WHERE id = $1 AND blocked_at IS NOT NULL)`, id)
 	if err != nil {
 		return false, fmt.Errorf("check person %s: %w", id, err)
@@ -139,7 +134,7 @@ func QueueStanding(batch *pgx.Batch, people []uuid.UUID, decided audit.Credentia
 	})
 }
 
-func findPerson(ctx context.Context, db querier, name string) (Person, error) {
+func findPerson(ctx context.Context, db postgres.Querier, name string) (Person, error) {
 	people, err := collectPeople(ctx, db,
 		`SELECT `+personColumns+` FROM people p WHERE p.issuer = $1 AND p.subject = $2`, LocalIssuer, name)
 	if err == nil && len(people) == 0 {

@@ -8,12 +8,14 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+
+	"github.com/holdpoint/holdpoint/internal/postgres"
 )
 
 // PrincipalName is a person as other servers are told of them: the issuer, #, and the subject, with each byte percent-encoded
 // that is not visible ASCII, and in the subject # and % too. No two people have the same one, it never changes, and it fits into a
 // header. Empty for uuid.Nil. ErrNotFound.
-func PrincipalName(ctx context.Context, db querier, person uuid.UUID) (string, error) {
+func PrincipalName(ctx context.Context, db postgres.Querier, person uuid.UUID) (string, error) {
 	if person == uuid.Nil {
 		return "", nil
 	}

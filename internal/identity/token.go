@@ -181,7 +181,7 @@ func (s *Service) firstPerson(ctx context.Context, tx pgx.Tx, bootstrap uuid.UUI
 }
 
 // isAlone reports whether nobody but the person of the bootstrap token is an operator.
-func (s *Service) isAlone(ctx context.Context, db querier) (bool, error) {
+func (s *Service) isAlone(ctx context.Context, db postgres.Querier) (bool, error) {
 	operators, err := s.holders(ctx, db, Operator)
 	if err != nil {
 		return false, err

@@ -62,7 +62,7 @@ func (s *Service) loadVouched(ctx context.Context, c Claims) (uuid.UUID, error) 
 	return id, err
 }
 
-func findVouched(ctx context.Context, db querier, c Claims) (uuid.UUID, error) {
+func findVouched(ctx context.Context, db postgres.Querier, c Claims) (uuid.UUID, error) {
 	rows, err := db.Query(ctx, `SELECT id, blocked_at IS NOT NULL FROM people WHERE issuer = $1 AND subject = $2`, c.Issuer, c.Subject)
 	if err != nil {
 		return uuid.Nil, err

@@ -7,12 +7,13 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"github.com/holdpoint/holdpoint/internal/postgres"
 	"github.com/holdpoint/holdpoint/internal/receiver"
 	"github.com/holdpoint/holdpoint/internal/secret"
 )
 
 // Receivers returns all webhooks with their URLs. It takes no service.
-func Receivers(ctx context.Context, db querier, box *secret.Box) ([]receiver.Stored, error) {
+func Receivers(ctx context.Context, db postgres.Querier, box *secret.Box) ([]receiver.Stored, error) {
 	rows, err := db.Query(ctx, `SELECT id, name, hint, sealed FROM webhooks ORDER BY name`)
 	if err != nil {
 		return nil, fmt.Errorf("read webhooks: %w", err)

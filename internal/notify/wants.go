@@ -6,6 +6,8 @@ import (
 	"slices"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/holdpoint/holdpoint/internal/postgres"
 )
 
 // wants says what anybody subscribed to.
@@ -22,10 +24,6 @@ func (w wants) event(e Event) bool {
 	return e.Kind != Decided && (slices.Contains(w.teams, "") || slices.Contains(w.teams, e.Team))
 }
 
-type querier interface {
-	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
-}
-
 // wanted is answered from memory. When nothing is remembered, it asks in the caller's own transaction, so
 // that no transaction waits for a second connection, and remembers for the next one.
 func (s *Service) wanted(ctx context.Context, tx pgx.Tx) (wants, error) {
@@ -38,7 +36,7 @@ func (s *Service) wanted(ctx context.Context, tx pgx.Tx) (wants, error) {
 
 func (s *Service) readWants(ctx context.Context) (wants, error) { return queryWants(ctx, s.Pool) }
 
-func queryWants(ctx context.Context, db querier) (wants, error) {
+func queryWants(ctx context.Context, db postgres.Querier) (wants, error) {
 	rows, err := db.Query(ctx, `SELECT array(SELECT DISTINCT coalesce(team, '') FROM webhooks), EXISTS (SELECT FROM push_subscriptions)`)
 	if err != nil {
 		return wants{}, fmt.Errorf("read who is to be notified: %w", err)

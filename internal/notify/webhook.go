@@ -197,7 +197,7 @@ func (s *Service) Webhook(ctx context.Context, name string) (Webhook, error) {
 	return s.webhook(ctx, s.Pool, name)
 }
 
-func (s *Service) webhook(ctx context.Context, db querier, name string) (Webhook, error) {
+func (s *Service) webhook(ctx context.Context, db postgres.Querier, name string) (Webhook, error) {
 	if !receiver.ValidName(name) {
 		return Webhook{}, ErrNotFound
 	}
@@ -211,7 +211,7 @@ func (s *Service) webhook(ctx context.Context, db querier, name string) (Webhook
 	return found[0], nil
 }
 
-func (s *Service) readWebhooks(ctx context.Context, db querier, where string, args ...any) ([]Webhook, error) {
+func (s *Service) readWebhooks(ctx context.Context, db postgres.Querier, where string, args ...any) ([]Webhook, error) {
 	rows, err := db.Query(ctx, `SELECT `+webhookColumns+` FROM webhooks WHERE `+where+` ORDER BY name`, args...)
 	if err != nil {
 		return nil, fmt.Errorf("read webhooks: %w", err)

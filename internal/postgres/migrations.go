@@ -83,7 +83,7 @@ func Pending(ctx context.Context, db *DB, files fs.FS) (int, error) {
 	return len(pending), err
 }
 
-func comparePending(ctx context.Context, db querier, known []migration) ([]migration, error) {
+func comparePending(ctx context.Context, db Querier, known []migration) ([]migration, error) {
 	rows, err := db.Query(ctx, "SELECT version, checksum FROM schema_migrations")
 	if err != nil {
 		return nil, fmt.Errorf("read the record of migrations: %w", err)

@@ -49,12 +49,7 @@ func (db *DB) reportBlockers(ctx context.Context, name string) (stop func()) {
 	}
 }
 
-// querier is a pool or a connection.
-type querier interface {
-	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
-}
-
-func sessions(ctx context.Context, db querier, query string, args ...any) (string, error) {
+func sessions(ctx context.Context, db Querier, query string, args ...any) (string, error) {
 	rows, err := db.Query(ctx, query, args...)
 	if err != nil {
 		return "", fmt.Errorf("list sessions: %w", err)

@@ -10,6 +10,8 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+
+	"github.com/holdpoint/holdpoint/internal/postgres"
 )
 
 const (
@@ -21,13 +23,8 @@ const (
 // ErrOtherKey means that the database's secrets were encrypted with a key that is not in the keyset.
 var ErrOtherKey = errors.New("the secrets of this database were encrypted with another key")
 
-// querier is a pool or a transaction.
-type querier interface {
-	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
-}
-
 // OpenFor is [OpenContext] for a database. It makes no key where [MayMakeKey] refuses.
-func OpenFor(ctx context.Context, db querier, cfg Config) (*Box, error) {
+func OpenFor(ctx context.Context, db postgres.Querier, cfg Config) (*Box, error) {
 	if cfg.Keyset == "" && cfg.File != "" {
 		if _, err := os.Stat(cfg.File); errors.Is(err, fs.ErrNotExist) {
 			if err := MayMakeKey(ctx, db, cfg); err != nil {
@@ -39,7 +36,7 @@ func OpenFor(ctx context.Context, db querier, cfg Config) (*Box, error) {
 }
 
 // MayMakeKey refuses with an [ErrOtherKey] if the database has secrets: a new key would open none of them.
-func MayMakeKey(ctx context.Context, db querier, cfg Config) error {
+func MayMakeKey(ctx context.Context, db postgres.Querier, cfg Config) error {
 	sealed, err := sealedValues(ctx, db)
 	if err != nil || len(sealed) == 0 {
 		return err
@@ -69,7 +66,7 @@ func CheckKey(ctx context.Context, tx pgx.Tx, box *Box) error {
 
 // VerifyKey is [CheckKey] that stores nothing. It reports whether the database has a value to compare with; without one, the
 // key has to fit some secret of the database, if there are any.
-func VerifyKey(ctx context.Context, db querier, box *Box) (stored bool, err error) {
+func VerifyKey(ctx context.Context, db postgres.Querier, box *Box) (stored bool, err error) {
 	values, err := sealedValues(ctx, db)
 	if err != nil {
 		return false, err
@@ -108,7 +105,7 @@ const sealedColumns = `SELECT c.relname::text, a.attname::text FROM pg_attribute
 		AND NOT a.attisdropped AND c.relkind IN ('r', 'p') AND pg_table_is_visible(c.oid) ORDER BY c.relname`
 
 // sealedValues returns one value for each key and table with sealed values.
-func sealedValues(ctx context.Context, db querier) ([]sealedValue, error) {
+func sealedValues(ctx context.Context, db postgres.Querier) ([]sealedValue, error) {
 	rows, err := db.Query(ctx, sealedColumns)
 	if err != nil {
 		return nil, fmt.Errorf("list tables with secrets: %w", err)

@@ -93,7 +93,7 @@ func (s *Service) CheckDecider(ctx context.Context, c *Call, by uuid.UUID) error
 
 // notOwn refuses people what is about a call made on their own behalf. An unverified person may be another name of
 // the person who invited them, so calls on that person's behalf, and of agents whose keys that person made, count too.
-func (s *Service) notOwn(ctx context.Context, db audit.Querier, a approval.Approval, by uuid.UUID) error {
+func (s *Service) notOwn(ctx context.Context, db postgres.Querier, a approval.Approval, by uuid.UUID) error {
 	if s.AllowSelfApproval {
 		return nil
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/holdpoint/holdpoint/approval"
 	"github.com/holdpoint/holdpoint/internal/audit"
 	"github.com/holdpoint/holdpoint/internal/identity"
+	"github.com/holdpoint/holdpoint/internal/postgres"
 	"github.com/holdpoint/holdpoint/runtime/agent"
 	"github.com/holdpoint/holdpoint/runtime/file"
 	"github.com/holdpoint/holdpoint/runtime/tool"
@@ -122,7 +123,7 @@ func (s *Service) WroteEdit(ctx context.Context, editor, by uuid.UUID) (bool, er
 }
 
 // wroteEdit also counts people who may be another name of the editor: nobody but an inviter says who they are.
-func (s *Service) wroteEdit(ctx context.Context, db audit.Querier, editor, by uuid.UUID) (bool, error) {
+func (s *Service) wroteEdit(ctx context.Context, db postgres.Querier, editor, by uuid.UUID) (bool, error) {
 	if s.AllowSelfApproval {
 		return identity.Same(ctx, db, editor, by)
 	}

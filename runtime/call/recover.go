@@ -333,7 +333,7 @@ func (s *Service) enqueue(ctx context.Context, tx pgx.Tx, ids []uuid.UUID) error
 	return nil
 }
 
-func readIDs(ctx context.Context, db approval.Querier, sql string, args ...any) ([]uuid.UUID, error) {
+func readIDs(ctx context.Context, db postgres.Querier, sql string, args ...any) ([]uuid.UUID, error) {
 	rows, err := db.Query(ctx, sql, args...)
 	if err != nil {
 		return nil, err

@@ -224,10 +224,6 @@ func (s *Service) change(ctx context.Context, f func(tx pgx.Tx) error) error {
 	return nil
 }
 
-type querier interface {
-	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
-}
-
 const callbackColumns = `k.id, k.agent_id, k.name, k.hint, k.created_at, k.created_by, k.disabled_at, coalesce(k.disabled_reason, ''),
 	k.sent_at, k.failed_at, coalesce(k.error, ''), k.sealed,
 	(SELECT max(expires_at) FROM callback_secrets s WHERE s.callback_id = k.id AND s.expires_at > holdpoint_now()),
@@ -257,7 +253,7 @@ func (s *Service) scan(row pgx.CollectableRow) (Callback, error) {
 	return c, nil
 }
 
-func (s *Service) read(ctx context.Context, db querier, where string, args ...any) ([]Callback, error) {
+func (s *Service) read(ctx context.Context, db postgres.Querier, where string, args ...any) ([]Callback, error) {
 	rows, err := db.Query(ctx, `SELECT `+callbackColumns+` FROM callbacks k WHERE `+where+` ORDER BY k.name`, args...)
 	if err != nil {
 		return nil, fmt.Errorf("read callbacks: %w", err)
@@ -269,7 +265,7 @@ func (s *Service) read(ctx context.Context, db querier, where string, args ...an
 	return found, nil
 }
 
-func (s *Service) one(ctx context.Context, db querier, agentID uuid.UUID, name string) (Callback, error) {
+func (s *Service) one(ctx context.Context, db postgres.Querier, agentID uuid.UUID, name string) (Callback, error) {
 	if !receiver.ValidName(name) {
 		return Callback{}, ErrNotFound
 	}

@@ -76,7 +76,7 @@ func (s *Service) Deliveries(ctx context.Context, callback uuid.UUID, before int
 	return found[:limit], found[limit-1].seq, nil
 }
 
-func deliveries(ctx context.Context, db querier, where string, args ...any) ([]Delivery, error) {
+func deliveries(ctx context.Context, db postgres.Querier, where string, args ...any) ([]Delivery, error) {
 	rows, err := db.Query(ctx, `SELECT `+deliveryColumns+` FROM callback_deliveries WHERE `+where, args...)
 	if err != nil {
 		return nil, fmt.Errorf("read callback messages: %w", err)
@@ -112,7 +112,7 @@ func deliveries(ctx context.Context, db querier, where string, args ...any) ([]D
 	return found, nil
 }
 
-func delivery(ctx context.Context, db querier, callback, id uuid.UUID) (Delivery, error) {
+func delivery(ctx context.Context, db postgres.Querier, callback, id uuid.UUID) (Delivery, error) {
 	found, err := deliveries(ctx, db, `callback_id = $1 AND id = $2`, callback, id)
 	if err == nil && len(found) == 0 {
 		err = ErrNotFound

@@ -7,12 +7,13 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"github.com/holdpoint/holdpoint/internal/postgres"
 	"github.com/holdpoint/holdpoint/internal/receiver"
 	"github.com/holdpoint/holdpoint/internal/secret"
 )
 
 // Receivers returns all callbacks that are not disabled, with their URLs. It takes no service.
-func Receivers(ctx context.Context, db querier, box *secret.Box) ([]receiver.Stored, error) {
+func Receivers(ctx context.Context, db postgres.Querier, box *secret.Box) ([]receiver.Stored, error) {
 	rows, err := db.Query(ctx, `SELECT k.id, a.name, k.name, k.hint, k.sealed FROM callbacks k JOIN agents a ON a.id = k.agent_id
 		WHERE k.disabled_at IS NULL ORDER BY a.name, k.name`)
 	if err != nil {
