@@ -14,6 +14,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"golang.org/x/oauth2"
 
+	"github.com/holdpoint/holdpoint/internal/pause"
 	"github.com/holdpoint/holdpoint/internal/postgres"
 )
 
@@ -297,7 +298,7 @@ func (s *Service) storeConsent(ctx context.Context, t Target, g *grant) error {
 			return nil
 		}
 		s.Logger.Warn("storing new tokens: trying again", "skill", t.Skill, "attempt", try, "error", err)
-		if !pause(ctx, storePause) {
+		if pause.For(ctx, storePause) != nil {
 			return err
 		}
 	}

@@ -20,18 +20,6 @@ const (
 
 type timeAge = time.Duration
 
-// pause waits for d, or until ctx ends: then it reports false.
-func pause(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-timer.C:
-		return true
-	}
-}
-
 // regrant asks for a token without a person, by the grant of the settings.
 func (s *Service) regrant(ctx context.Context, t Target, f *found, server *Server, cl *client, c *connection, scopes []string, r refusal) (*grant, error) {
 	a := ask{own: t.own(), server: server, client: cl, params: url.Values{"resource": {f.resource}, "scope": {strings.Join(scopes, " ")}}}

@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/holdpoint/holdpoint/internal/failpoint"
+	"github.com/holdpoint/holdpoint/internal/pause"
 	"github.com/holdpoint/holdpoint/internal/postgres"
 )
 
@@ -210,7 +211,7 @@ func (s *Service) keep(ctx context.Context, t Target, n renewal, cause error) er
 			return nil
 		}
 		s.Logger.Warn("storing new tokens: trying again", "skill", t.Skill, "attempt", try, "error", err)
-		if !pause(ctx, storePause) {
+		if pause.For(ctx, storePause) != nil {
 			return errors.Join(cause, err)
 		}
 	}

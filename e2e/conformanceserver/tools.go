@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"strings"
 	"time"
+
+	"github.com/holdpoint/holdpoint/internal/pause"
 )
 
 // definitions are the tools, as tools/list gives them.
@@ -57,12 +59,12 @@ func (s *taskServer) job(name string, given arguments) func(context.Context, *ta
 		return func(ctx context.Context, _ *task) (any, *rpcError) { return slowly(ctx, given) }
 	case "failing_job":
 		return func(ctx context.Context, _ *task) (any, *rpcError) {
-			pause(ctx, time.Second)
+			_ = pause.For(ctx, time.Second)
 			return map[string]any{"content": said("it failed").Content, "isError": true}, nil
 		}
 	case "protocol_error_job":
 		return func(ctx context.Context, _ *task) (any, *rpcError) {
-			pause(ctx, time.Second)
+			_ = pause.For(ctx, time.Second)
 			return nil, &rpcError{Code: codeInternal, Message: "the job broke down"}
 		}
 	case "confirm_delete":
@@ -96,7 +98,7 @@ func (s *taskServer) composed(r *request) (any, *rpcError) {
 		}, nil
 	default:
 		return s.begin(func(ctx context.Context, _ *task) (any, *rpcError) {
-			pause(ctx, 2*time.Second) // more than a call has before it is a task
+			_ = pause.For(ctx, 2*time.Second) // more than a call has before it is a task
 			return said("Hello, " + named(answer) + "!"), nil
 		}), nil
 	}
@@ -122,22 +124,10 @@ func said(text string) result {
 }
 
 func slowly(ctx context.Context, given arguments) (any, *rpcError) {
-	if !pause(ctx, time.Duration(given.Seconds*float64(time.Second))) {
+	if pause.For(ctx, time.Duration(given.Seconds*float64(time.Second))) != nil {
 		return nil, &rpcError{Code: codeInternal, Message: "interrupted"}
 	}
 	return said(strings.TrimSpace("computed " + given.Label)), nil
-}
-
-// pause reports whether it was not cut short.
-func pause(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }
 
 // question is an elicitation of one value.

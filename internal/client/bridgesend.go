@@ -12,6 +12,8 @@ import (
 	"strconv"
 	"sync/atomic"
 	"time"
+
+	"github.com/holdpoint/holdpoint/internal/pause"
 )
 
 // exchange is one request of the client, and its answer.
@@ -235,23 +237,16 @@ func (b *Bridge) newPauses() *pauses {
 
 // next waits before the next attempt, and reports whether there shall be one.
 func (p *pauses) next(ctx context.Context, err error) bool {
-	pause := p.step
+	delay := p.step
 	if later, ok := errors.AsType[*laterError](err); ok {
-		pause = max(pause, later.after)
+		delay = max(delay, later.after)
 	}
-	if pause > p.left {
+	if delay > p.left {
 		return false
 	}
-	p.left -= pause
+	p.left -= delay
 	p.step = min(2*p.step, p.max)
-	timer := time.NewTimer(pause)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
+	return pause.For(ctx, delay) == nil
 }
 
 // describe names a message for the log.

@@ -8,6 +8,8 @@ import (
 	"net/http"
 	"sync"
 	"time"
+
+	"github.com/holdpoint/holdpoint/internal/pause"
 )
 
 // ToolCall is a call to make as an agent.
@@ -143,7 +145,7 @@ func (a *attempts) pause(ctx context.Context, first time.Duration) bool {
 	delay := min(first<<min(a.tries, 5), 20*first)
 	a.tries++
 	a.waited += delay
-	return pause(ctx, delay) == nil
+	return pause.For(ctx, delay) == nil
 }
 
 // submit sends the call until the server has it. When it returns an error, the
@@ -342,7 +344,7 @@ func (w *waiting) await(ctx context.Context) (Outcome, error) {
 		}
 		if err == nil {
 			w.tries, w.waited = 0, 0
-			err = pause(ctx, w.Retry) // an answer that came too soon is not asked for in a tight loop
+			err = pause.For(ctx, w.Retry) // an answer that came too soon is not asked for in a tight loop
 			if err == nil {
 				continue
 			}
@@ -376,17 +378,6 @@ func (w *waiting) tryAgain(ctx context.Context, err error) bool {
 		w.call.Told(News{CallID: w.id, Lost: err})
 	}
 	return w.pause(ctx, w.Retry)
-}
-
-func pause(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
 }
 
 func metaOf(result json.RawMessage) callMeta {

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/holdpoint/holdpoint/internal/pause"
 )
 
 const (
@@ -37,7 +39,7 @@ func (db *DB) Listen(ctx context.Context, channels []string, handle func(channel
 			return
 		}
 		db.log.Warn("listen for notifications: connection lost", "error", err, "retry_in", backoff)
-		if pause(ctx, backoff) != nil {
+		if pause.For(ctx, backoff) != nil {
 			return
 		}
 		backoff = min(2*backoff, listenBackoffLast)

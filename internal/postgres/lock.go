@@ -7,6 +7,8 @@ import (
 	"os"
 	"syscall"
 	"time"
+
+	"github.com/holdpoint/holdpoint/internal/pause"
 )
 
 // lockPoll is how often a lock that another process holds is tried again. The
@@ -45,20 +47,8 @@ func waitLock(ctx context.Context, file *os.File, how int) error {
 		if locked, err := tryLock(file, how); err != nil || locked {
 			return err
 		}
-		if err := pause(ctx, lockPoll); err != nil {
+		if err := pause.For(ctx, lockPoll); err != nil {
 			return fmt.Errorf("wait for the lock %s: %w", file.Name(), err)
 		}
-	}
-}
-
-// pause waits, or returns the context's error.
-func pause(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-timer.C:
-		return nil
 	}
 }

@@ -13,6 +13,8 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/riverqueue/river/riverdriver/riverpgxv5"
 	"github.com/riverqueue/river/rivermigrate"
+
+	"github.com/holdpoint/holdpoint/internal/pause"
 )
 
 const (
@@ -112,7 +114,7 @@ func (db *DB) lockMigrations(ctx context.Context, conn *pgx.Conn) error {
 			db.reportLockHolder(ctx, conn)
 			report = time.Now().Add(nextReport)
 		}
-		if err := pause(ctx, migrationLockPoll); err != nil {
+		if err := pause.For(ctx, migrationLockPoll); err != nil {
 			return fmt.Errorf("wait for the migration lock: %w", err)
 		}
 	}
@@ -128,7 +130,7 @@ func (db *DB) passing(ctx context.Context, name string, f func() error) error {
 			return err
 		}
 		db.log.Warn("migration: a lock was not free in time, trying again", "migration", name, "waited", migrationLockTimeout)
-		if err := pause(ctx, wait); err != nil {
+		if err := pause.For(ctx, wait); err != nil {
 			return fmt.Errorf("apply migration %s: wait for a lock: %w", name, err)
 		}
 	}

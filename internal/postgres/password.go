@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/holdpoint/holdpoint/internal/pause"
 )
 
 // passwordHBA lets nobody in without the password: a socket's directory keeps others out only while their account is another.
@@ -74,7 +76,7 @@ func (c *cluster) upgradeToPassword(ctx context.Context) error {
 		return fmt.Errorf("let nobody in without a password: %w", err)
 	}
 	for loaded := before; loaded.Equal(before); { // a new connection begins with what the server has loaded
-		if err := pause(ctx, probeEvery); err != nil {
+		if err := pause.For(ctx, probeEvery); err != nil {
 			return fmt.Errorf("let nobody in without a password: %w", err)
 		}
 		conn, err := pgx.Connect(ctx, c.url("postgres"))

@@ -18,6 +18,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/holdpoint/holdpoint/internal/pause"
 )
 
 const (
@@ -105,7 +107,7 @@ func (c *cluster) ensureRunning(ctx context.Context) error {
 			}
 			silence = 0
 		}
-		if err := pause(ctx, probeEvery); err != nil {
+		if err := pause.For(ctx, probeEvery); err != nil {
 			return fmt.Errorf("start embedded cluster in %s: %w", c.dir, err)
 		}
 	}

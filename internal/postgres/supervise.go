@@ -4,6 +4,8 @@ import (
 	"context"
 	"syscall"
 	"time"
+
+	"github.com/holdpoint/holdpoint/internal/pause"
 )
 
 // superviseEvery is how often the server is looked after, and how long a server that
@@ -16,7 +18,7 @@ func (c *cluster) supervise(ctx context.Context) {
 	c.cancel = cancel
 	c.supervisor.Go(func() {
 		gone := false
-		for pause(ctx, superviseEvery) == nil {
+		for pause.For(ctx, superviseEvery) == nil {
 			pm, found, err := readPostmaster(c.pgData)
 			up := err == nil && found && pm.alive()
 			if !up && gone {

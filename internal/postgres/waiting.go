@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/holdpoint/holdpoint/internal/pause"
 )
 
 const (
@@ -33,7 +35,7 @@ func (db *DB) reportBlockers(ctx context.Context, name string) (stop func()) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		for pause(ctx, firstReport) == nil {
+		for pause.For(ctx, firstReport) == nil {
 			blockers, err := sessions(ctx, db.pool, `SELECT DISTINCT `+describeSession+` FROM pg_stat_activity w
 				CROSS JOIN unnest(pg_blocking_pids(w.pid)) AS blocking(pid) JOIN pg_stat_activity a ON a.pid = blocking.pid
 				WHERE w.datname = current_database() AND w.application_name = $1 AND w.wait_event_type = 'Lock'`, migrationApplication)

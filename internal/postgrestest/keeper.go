@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/holdpoint/holdpoint/internal/pause"
 	"github.com/holdpoint/holdpoint/internal/postgres"
 )
 
@@ -87,7 +88,7 @@ func (p place) awaitKeeper(ctx context.Context, pid int) error {
 			return nil
 		}
 		ended, _ := syscall.Wait4(pid, nil, syscall.WNOHANG, nil)
-		err := pause(ctx, lockPoll)
+		err := pause.For(ctx, lockPoll)
 		if ended == pid || err != nil {
 			said, _ := os.ReadFile(p.file("keeper.log"))
 			return fmt.Errorf("start the keeper: it is not ready (%w): %s",
@@ -128,7 +129,7 @@ func (p place) keep(ctx context.Context, log *slog.Logger) error {
 // awaitUnused returns when there was no user for a while.
 func (p place) awaitUnused(ctx context.Context) error {
 	for idle := 0; idle < keeperLinger; idle++ {
-		if err := pause(ctx, keeperPoll); err != nil {
+		if err := pause.For(ctx, keeperPoll); err != nil {
 			return err
 		}
 		used, err := p.used()

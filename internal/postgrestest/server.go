@@ -12,6 +12,8 @@ import (
 	"syscall"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/holdpoint/holdpoint/internal/pause"
 )
 
 // server is the PostgreSQL that the databases are on.
@@ -152,7 +154,7 @@ func waitLock(ctx context.Context, file *os.File, how int) error {
 		if locked, err := tryLock(file, how); err != nil || locked {
 			return err
 		}
-		if err := pause(ctx, lockPoll); err != nil {
+		if err := pause.For(ctx, lockPoll); err != nil {
 			return fmt.Errorf("wait for the lock %s: %w", file.Name(), err)
 		}
 	}

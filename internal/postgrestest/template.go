@@ -15,6 +15,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/riverqueue/river/riverdriver/riverpgxv5"
 
+	"github.com/holdpoint/holdpoint/internal/pause"
 	"github.com/holdpoint/holdpoint/internal/postgres"
 	"github.com/holdpoint/holdpoint/migrations"
 )
@@ -152,7 +153,7 @@ func lock(ctx context.Context, conn *pgx.Conn, try string, key, number int32) er
 		if locked {
 			return nil
 		}
-		if err := pause(ctx, lockPoll); err != nil {
+		if err := pause.For(ctx, lockPoll); err != nil {
 			return fmt.Errorf("lock: %w", err)
 		}
 	}
@@ -259,15 +260,4 @@ func execAll(ctx context.Context, conn *pgx.Conn, statements ...string) error {
 
 func joinClose(ctx context.Context, err error, db *postgres.DB) error {
 	return errors.Join(err, db.Close(ctx))
-}
-
-func pause(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-timer.C:
-		return nil
-	}
 }

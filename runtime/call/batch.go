@@ -5,6 +5,8 @@ import (
 	"math/rand/v2"
 	"sync"
 	"time"
+
+	"github.com/holdpoint/holdpoint/internal/pause"
 )
 
 // batcher lets concurrent callers share transactions: while one commits, the items that arrive
@@ -83,7 +85,7 @@ func (b *batcher[T]) do(item *T) error {
 		}
 		p.alone = true
 		// Callers that failed together do not come back together.
-		if !pause(b.ctx, retryDelay/2+rand.N(retryDelay)) { //nolint:gosec // G404: spreads load, hides nothing
+		if pause.For(b.ctx, retryDelay/2+rand.N(retryDelay)) != nil { //nolint:gosec // G404: spreads load, hides nothing
 			return err
 		}
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/holdpoint/holdpoint/approval"
 	"github.com/holdpoint/holdpoint/internal/audit"
+	"github.com/holdpoint/holdpoint/internal/pause"
 	"github.com/holdpoint/holdpoint/internal/postgres"
 	"github.com/holdpoint/holdpoint/runtime/agent"
 	"github.com/holdpoint/holdpoint/runtime/tool"
@@ -105,7 +106,7 @@ func (s *Service) suspend(ctx context.Context, c *Call, wait connectWait) (suspe
 			return suspended, nil
 		case isUniqueViolation(err) && key != nil:
 			key = nil // a call like it waits already
-		case err != nil && isRetryable(err) && pause(ctx, retryDelay):
+		case err != nil && isRetryable(err) && pause.For(ctx, retryDelay) == nil:
 		case err != nil:
 			return false, fmt.Errorf("suspend call %s: %w", c.ID, err)
 		default:
@@ -289,7 +290,7 @@ const (
 // pollConnections is the safety net under the resume job: it looks for calls whose connection is there, or whose skill was
 // changed so that it may be.
 func (s *Service) pollConnections() {
-	for pause(s.running, connectionsInterval) {
+	for pause.For(s.running, connectionsInterval) == nil {
 		ctx, cancel := context.WithTimeout(s.running, resumeTimeout)
 		err := s.pollConnectionsOnce(ctx)
 		cancel()

@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/holdpoint/holdpoint/approval"
+	"github.com/holdpoint/holdpoint/internal/pause"
 )
 
 const (
@@ -152,7 +153,7 @@ func elapsed(now, then time.Time) time.Duration {
 
 // keepBeating writes the heartbeat. It shares no connection with anything that may wait.
 func (s *Service) keepBeating() {
-	for pause(s.running, beatInterval) {
+	for pause.For(s.running, beatInterval) == nil {
 		ctx, cancel := context.WithTimeout(s.running, beatLimit)
 		err := s.beat(ctx)
 		cancel()
@@ -187,7 +188,7 @@ func (s *Service) confirmClaim(ctx context.Context, id uuid.UUID) error {
 		case err == nil && elapsed(s.Now(), began) < staleBeat:
 			return nil
 		}
-		if !pause(ctx, retryDelay) {
+		if pause.For(ctx, retryDelay) != nil {
 			return fmt.Errorf("confirm the claim of call %s: %w", id, context.Cause(ctx))
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/riverqueue/river"
 
 	"github.com/holdpoint/holdpoint/approval"
+	"github.com/holdpoint/holdpoint/internal/pause"
 	"github.com/holdpoint/holdpoint/internal/postgres"
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
@@ -103,7 +104,7 @@ func (s *Service) keepRecovering() {
 		cancel()
 		if err != nil && s.running.Err() == nil {
 			s.Logger.Warn("recovering calls; trying again", "error", err)
-			if pause(s.running, retryDelay) {
+			if pause.For(s.running, retryDelay) == nil {
 				s.hurry()
 			}
 		}

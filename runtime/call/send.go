@@ -13,6 +13,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/holdpoint/holdpoint/internal/identity"
+	"github.com/holdpoint/holdpoint/internal/pause"
 	"github.com/holdpoint/holdpoint/runtime/agent"
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
@@ -45,7 +46,7 @@ func (s *Service) send(c *Call, skill *agent.Skill, server tool.Server, definiti
 	executed := false // by an earlier send, possibly
 	for sends := 1; skill.Tools[c.Tool].Idempotent && sends < idempotentSends; sends++ {
 		wait, ok := o.again(sends, began.Add(skill.CallTimeout).Sub(s.Now()))
-		if !ok || !pause(s.running, wait) {
+		if !ok || pause.For(s.running, wait) != nil {
 			break
 		}
 		s.Logger.Info("sending an idempotent call again", "call", c.ID, "attempt", sends+1, "error", o.message)

@@ -240,15 +240,3 @@ func (s *Service) CatchUp() {
 
 // retryDelay is the pause between attempts to write what must be written.
 const retryDelay = 250 * time.Millisecond
-
-// pause waits for d, or until ctx ends: then it reports false.
-func pause(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-timer.C:
-		return true
-	}
-}

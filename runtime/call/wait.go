@@ -8,6 +8,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/holdpoint/holdpoint/approval"
+	"github.com/holdpoint/holdpoint/internal/pause"
 )
 
 // Listener hears what happens to a call while somebody waits for it. [Service.Wait] calls its functions, one at a
@@ -158,7 +159,7 @@ func (s *Service) expireIfDue(ctx context.Context, id uuid.UUID) error {
 			return ctx.Err()
 		}
 		s.Logger.Warn("expiring a call", "call", id, "error", err)
-		if !pause(ctx, retryDelay) {
+		if pause.For(ctx, retryDelay) != nil {
 			return ctx.Err()
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/holdpoint/holdpoint/internal/pause"
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
@@ -113,12 +114,8 @@ func (x *httpExchange) drain(response *http.Response, giveBack func(), events *e
 
 // resume asks for the events after lastID.
 func (x *httpExchange) resume(lastID string, delay time.Duration) (*http.Response, error) {
-	timer := time.NewTimer(delay)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-x.ctx.Done():
-		return nil, context.Cause(x.ctx)
+	if err := pause.For(x.ctx, delay); err != nil {
+		return nil, err
 	}
 	return x.peer.openStream(x.ctx, lastID)
 }

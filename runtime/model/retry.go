@@ -7,6 +7,8 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"time"
+
+	"github.com/holdpoint/holdpoint/internal/pause"
 )
 
 // RetryConfig says how often and when requests that failed are made again. Zero fields have the defaults named.
@@ -40,7 +42,7 @@ func Retrying(provider Provider, cfg RetryConfig) Provider {
 	cfg.Max = orDefault(cfg.Max, 30*time.Second)
 	cfg.MaxRetryAfter = orDefault(cfg.MaxRetryAfter, time.Minute)
 	if cfg.Sleep == nil {
-		cfg.Sleep = sleep
+		cfg.Sleep = pause.For
 	}
 	if cfg.Chance == nil {
 		cfg.Chance = rand.Float64
@@ -125,15 +127,4 @@ func (r *retrying) wait(attempt int, failed *Error) time.Duration {
 func (r *retrying) tooLate(ctx context.Context, wait time.Duration) bool {
 	deadline, ok := ctx.Deadline()
 	return ok && r.cfg.Now != nil && r.cfg.Now().Add(wait).After(deadline)
-}
-
-func sleep(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }
