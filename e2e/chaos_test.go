@@ -11,9 +11,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/holdpoint/holdpoint/e2e/internal/eventually"
 	"github.com/holdpoint/holdpoint/e2e/internal/holdpoint"
 	"github.com/holdpoint/holdpoint/e2e/internal/skill"
+	"github.com/holdpoint/holdpoint/internal/eventually"
+	"github.com/holdpoint/holdpoint/internal/pause"
 )
 
 const (
@@ -136,7 +137,7 @@ func (c *chaos) parkOne(agent holdpoint.Agent, number int) {
 // endAndRestart takes turns until ctx ends; then both run.
 func (c *chaos) endAndRestart(ctx context.Context) {
 	ended := 0
-	for victim := 0; eventually.Pause(ctx, endInterval); victim = 1 - victim {
+	for victim := 0; pause.For(ctx, endInterval) == nil; victim = 1 - victim {
 		old := c.server(victim)
 		c.end(old)
 		ended++
@@ -173,7 +174,7 @@ func (c *chaos) decideAll() {
 		people.Go(func() {
 			for shown := range tasks {
 				c.decideAtBoth(c.tokens[i], shown, rand.IntN(2) == 0)
-				eventually.Pause(c.t.Context(), rand.N(pace))
+				_ = pause.For(c.t.Context(), rand.N(pace))
 			}
 		})
 	}

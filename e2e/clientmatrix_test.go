@@ -12,9 +12,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/holdpoint/holdpoint/e2e/internal/eventually"
 	"github.com/holdpoint/holdpoint/e2e/internal/holdpoint"
 	"github.com/holdpoint/holdpoint/e2e/internal/skill"
+	"github.com/holdpoint/holdpoint/internal/pause"
 )
 
 // clientWorld is one server that all clients share, each with calls of its own numbers.
@@ -305,7 +305,7 @@ func (w *clientWorld) waitLong(t *testing.T, c mcpClient, n int, decided time.Du
 	}
 	reviewed := make(chan error, 1)
 	go func() {
-		eventually.Pause(t.Context(), decided)
+		_ = pause.For(t.Context(), decided)
 		_, err := w.tryDecide(t.Context(), n, operator(w.Process).Approve)
 		reviewed <- err
 	}()

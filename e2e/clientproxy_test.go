@@ -18,9 +18,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/holdpoint/holdpoint/e2e/internal/eventually"
 	"github.com/holdpoint/holdpoint/e2e/internal/holdpoint"
 	"github.com/holdpoint/holdpoint/e2e/internal/relay"
+	"github.com/holdpoint/holdpoint/internal/pause"
 )
 
 // slow reports whether tests take the whole time that they are about; `task e2e` asks for it.
@@ -112,7 +112,7 @@ func TestFetchHoldsThroughProxy(t *testing.T) {
 	if _, err := pendingFor(t.Context(), strconv.Itoa(n), w.Process); err != nil {
 		t.Fatal(err)
 	}
-	eventually.Pause(t.Context(), held)
+	_ = pause.For(t.Context(), held)
 	if err := <-silent; !errors.Is(err, io.EOF) {
 		t.Errorf("on a silent connection the proxy ends with %v", err)
 	}

@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/holdpoint/holdpoint/e2e/internal/eventually"
 	"github.com/holdpoint/holdpoint/e2e/internal/holdpoint"
+	"github.com/holdpoint/holdpoint/internal/pause"
 )
 
 // tasking is a client of 2026-07-28 that takes tasks: calls that wait are answered at once with one, and it asks for it,
@@ -91,7 +91,7 @@ func (c *tasking) call(ctx context.Context, tool string, n int) (json.RawMessage
 // follow asks for a task until it has ended. That a server does not answer is no end.
 func (c *tasking) follow(ctx context.Context, id string) (json.RawMessage, error) {
 	for last := errors.New("it was not asked for"); ; {
-		if c.dropped.Load() || !eventually.Pause(ctx, 50*time.Millisecond) {
+		if c.dropped.Load() || pause.For(ctx, 50*time.Millisecond) != nil {
 			return nil, fmt.Errorf("task %s was left: %w", id, last)
 		}
 		raw, err := c.send(ctx, "tasks/get", fmt.Sprintf(`{"taskId":%q,%s}`, id, tasksMeta))

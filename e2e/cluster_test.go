@@ -16,8 +16,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/holdpoint/holdpoint/e2e/internal/eventually"
 	"github.com/holdpoint/holdpoint/e2e/internal/skill"
+	"github.com/holdpoint/holdpoint/internal/eventually"
+	"github.com/holdpoint/holdpoint/internal/pause"
 )
 
 // newEmbeddedWorld has the processes run a cluster of their own.
@@ -179,7 +180,7 @@ func TestKilledWhileStarting(t *testing.T) {
 	w := newEmbeddedWorld(t)
 	for range 8 {
 		p := program.Start(t, w.options())
-		eventually.Pause(t.Context(), rand.N(1200*time.Millisecond))
+		_ = pause.For(t.Context(), rand.N(1200*time.Millisecond))
 		p.Kill()
 	}
 	p := w.serve()

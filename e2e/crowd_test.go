@@ -10,9 +10,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/holdpoint/holdpoint/e2e/internal/eventually"
 	"github.com/holdpoint/holdpoint/e2e/internal/holdpoint"
 	"github.com/holdpoint/holdpoint/e2e/internal/skill"
+	"github.com/holdpoint/holdpoint/internal/pause"
 )
 
 const (
@@ -86,7 +86,7 @@ func approveAll(ctx context.Context, t *testing.T, reviewer holdpoint.API) {
 				return
 			}
 		}
-		eventually.Pause(ctx, 50*time.Millisecond)
+		_ = pause.For(ctx, 50*time.Millisecond)
 	}
 }
 

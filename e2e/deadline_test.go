@@ -8,9 +8,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/holdpoint/holdpoint/e2e/internal/eventually"
 	"github.com/holdpoint/holdpoint/e2e/internal/holdpoint"
 	"github.com/holdpoint/holdpoint/e2e/internal/skill"
+	"github.com/holdpoint/holdpoint/internal/pause"
 )
 
 // TestDecideAgainstDeadline: decisions that come about when time runs out. Whoever is told that
@@ -42,7 +42,7 @@ func TestDecideAgainstDeadline(t *testing.T) {
 		all.Go(func() {
 			// Around the deadline, by the reviewer's clock; which side it falls on does not matter.
 			wait := time.Until(shown.Deadline) + rand.N(400*time.Millisecond) - 200*time.Millisecond
-			eventually.Pause(t.Context(), wait)
+			_ = pause.For(t.Context(), wait)
 			told[i] = operator(servers[i%2]).Approve(t.Context(), shown)
 		})
 	}

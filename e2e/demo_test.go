@@ -9,8 +9,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/holdpoint/holdpoint/e2e/internal/eventually"
 	"github.com/holdpoint/holdpoint/e2e/internal/holdpoint"
+	"github.com/holdpoint/holdpoint/internal/eventually"
 )
 
 var signInLink = regexp.MustCompile(`http://\S+/sign-in\?token=\S+`)

@@ -6,9 +6,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/holdpoint/holdpoint/e2e/internal/eventually"
 	"github.com/holdpoint/holdpoint/e2e/internal/holdpoint"
 	"github.com/holdpoint/holdpoint/internal/browsertest"
+	"github.com/holdpoint/holdpoint/internal/eventually"
 )
 
 // TestTwoReviewersAtOnce: each sees that the other looks. Both decide in the same moment: one decision counts, and the

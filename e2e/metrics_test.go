@@ -13,8 +13,8 @@ import (
 	"testing"
 
 	"github.com/holdpoint/holdpoint/e2e/internal/collector"
-	"github.com/holdpoint/holdpoint/e2e/internal/eventually"
 	"github.com/holdpoint/holdpoint/e2e/internal/holdpoint"
+	"github.com/holdpoint/holdpoint/internal/eventually"
 	"github.com/holdpoint/holdpoint/internal/modelserver"
 )
 

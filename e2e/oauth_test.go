@@ -10,9 +10,9 @@ import (
 	"testing"
 
 	"github.com/holdpoint/holdpoint/e2e/internal/authserver"
-	"github.com/holdpoint/holdpoint/e2e/internal/eventually"
 	"github.com/holdpoint/holdpoint/e2e/internal/holdpoint"
 	"github.com/holdpoint/holdpoint/e2e/internal/protected"
+	"github.com/holdpoint/holdpoint/internal/eventually"
 )
 
 const machineSecret = "a-secret:with/odd+characters%"

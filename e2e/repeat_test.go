@@ -7,9 +7,9 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/holdpoint/holdpoint/e2e/internal/eventually"
 	"github.com/holdpoint/holdpoint/e2e/internal/holdpoint"
 	"github.com/holdpoint/holdpoint/e2e/internal/skill"
+	"github.com/holdpoint/holdpoint/internal/eventually"
 )
 
 // TestIdempotentTool: only a tool that the operator declared idempotent is sent again when

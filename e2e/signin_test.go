@@ -10,10 +10,10 @@ import (
 	"time"
 
 	"github.com/holdpoint/holdpoint/e2e/internal/authserver"
-	"github.com/holdpoint/holdpoint/e2e/internal/eventually"
 	"github.com/holdpoint/holdpoint/e2e/internal/holdpoint"
 	"github.com/holdpoint/holdpoint/e2e/internal/skill"
 	"github.com/holdpoint/holdpoint/internal/browsertest"
+	"github.com/holdpoint/holdpoint/internal/eventually"
 )
 
 const clientSecret = "the-secret-of-holdpoint-at-the-provider"

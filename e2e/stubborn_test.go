@@ -7,8 +7,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/holdpoint/holdpoint/e2e/internal/eventually"
 	"github.com/holdpoint/holdpoint/e2e/internal/holdpoint"
+	"github.com/holdpoint/holdpoint/internal/pause"
 )
 
 // stubborn is an agent that comes back until it knows how its call ended, at
@@ -65,7 +65,7 @@ func (s *stubborn) call(ctx context.Context, tool, arguments string) (holdpoint.
 				s.learn(answer.Call().ID)
 			}
 		}
-		if !eventually.Pause(ctx, 100*time.Millisecond) {
+		if pause.For(ctx, 100*time.Millisecond) != nil {
 			return holdpoint.Answer{}, fmt.Errorf("call %s %s: gave up: %w", tool, arguments, last)
 		}
 	}

@@ -12,10 +12,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/holdpoint/holdpoint/e2e/internal/eventually"
 	"github.com/holdpoint/holdpoint/e2e/internal/holdpoint"
 	"github.com/holdpoint/holdpoint/e2e/internal/skill"
+	"github.com/holdpoint/holdpoint/internal/eventually"
 	"github.com/holdpoint/holdpoint/internal/modelserver"
+	"github.com/holdpoint/holdpoint/internal/pause"
 )
 
 // What the conversation under chaos has.
@@ -168,7 +169,7 @@ func longWork(r *modelserver.Request) modelserver.Answer {
 	answer := modelserver.Answer{
 		Text: fmt.Sprintf("Step %d of %d.", turn+1, talkTurns),
 		Before: func(ctx context.Context, _ int) { // so that some are killed while a model answers
-			eventually.Pause(ctx, 100*time.Millisecond)
+			_ = pause.For(ctx, 100*time.Millisecond)
 		},
 	}
 	if answer.Calls = planned(turn); len(answer.Calls) == 0 {
@@ -194,7 +195,7 @@ func (c *talkChaos) any() *holdpoint.Process {
 }
 
 func (c *talkChaos) killAndRestart(ctx context.Context) {
-	for n := 0; n < talkKills && eventually.Pause(ctx, talkPause); n++ {
+	for n := 0; n < talkKills && pause.For(ctx, talkPause) == nil; n++ {
 		c.mu.Lock()
 		victim := rand.IntN(len(c.servers))
 		old := c.servers[victim]
@@ -219,7 +220,7 @@ func (c *talkChaos) killAndRestart(ctx context.Context) {
 
 // approveAll approves whatever waits, at whichever server answers, until ctx ends.
 func (c *talkChaos) approveAll(ctx context.Context) {
-	for eventually.Pause(ctx, rand.N(time.Second)) {
+	for pause.For(ctx, rand.N(time.Second)) == nil {
 		api := operator(c.any())
 		list, err := holdpoint.List[holdpoint.Approval](ctx, api, "approvals", "status=pending")
 		for i := range list {

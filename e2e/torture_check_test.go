@@ -11,7 +11,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/holdpoint/holdpoint/e2e/internal/eventually"
+	"github.com/holdpoint/holdpoint/internal/eventually"
+	"github.com/holdpoint/holdpoint/internal/pause"
 )
 
 // tortured is what the database says of a call.
@@ -55,7 +56,7 @@ func (s *torture) awaitEnds() map[string]tortured {
 			}
 		}
 		if unfinished > 0 {
-			eventually.Pause(s.t.Context(), time.Second)
+			_ = pause.For(s.t.Context(), time.Second)
 			return fmt.Errorf("%d calls have not ended, or their results are not stored", unfinished)
 		}
 		return nil

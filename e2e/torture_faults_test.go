@@ -10,7 +10,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/holdpoint/holdpoint/e2e/internal/eventually"
+	"github.com/holdpoint/holdpoint/internal/eventually"
+	"github.com/holdpoint/holdpoint/internal/pause"
 	"github.com/holdpoint/holdpoint/internal/postgrestest/faultproxy"
 )
 
@@ -36,7 +37,7 @@ func (s *torture) makeFaults(ctx context.Context) {
 	var bag []fault
 	busy := map[string]bool{}
 	var mu sync.Mutex
-	for eventually.Pause(ctx, faultInterval) {
+	for pause.For(ctx, faultInterval) == nil {
 		if len(bag) == 0 {
 			bag = s.everyFault()
 			rand.Shuffle(len(bag), func(i, j int) { bag[i], bag[j] = bag[j], bag[i] })
@@ -61,7 +62,7 @@ func (s *torture) makeFaults(ctx context.Context) {
 		running.Go(func() {
 			f.begin()
 			if f.end != nil {
-				eventually.Pause(ctx, f.lasts)
+				_ = pause.For(ctx, f.lasts)
 				f.end()
 			}
 			mu.Lock()

@@ -15,9 +15,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/holdpoint/holdpoint/e2e/internal/eventually"
 	"github.com/holdpoint/holdpoint/e2e/internal/holdpoint"
 	"github.com/holdpoint/holdpoint/e2e/internal/skill"
+	"github.com/holdpoint/holdpoint/internal/eventually"
+	"github.com/holdpoint/holdpoint/internal/pause"
 	"github.com/holdpoint/holdpoint/internal/postgres"
 	"github.com/holdpoint/holdpoint/internal/postgrestest/faultproxy"
 )
@@ -99,7 +100,7 @@ func TestTorture(t *testing.T) {
 	var clients, others sync.WaitGroup
 	for range tortureClients {
 		clients.Go(func() {
-			for eventually.Pause(work, rand.N(200*time.Millisecond)) {
+			for pause.For(work, rand.N(200*time.Millisecond)) == nil {
 				s.makeCall()
 			}
 		})
@@ -310,7 +311,7 @@ func (s *torture) reviewAll(ctx context.Context) {
 		})
 	}
 	seen := map[string]bool{}
-	for eventually.Pause(ctx, 100*time.Millisecond) {
+	for pause.For(ctx, 100*time.Millisecond) == nil {
 		api := operator(s.anyServer())
 		attempt, cancel := context.WithTimeout(ctx, attemptTime)
 		list, err := holdpoint.List[holdpoint.Approval](attempt, api, "approvals", "status=pending")
@@ -373,7 +374,7 @@ type skillSettings struct {
 
 // changeSkill is an operator who moves a skill to another URL now and then, so that what was approved before is not sent.
 func (s *torture) changeSkill(ctx context.Context) {
-	for number := 1; eventually.Pause(ctx, changeInterval); number++ {
+	for number := 1; pause.For(ctx, changeInterval) == nil; number++ {
 		next := skillSettings{s.readSkill().Revision, fmt.Sprintf("%s/changing/%d", s.server.URL, number)}
 		_ = s.requestSkill(http.MethodPatch, next, nil) // the next reading tells whether it was changed
 	}

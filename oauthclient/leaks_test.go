@@ -69,7 +69,7 @@ func (b *base) findLeaks(t testing.TB) {
 			t.Errorf("the error %q holds the %s", text, kind)
 		}
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 2*time.Minute)
 	defer cancel()
 	for name, text := range b.dump(ctx, t) {
 		for _, kind := range b.known.in(text) {

@@ -17,7 +17,7 @@ import (
 // revoked waits for the revocations of as many tokens.
 func (w *world) revoked(ctx context.Context, count int) []received {
 	w.t.Helper()
-	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
 	defer cancel()
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
@@ -147,7 +147,7 @@ func TestDisconnectDuringRenewal(t *testing.T) {
 func (w *world) lockWaiter(t *testing.T) <-chan struct{} {
 	t.Helper()
 	waiting := make(chan struct{})
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	t.Cleanup(cancel)
 	go func() {
 		defer close(waiting)

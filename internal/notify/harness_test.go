@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"log/slog"
 	"net/http"
@@ -22,6 +23,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/holdpoint/holdpoint/internal/audit"
+	"github.com/holdpoint/holdpoint/internal/eventually"
 	"github.com/holdpoint/holdpoint/internal/identity"
 	"github.com/holdpoint/holdpoint/internal/leaktest"
 	"github.com/holdpoint/holdpoint/internal/notify"
@@ -41,28 +43,17 @@ func check(t testing.TB, err error) {
 }
 
 // patience is how long a test waits for what must happen.
-const patience = time.Minute
+const patience = 3 * time.Minute
 
-// eventually waits until a condition holds.
-func eventually(t testing.TB, what string, holds func() bool) {
-	t.Helper()
-	eventuallyOr(t, what, holds, func() string { return "" })
-}
-
-// eventuallyOr is eventually that has more to say when it waited in vain.
+// eventuallyOr is [eventually.Holds] that has more to say when it waited in vain.
 func eventuallyOr(t testing.TB, what string, holds func() bool, more func() string) {
 	t.Helper()
-	ticker := time.NewTicker(10 * time.Millisecond)
-	defer ticker.Stop()
-	limit := time.NewTimer(patience)
-	defer limit.Stop()
-	for !holds() {
-		select {
-		case <-ticker.C:
-		case <-limit.C:
-			t.Fatalf("waited in vain until %s\n%s", what, more())
+	eventually.Succeeds(t, patience, what, func() error {
+		if !holds() {
+			return errors.New(more())
 		}
-	}
+		return nil
+	})
 }
 
 // queue stands for the calls that wait for a decision.
@@ -331,7 +322,7 @@ func (r *receiver) all() []received {
 // await returns the first n requests, once they are there.
 func (r *receiver) await(t testing.TB, n int) []received {
 	t.Helper()
-	eventually(t, "the receiver is asked", func() bool { return len(r.all()) >= n })
+	eventually.Holds(t, "the receiver is asked", func() bool { return len(r.all()) >= n })
 	return r.all()
 }
 

@@ -28,6 +28,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"github.com/holdpoint/holdpoint/internal/eventually"
 	"github.com/holdpoint/holdpoint/internal/identity"
 	"github.com/holdpoint/holdpoint/internal/notify"
 	"github.com/holdpoint/holdpoint/internal/postgres"
@@ -136,7 +137,7 @@ func (p pushService) to(path string) []received {
 
 func (p pushService) awaitTo(t testing.TB, path string, n int) []received {
 	t.Helper()
-	eventually(t, "the push service is asked", func() bool { return len(p.to(path)) >= n })
+	eventually.Holds(t, "the push service is asked", func() bool { return len(p.to(path)) >= n })
 	return p.to(path)
 }
 
@@ -466,7 +467,7 @@ func TestGoneBrowsersAreForgotten(t *testing.T) {
 		if got := w.actions(ana); !slices.Equal(got[len(got)-2:], []string{"push_subscription.created", "push_subscription.deleted"}) {
 			t.Errorf("%d: audit %v", code, got)
 		}
-		eventually(t, "nobody is thought to want to know", func() bool {
+		eventually.Holds(t, "nobody is thought to want to know", func() bool {
 			before := w.jobs("true")
 			w.tell(w.park(1)...)
 			return w.jobs("true") == before

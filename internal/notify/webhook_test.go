@@ -14,6 +14,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"github.com/holdpoint/holdpoint/internal/eventually"
 	"github.com/holdpoint/holdpoint/internal/notify"
 	"github.com/holdpoint/holdpoint/internal/postgres"
 )
@@ -166,7 +167,7 @@ func TestBurstBecomesFewMessages(t *testing.T) {
 	for _, e := range burst {
 		w.tell(e)
 	}
-	eventually(t, "all events are spread", func() bool { return w.jobs(`kind = 'notify_spread' AND `+unfinished) == 0 })
+	eventually.Holds(t, "all events are spread", func() bool { return w.jobs(`kind = 'notify_spread' AND `+unfinished) == 0 })
 	if n := w.jobs(`kind = 'notify_deliver'`); n > 3 {
 		t.Errorf("%d jobs for one webhook", n)
 	}
@@ -231,12 +232,12 @@ func TestReceiversThatFail(t *testing.T) {
 			receiver := newReceiver(t, tc.answers...)
 			hook := w.webhook(receiver.URL+"/hushhush/T0?k=S3CRET", "")
 			w.tell(w.park(1)...)
-			eventually(t, "the failure shows", func() bool { return w.state(hook).Error != "" })
+			eventually.Holds(t, "the failure shows", func() bool { return w.state(hook).Error != "" })
 			if s := w.state(hook); !tc.says.MatchString(s.Error) || s.FailedAt == nil || s.SentAt != nil {
 				t.Errorf("%+v, want %q", s, tc.says)
 			}
 			if !tc.final {
-				eventually(t, "it is well again", func() bool { return w.state(hook).Error == "" })
+				eventually.Holds(t, "it is well again", func() bool { return w.state(hook).Error == "" })
 			}
 			w.idle()
 			got := receiver.all()

@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/holdpoint/holdpoint/internal/eventually"
 	"github.com/holdpoint/holdpoint/internal/postgres"
 )
 
@@ -36,7 +37,7 @@ func TestOpenMakesClusterAndKeepsData(t *testing.T) {
 	if postmaster(t, dir) != 0 {
 		t.Error("the server outlived its last user")
 	}
-	eventually(t, "the server ends", func() bool { return !lives(pid) })
+	eventually.Holds(t, "the server ends", func() bool { return !lives(pid) })
 
 	again := open(t, postgres.Config{DataDir: dir})
 	var answer int
@@ -74,7 +75,7 @@ func TestOpenAdoptsServerOfKilledProcess(t *testing.T) {
 		t.Errorf("server %d, want the surviving %d", got, pid)
 	}
 	closeDB(t, db)
-	eventually(t, "the server ends", func() bool { return !lives(pid) })
+	eventually.Holds(t, "the server ends", func() bool { return !lives(pid) })
 }
 
 func TestLastProcessStopsServer(t *testing.T) {
@@ -93,7 +94,7 @@ func TestLastProcessStopsServer(t *testing.T) {
 		t.Fatal("the server died with the second")
 	}
 	third.leave(t)
-	eventually(t, "the server ends", func() bool { return !lives(pid) })
+	eventually.Holds(t, "the server ends", func() bool { return !lives(pid) })
 	if postmaster(t, dir) != 0 {
 		t.Error("the server left its postmaster.pid")
 	}
@@ -145,7 +146,7 @@ func TestDeadServerIsStartedAgain(t *testing.T) {
 	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the pool works again", func() bool {
+	eventually.Holds(t, "the pool works again", func() bool {
 		return db.Pool().Ping(t.Context()) == nil && postmaster(t, dir) != pid
 	})
 }
@@ -170,7 +171,7 @@ func TestPoolSurvivesRestartByOperator(t *testing.T) {
 	if said, err := restart.CombinedOutput(); err != nil {
 		t.Fatalf("restart: %v: %s", err, said)
 	}
-	eventually(t, "the pool works again", func() bool { return db.Pool().Ping(t.Context()) == nil })
+	eventually.Holds(t, "the pool works again", func() bool { return db.Pool().Ping(t.Context()) == nil })
 	if postmaster(t, dir) == pid {
 		t.Error("it was not restarted")
 	}

@@ -27,7 +27,7 @@ import (
 // that data directory until its standard input ends.
 const memberVariable = "HOLDPOINT_TEST_MEMBER"
 
-const patience = 30 * time.Second
+const patience = 3 * time.Minute
 
 func TestMain(m *testing.M) {
 	if dir := os.Getenv(memberVariable); dir != "" {
@@ -217,22 +217,6 @@ func postmaster(t *testing.T, dir string) int {
 }
 
 func lives(pid int) bool { return pid != 0 && syscall.Kill(pid, 0) == nil }
-
-// eventually waits for something that happens without telling.
-func eventually(t *testing.T, what string, happened func() bool) {
-	t.Helper()
-	ticker := time.NewTicker(10 * time.Millisecond)
-	defer ticker.Stop()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	for !happened() {
-		select {
-		case <-ticker.C:
-		case <-ctx.Done():
-			t.Fatalf("waited %s for: %s", patience, what)
-		}
-	}
-}
 
 func show(t *testing.T, db *postgres.DB, setting string) string {
 	t.Helper()

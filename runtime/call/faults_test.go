@@ -19,24 +19,13 @@ import (
 
 	"github.com/holdpoint/holdpoint/approval"
 	"github.com/holdpoint/holdpoint/internal/audit"
+	"github.com/holdpoint/holdpoint/internal/eventually"
 	"github.com/holdpoint/holdpoint/internal/postgres"
 	"github.com/holdpoint/holdpoint/internal/postgrestest/faultproxy"
 	"github.com/holdpoint/holdpoint/runtime/agent"
 	"github.com/holdpoint/holdpoint/runtime/call"
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
-
-// eventually waits until a condition holds.
-func (w *world) eventually(what string, holds func() bool) {
-	w.t.Helper()
-	for ctx := w.t.Context(); !holds(); {
-		select {
-		case <-ctx.Done():
-			w.t.Fatalf("never: %s", what)
-		case <-time.After(20 * time.Millisecond):
-		}
-	}
-}
 
 // failUpdates makes each update of a call that sets its result fail with a SQLSTATE, until heal is called. tried counts them.
 func (w *world) failUpdates(state string) (tried func() int64, heal func()) {
@@ -71,7 +60,7 @@ func TestResultOutlivesFaults(t *testing.T) {
 			tried, heal := w.failUpdates(state)
 			ticket := w.submit("open__echo", `{}`)
 			if kept {
-				w.eventually("three attempts", func() bool { return tried() >= 3 })
+				eventually.Holds(w.t, "three attempts", func() bool { return tried() >= 3 })
 				heal()
 			}
 			c := w.wait(ticket.ID)
@@ -111,7 +100,7 @@ func TestDeadConnectionsAreReplaced(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	w.eventually("a heartbeat over a new connection", func() bool { return len(calls.Stalled(10*time.Second)) == 0 })
+	eventually.Holds(w.t, "a heartbeat over a new connection", func() bool { return len(calls.Stalled(10*time.Second)) == 0 })
 }
 
 // TestLockedCallDelaysNoOther: an open transaction of another process holds the keys of two calls; others are parked
@@ -144,7 +133,7 @@ func TestLockedCallDelaysNoOther(t *testing.T) {
 	for i := range locked {
 		blocked.Go(func() { _, _ = w.calls.Submit(ctx, subs[i]) })
 	}
-	w.eventually("two transactions that wait for the lock", func() bool {
+	eventually.Holds(w.t, "two transactions that wait for the lock", func() bool {
 		var waiting int
 		check(t, w.db.Pool().QueryRow(t.Context(), `SELECT count(*) FROM pg_stat_activity
 			WHERE datname = current_database() AND wait_event_type = 'Lock'`).Scan(&waiting))
@@ -187,7 +176,7 @@ func TestHeartbeatNeedsNoPool(t *testing.T) {
 		}
 	}()
 	before := beat()
-	w.eventually("another heartbeat", func() bool { return beat().After(before) })
+	eventually.Holds(w.t, "another heartbeat", func() bool { return beat().After(before) })
 }
 
 // TestDeadVitalConnections: the connections of heartbeat and recovery go silent, and a living process is not declared gone.
@@ -211,7 +200,7 @@ func TestDeadVitalConnections(t *testing.T) {
 		var first, now time.Time
 		const read = `SELECT heartbeat_at FROM instances WHERE id = $1`
 		check(t, w.db.Pool().QueryRow(t.Context(), read, calls.Instance).Scan(&first))
-		w.eventually("another heartbeat", func() bool {
+		eventually.Holds(w.t, "another heartbeat", func() bool {
 			err := w.db.Pool().QueryRow(t.Context(), read, calls.Instance).Scan(&now)
 			return err == nil && now.After(first)
 		})
@@ -351,7 +340,7 @@ func TestOnlySilentInstancesAreGone(t *testing.T) {
 		w.setStatus(`UPDATE approvals SET status = 'approved', decided_at = holdpoint_now() WHERE call_id = $1`, id)
 		w.setStatus(`UPDATE calls SET status = 'executing', claimed_by = $2, claimed_at = holdpoint_now() WHERE id = $1`, id, claimant)
 	}
-	w.eventually("the silent instance is gone", func() bool {
+	eventually.Holds(w.t, "the silent instance is gone", func() bool {
 		w.setStatus(`UPDATE instances SET heartbeat_at = heartbeat_at + interval '1 millisecond' WHERE id = $1`, late)
 		c, err := w.calls.Get(t.Context(), call.Viewer{}, lost.ID)
 		check(t, err)
@@ -658,7 +647,7 @@ func TestClaimIsConfirmed(t *testing.T) {
 	}
 	ticket := w.submit("files__write", `{"n":1}`)
 	check(t, w.decide(ticket.ID, true))
-	w.eventually("evidence", func() bool {
+	eventually.Holds(w.t, "evidence", func() bool {
 		c, err := w.calls.Get(t.Context(), call.Viewer{}, ticket.ID)
 		check(t, err)
 		return c.Late != nil

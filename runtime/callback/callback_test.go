@@ -19,6 +19,7 @@ import (
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 
 	"github.com/holdpoint/holdpoint/internal/audit"
+	"github.com/holdpoint/holdpoint/internal/eventually"
 	"github.com/holdpoint/holdpoint/internal/receiver"
 	"github.com/holdpoint/holdpoint/internal/secret"
 	"github.com/holdpoint/holdpoint/runtime/call"
@@ -104,7 +105,7 @@ func TestReceiverIsDownForAWhile(t *testing.T) {
 	e.answers(http.StatusFound, "Location", e.URL+"/elsewhere")
 	w.retry(1)
 	e.await(t, 3)
-	eventually(t, "the third attempt is noted", func() bool { return w.deliveries(w.billing, "ops")[0].Attempts == 3 })
+	eventually.Holds(t, "the third attempt is noted", func() bool { return w.deliveries(w.billing, "ops")[0].Attempts == 3 })
 	if c := w.state(w.billing, "ops"); c.State() != "failing" || c.Error != "answered HTTP 302, a redirect, which is not followed" || c.Waiting != 1 {
 		t.Errorf("the callback is %s: %s; %d wait", c.State(), c.Error, c.Waiting)
 	}
@@ -116,7 +117,7 @@ func TestReceiverIsDownForAWhile(t *testing.T) {
 			t.Errorf("another message, or not signed: %s %s", r.header.Get("webhook-id"), r.body)
 		}
 	}
-	eventually(t, "the message is delivered", func() bool { return w.deliveries(w.billing, "ops")[0].State == "delivered" })
+	eventually.Holds(t, "the message is delivered", func() bool { return w.deliveries(w.billing, "ops")[0].State == "delivered" })
 	d := w.deliveries(w.billing, "ops")[0]
 	if d.ID.String() != requests[0].header.Get("webhook-id") || d.Attempts != 4 || len(d.Log) != 4 || d.Error != "" {
 		t.Fatalf("delivery %+v", d)
@@ -142,7 +143,7 @@ func TestGivesUpAfterItsLastAttempt(t *testing.T) {
 	e.await(t, 1)
 	w.exec(`UPDATE river_job SET max_attempts = 2 WHERE kind = 'callback_deliver'`)
 	w.retry(1)
-	eventually(t, "the message is given up", func() bool { return w.deliveries(w.billing, "ops")[0].State == "failed" })
+	eventually.Holds(t, "the message is given up", func() bool { return w.deliveries(w.billing, "ops")[0].State == "failed" })
 	d := w.deliveries(w.billing, "ops")[0]
 	if d.Attempts != 2 || d.Error != "answered HTTP 400" {
 		t.Errorf("delivery %+v", d)
@@ -157,7 +158,7 @@ func TestGivesUpAfterItsLastAttempt(t *testing.T) {
 	if requests[2].header.Get("webhook-id") != requests[0].header.Get("webhook-id") {
 		t.Error("it was sent again with another id")
 	}
-	eventually(t, "the message is delivered", func() bool { return w.deliveries(w.billing, "ops")[0].State == "delivered" })
+	eventually.Holds(t, "the message is delivered", func() bool { return w.deliveries(w.billing, "ops")[0].State == "delivered" })
 	if _, err := w.callbacks.Resend(t.Context(), audit.System(), w.billing, "ops", uuid.New()); !errors.Is(err, callback.ErrNotFound) {
 		t.Errorf("an unknown message: %v", err)
 	}
@@ -176,7 +177,7 @@ func TestReceiverAsksToWait(t *testing.T) {
 	w.submit(w.billing, "files__write", `{"n":1}`)
 	e.await(t, 1)
 	w.retry(1)
-	eventually(t, "the job is put off", func() bool {
+	eventually.Holds(t, "the job is put off", func() bool {
 		return w.text(`SELECT (count(*) = 1)::text FROM river_job WHERE kind = 'callback_deliver' AND state = 'scheduled'
 			AND scheduled_at > now() + interval '4 minutes'`) == "true"
 	})
@@ -258,7 +259,7 @@ func TestGoneWhileSeveralAreUnderWay(t *testing.T) {
 	w.create(w.billing, "ops", gone.URL)
 	w.submit(w.billing, "files__write", `{"n":1}`)
 	w.submit(w.billing, "files__write", `{"n":2}`)
-	eventually(t, "both were answered", func() bool {
+	eventually.Holds(t, "both were answered", func() bool {
 		log := w.deliveries(w.billing, "ops")
 		return len(log) == 2 && log[0].Attempts > 0 && log[1].Attempts > 0
 	})
@@ -285,7 +286,7 @@ func TestRotationsAtOnce(t *testing.T) {
 			rotated <- err
 		}()
 	}
-	eventually(t, "both wait", func() bool {
+	eventually.Holds(t, "both wait", func() bool {
 		return w.text(`SELECT count(*)::text FROM pg_stat_activity WHERE datname = current_database() AND cardinality(pg_blocking_pids(pid)) > 0`) == "2"
 	})
 	check(t, tx.Commit(t.Context()))
@@ -302,7 +303,7 @@ func TestGone(t *testing.T) {
 	w.create(w.billing, "ops", e.URL)
 	e.answers(http.StatusGone)
 	w.submit(w.billing, "files__write", `{"n":1}`)
-	eventually(t, "the callback is disabled", func() bool { return w.state(w.billing, "ops").State() == "disabled" })
+	eventually.Holds(t, "the callback is disabled", func() bool { return w.state(w.billing, "ops").State() == "disabled" })
 	c := w.state(w.billing, "ops")
 	if c.DisabledReason != callback.ByReceiver || w.deliveries(w.billing, "ops")[0].State != "failed" {
 		t.Errorf("%+v", c)
@@ -323,7 +324,7 @@ func TestGone(t *testing.T) {
 	}
 	check(t, w.callbacks.Enable(t.Context(), by, w.billing, "ops"))
 	id := w.submit(w.billing, "files__write", `{"n":3}`).ID
-	eventually(t, "calls are told of again", func() bool { return len(about(t, e.all(), id)) == 1 })
+	eventually.Holds(t, "calls are told of again", func() bool { return len(about(t, e.all(), id)) == 1 })
 	if got := w.actions(c.ID); got != "callback.created callback.disabled callback.tested callback.enabled" {
 		t.Errorf("audit: %s", got)
 	}
@@ -349,7 +350,7 @@ func TestAgentsAreApart(t *testing.T) {
 		}
 	}
 	check(t, w.callbacks.Delete(t.Context(), audit.System(), w.support, "ops"))
-	eventually(t, "nothing is added for agents without callbacks", func() bool {
+	eventually.Holds(t, "nothing is added for agents without callbacks", func() bool {
 		batch := &pgx.Batch{}
 		check(t, w.callbacks.Publish(batch, "true", []call.Happening{{CallID: b, AgentID: w.support.ID, Kind: call.HappenedDecided}}))
 		return batch.Len() == 0
@@ -514,7 +515,7 @@ func TestOldMessageIsSentAgain(t *testing.T) {
 	w.create(w.billing, "ops", e.URL)
 	w.submit(w.billing, "files__write", `{"n":1}`)
 	e.await(t, 1)
-	eventually(t, "it was taken", func() bool { return w.deliveries(w.billing, "ops")[0].State == "delivered" })
+	eventually.Holds(t, "it was taken", func() bool { return w.deliveries(w.billing, "ops")[0].State == "delivered" })
 	w.exec(`UPDATE callback_deliveries SET at = at - interval '5 days'`)
 	w.exec(`UPDATE callback_attempts SET at = at - interval '5 days'`)
 	id := w.deliveries(w.billing, "ops")[0].ID
@@ -526,12 +527,12 @@ func TestOldMessageIsSentAgain(t *testing.T) {
 		t.Errorf("before it failed: %s, %s", resent.State, state)
 	}
 	e.await(t, 2)
-	eventually(t, "it failed once", func() bool { return w.deliveries(w.billing, "ops")[0].Attempts == 2 })
+	eventually.Holds(t, "it failed once", func() bool { return w.deliveries(w.billing, "ops")[0].Attempts == 2 })
 	check(t, w.callbacks.Tidy(t.Context()))
 	e.answers(http.StatusOK)
 	w.retry(1)
 	e.await(t, 3)
-	eventually(t, "it was taken again", func() bool { return w.deliveries(w.billing, "ops")[0].State == "delivered" })
+	eventually.Holds(t, "it was taken again", func() bool { return w.deliveries(w.billing, "ops")[0].State == "delivered" })
 }
 
 func TestDeliveriesArePaged(t *testing.T) {
@@ -610,7 +611,7 @@ func TestCrowdOfOneCallback(t *testing.T) {
 	}
 	w.submit(w.support, "files__write", `{"n":1}`)
 	e.await(t, 1)
-	eventually(t, "an attempt times out", func() bool { return w.state(w.billing, "hangs").Error == receiver.ErrUndelivered.Error() })
+	eventually.Holds(t, "an attempt times out", func() bool { return w.state(w.billing, "hangs").Error == receiver.ErrUndelivered.Error() })
 }
 
 // A receiver that is named with http or on this machine is sent nothing unless its host is trusted; one that is older than

@@ -23,6 +23,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/holdpoint/holdpoint/internal/audit"
+	"github.com/holdpoint/holdpoint/internal/eventually"
 	"github.com/holdpoint/holdpoint/internal/leaktest"
 	"github.com/holdpoint/holdpoint/internal/postgres"
 	"github.com/holdpoint/holdpoint/internal/postgrestest"
@@ -45,22 +46,6 @@ func check(t testing.TB, err error) {
 
 // patience is how long a test waits for what must happen.
 const patience = time.Minute
-
-// eventually waits until a condition holds.
-func eventually(t testing.TB, what string, holds func() bool) {
-	t.Helper()
-	ticker := time.NewTicker(10 * time.Millisecond)
-	defer ticker.Stop()
-	limit := time.NewTimer(patience)
-	defer limit.Stop()
-	for !holds() {
-		select {
-		case <-ticker.C:
-		case <-limit.C:
-			t.Fatalf("waited in vain until %s", what)
-		}
-	}
-}
 
 // server is a skill server at the seam, with one tool.
 type server struct{ tool.Source }
@@ -295,7 +280,7 @@ func (w *world) deliveries(a *agent.Agent, name string) []callback.Delivery {
 // retry makes the jobs that wait to be tried again due. It waits until there are as many.
 func (w *world) retry(n int) {
 	w.t.Helper()
-	eventually(w.t, "messages wait to be tried again", func() bool {
+	eventually.Holds(w.t, "messages wait to be tried again", func() bool {
 		var waiting int
 		check(w.t, w.db.Pool().QueryRow(w.t.Context(), `SELECT count(*) FROM river_job
 			WHERE kind = 'callback_deliver' AND state IN ('retryable', 'available', 'scheduled') AND errors IS NOT NULL`).Scan(&waiting))
@@ -372,7 +357,7 @@ func (e *endpoint) all() []received {
 // await returns the first n requests, once they are there.
 func (e *endpoint) await(t testing.TB, n int) []received {
 	t.Helper()
-	eventually(t, "the endpoint is asked", func() bool { return len(e.all()) >= n })
+	eventually.Holds(t, "the endpoint is asked", func() bool { return len(e.all()) >= n })
 	return e.all()
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/holdpoint/holdpoint/internal/audit"
+	"github.com/holdpoint/holdpoint/internal/eventually"
 	"github.com/holdpoint/holdpoint/runtime/converse"
 	"github.com/holdpoint/holdpoint/runtime/model"
 	"github.com/holdpoint/holdpoint/runtime/tool"
@@ -158,7 +159,7 @@ func TestStoppingProcessLeavesTurns(t *testing.T) {
 	w.mind.think = echo
 	w.converse.Drain()
 	id := w.begin("Hello")
-	eventually(t, "the turn's job is left", func() (left bool) {
+	eventually.Holds(t, "the turn's job is left", func() (left bool) {
 		check(t, w.db.Pool().QueryRow(t.Context(), `SELECT EXISTS (SELECT FROM river_job
 			WHERE kind = 'converse_turn' AND metadata ->> 'snoozes' IS NOT NULL)`).Scan(&left))
 		return left

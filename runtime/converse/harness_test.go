@@ -22,6 +22,7 @@ import (
 
 	"github.com/holdpoint/holdpoint/approval"
 	"github.com/holdpoint/holdpoint/internal/audit"
+	"github.com/holdpoint/holdpoint/internal/eventually"
 	"github.com/holdpoint/holdpoint/internal/leaktest"
 	"github.com/holdpoint/holdpoint/internal/postgres"
 	"github.com/holdpoint/holdpoint/internal/postgrestest"
@@ -449,7 +450,7 @@ func (w *world) transcript(id uuid.UUID) string {
 func (w *world) parked(n int) []call.Waiting {
 	w.t.Helper()
 	var list []call.Waiting
-	eventually(w.t, fmt.Sprintf("%d parked calls", n), func() bool {
+	eventually.Holds(w.t, fmt.Sprintf("%d parked calls", n), func() bool {
 		var err error
 		list, _, err = w.calls.Queue(w.t.Context(), approval.QueueFilter{Limit: 100})
 		check(w.t, err)
@@ -468,20 +469,6 @@ func (w *world) decide(waiting call.Waiting, approve bool, note string) {
 
 // patience ends a test that hangs. It is far above what a machine under heavy load takes.
 const patience = 5 * time.Minute
-
-func eventually(t testing.TB, what string, good func() bool) {
-	t.Helper()
-	deadline := time.After(patience)
-	tick := time.NewTicker(10 * time.Millisecond)
-	defer tick.Stop()
-	for !good() {
-		select {
-		case <-deadline:
-			t.Fatalf("not within %s: %s", patience, what)
-		case <-tick.C:
-		}
-	}
-}
 
 func check(t testing.TB, err error) {
 	t.Helper()

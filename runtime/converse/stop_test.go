@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/holdpoint/holdpoint/internal/audit"
+	"github.com/holdpoint/holdpoint/internal/eventually"
 	"github.com/holdpoint/holdpoint/internal/telemetry"
 	"github.com/holdpoint/holdpoint/runtime/agent"
 	"github.com/holdpoint/holdpoint/runtime/converse"
@@ -57,7 +58,7 @@ func TestEndWhileCallsAreMade(t *testing.T) {
 	w := newWorld(t)
 	w.mind.think = script(many(60, "files__write", `{"n": 1}`))
 	id := w.begin("Write.")
-	eventually(t, "a parked call", func() bool {
+	eventually.Holds(t, "a parked call", func() bool {
 		ids, err := w.waitingIDs()
 		check(t, err)
 		return len(ids) > 0

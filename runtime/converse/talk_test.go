@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/holdpoint/holdpoint/internal/audit"
+	"github.com/holdpoint/holdpoint/internal/eventually"
 	"github.com/holdpoint/holdpoint/runtime/agent"
 	"github.com/holdpoint/holdpoint/runtime/converse"
 	"github.com/holdpoint/holdpoint/runtime/model"
@@ -87,7 +88,7 @@ func TestStopCancelsWhatNobodyDecided(t *testing.T) {
 	w.mind.think = script(wants("Writing.", "files__write", `{"n": 1}`, "files__write", `{"n": 2}`), says("never asked for"))
 	id := w.begin("Write.")
 	w.decide(w.parked(2)[0], true, "")
-	eventually(t, "the approved call is sent", func() bool { return len(w.server.calls()) == 1 })
+	eventually.Holds(t, "the approved call is sent", func() bool { return len(w.server.calls()) == 1 })
 	check(t, w.converse.Stop(t.Context(), w.viewer(), audit.Agent(w.agent.ID), id))
 	c := w.untilIt(id, "waiting for one", func(c *converse.Conversation) bool { return c.OpenCalls == 1 })
 	if !c.Stopping || c.Status != converse.Waiting {
@@ -284,7 +285,7 @@ func TestBlockedPrincipal(t *testing.T) {
 	w.blocked.Store(true)
 	w.decide(waiting[0], false, "")
 	viewer := converse.Viewer{AgentID: w.agent.ID, PrincipalID: somebody}
-	eventually(t, "the run ends", func() bool {
+	eventually.Holds(t, "the run ends", func() bool {
 		list, err := w.converse.Entries(t.Context(), viewer, c.ID, 0, 100)
 		check(t, err)
 		last := list[len(list)-1]
@@ -296,7 +297,7 @@ func TestBlockedPrincipal(t *testing.T) {
 	w.blocked.Store(false)
 	_, err = w.converse.Say(t.Context(), viewer, c.ID, "Again.")
 	check(t, err)
-	eventually(t, "it goes on", func() bool { return w.mind.asked() == 2 })
+	eventually.Holds(t, "it goes on", func() bool { return w.mind.asked() == 2 })
 }
 
 func TestMessagesThatWaitAreBounded(t *testing.T) {

@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 
+	"github.com/holdpoint/holdpoint/internal/eventually"
 	"github.com/holdpoint/holdpoint/internal/telemetry"
 	"github.com/holdpoint/holdpoint/runtime/converse"
 	"github.com/holdpoint/holdpoint/runtime/model"
@@ -39,7 +40,7 @@ func tracer(t *testing.T, exporter *tracetest.InMemoryExporter) *telemetry.Trace
 func tree(t *testing.T, traces []*telemetry.Tracer, exporters []*tracetest.InMemoryExporter, root string, last string, n int) string {
 	t.Helper()
 	var all []tracetest.SpanStub
-	eventually(t, fmt.Sprintf("%d spans %q", n, last), func() bool {
+	eventually.Holds(t, fmt.Sprintf("%d spans %q", n, last), func() bool {
 		all = nil
 		for i := range traces {
 			check(t, traces[i].Flush(t.Context()))
@@ -174,7 +175,7 @@ func TestSpansOfMessagesThatWait(t *testing.T) {
 	check(t, err)
 	w.until(c.ID, converse.Idle)
 	var runs int
-	eventually(t, "two runs", func() bool {
+	eventually.Holds(t, "two runs", func() bool {
 		check(t, traces.Flush(t.Context()))
 		runs = 0
 		for _, s := range exporter.GetSpans() {

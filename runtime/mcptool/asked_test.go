@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/holdpoint/holdpoint/internal/eventually"
 	"github.com/holdpoint/holdpoint/runtime/mcptool"
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
@@ -163,7 +164,7 @@ func TestQuestionsAreBounded(t *testing.T) {
 		<-ctx.Done()
 		return nil, ctx.Err()
 	}))
-	eventually(t, "all questions but one were asked", func() bool { return open.Load() == 8 })
+	eventually.Holds(t, "all questions but one were asked", func() bool { return open.Load() == 8 })
 	if n := upstream.count("answer"); n != 1 {
 		t.Errorf("%d answers", n)
 	}

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/holdpoint/holdpoint/internal/eventually"
 	"github.com/holdpoint/holdpoint/runtime/mcptool"
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
@@ -161,7 +162,7 @@ func TestTaskThatNeverEnds(t *testing.T) {
 			if f.Kind != tool.TransportFailure || f.Effect != tool.EffectPossible || !errors.Is(f, context.DeadlineExceeded) {
 				t.Errorf("got %s, effect %s: %s", f.Kind, f.Effect, f.Message)
 			}
-			eventually(t, "the task is cancelled", func() bool { return upstream.count("tasks/cancel") == 1 })
+			eventually.Holds(t, "the task is cancelled", func() bool { return upstream.count("tasks/cancel") == 1 })
 			if n := upstream.count("tasks/get"); n > 15 {
 				t.Errorf("looked %d times", n)
 			}
@@ -306,7 +307,7 @@ func TestTaskThatCannotBeAnswered(t *testing.T) {
 			if f.Kind != tool.ProtocolFailure || f.Effect != tool.EffectPossible || !strings.Contains(f.Message, test.says) {
 				t.Errorf("got %s, effect %s: %s", f.Kind, f.Effect, f.Message)
 			}
-			eventually(t, "the task is cancelled", func() bool { return upstream.count("tasks/cancel") == 1 })
+			eventually.Holds(t, "the task is cancelled", func() bool { return upstream.count("tasks/cancel") == 1 })
 		})
 	}
 }
@@ -365,7 +366,7 @@ func TestTaskOfClosedSource(t *testing.T) {
 		_, err := s.Call(t.Context(), httpSkill(upstream.serve(t).URL), tool.CallRequest{Tool: "echo"})
 		failed <- err
 	}()
-	eventually(t, "the task is looked at", func() bool { return upstream.count("tasks/get") > 0 })
+	eventually.Holds(t, "the task is looked at", func() bool { return upstream.count("tasks/get") > 0 })
 	if err := s.Close(within(t, 10*time.Second)); err != nil {
 		t.Fatal(err)
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/holdpoint/holdpoint/internal/eventually"
 	"github.com/holdpoint/holdpoint/runtime/mcptool"
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
@@ -32,13 +33,13 @@ func TestIdleSessionsOfPeopleEnd(t *testing.T) {
 		call(t, source, skill, "echo", `{}`)
 	}
 	ended := func() bool { return upstream.count("DELETE") == upstream.count("initialize") }
-	eventually(t, "both sessions are ended", ended)
+	eventually.Holds(t, "both sessions are ended", ended)
 	made := upstream.count("initialize")
 	call(t, source, alice, "echo", `{}`)
 	if n := upstream.count("initialize"); made < 2 || n <= made {
 		t.Errorf("%d sessions were made, and %d before, want a new one for alice", n, made)
 	}
-	eventually(t, "the new session is ended", ended)
+	eventually.Holds(t, "the new session is ended", ended)
 	if n := shared.count("DELETE"); n != 0 {
 		t.Error("the session that all share was ended")
 	}
@@ -68,14 +69,14 @@ func TestSessionsInUseStay(t *testing.T) {
 	for range 3 {
 		ended := idle.count("DELETE")
 		call(t, source, other, "echo", `{}`)
-		eventually(t, "an idle session is ended", func() bool { return idle.count("DELETE") > ended })
+		eventually.Holds(t, "an idle session is ended", func() bool { return idle.count("DELETE") > ended })
 	}
 	if n := upstream.count("DELETE"); n != 0 {
 		t.Error("a session was ended during a call")
 	}
 	release()
 	<-done
-	eventually(t, "it is ended afterwards", func() bool { return upstream.count("DELETE") == 1 })
+	eventually.Holds(t, "it is ended afterwards", func() bool { return upstream.count("DELETE") == 1 })
 }
 
 // TestSessionsOfPeopleAreFew: beyond the limit, the one that was not used for the longest time ends.
@@ -87,7 +88,7 @@ func TestSessionsOfPeopleAreFew(t *testing.T) {
 	for i := range 5 {
 		call(t, source, first.For(uuid.New()), "echo", `{}`)
 		if i >= 2 {
-			eventually(t, "one session is ended", func() bool { return upstream.count("DELETE") == i-1 })
+			eventually.Holds(t, "one session is ended", func() bool { return upstream.count("DELETE") == i-1 })
 		}
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/holdpoint/holdpoint/internal/eventually"
 	"github.com/holdpoint/holdpoint/runtime/mcptool"
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
@@ -129,7 +130,7 @@ func TestTimedOutCallIsCancelled(t *testing.T) {
 		t.Fatal(err)
 	}
 	failCall(ctx, t, s, skill)
-	eventually(t, "the server is told", func() bool { return upstream.count("notifications/cancelled") == 1 })
+	eventually.Holds(t, "the server is told", func() bool { return upstream.count("notifications/cancelled") == 1 })
 	if id := string(upstream.last("tools/call").ID); !strings.Contains(string(upstream.last("notifications/cancelled").Params), `"requestId":`+id) {
 		t.Errorf("cancelled %s, called %s", upstream.last("notifications/cancelled").Params, id)
 	}

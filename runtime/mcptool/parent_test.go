@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/holdpoint/holdpoint/internal/eventually"
 	"github.com/holdpoint/holdpoint/runtime/mcptool"
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
@@ -66,5 +67,5 @@ func TestChildrenDieWithTheirParent(t *testing.T) {
 	}
 	_ = parent.Process.Kill()
 	_ = parent.Wait()
-	eventually(t, "the child is gone", func() bool { return !alive(child.PID) || zombie(child.PID) })
+	eventually.Holds(t, "the child is gone", func() bool { return !alive(child.PID) || zombie(child.PID) })
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/holdpoint/holdpoint/internal/eventually"
 	"github.com/holdpoint/holdpoint/runtime/mcptool"
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
@@ -83,7 +84,7 @@ func TestForgetEndsTheSessionAfterItsCalls(t *testing.T) {
 	if err := <-result; err != nil {
 		t.Error(err)
 	}
-	eventually(t, "the session is ended", func() bool { return upstream.count("DELETE") == 1 })
+	eventually.Holds(t, "the session is ended", func() bool { return upstream.count("DELETE") == 1 })
 	call(t, s, skill, "echo", `{}`) // the skill may be used again
 	if n := upstream.count("initialize"); n != 2 {
 		t.Errorf("%d sessions", n)
@@ -99,7 +100,7 @@ func TestHigherRevisionReplacesTheSession(t *testing.T) {
 	changed := skill
 	changed.Revision, changed.URL = 2, newer.serve(t).URL
 	call(t, s, changed, "echo", `{}`)
-	eventually(t, "the older session is ended", func() bool { return older.count("DELETE") == 1 })
+	eventually.Holds(t, "the older session is ended", func() bool { return older.count("DELETE") == 1 })
 	f := failCall(t.Context(), t, s, skill)
 	if f.Effect != tool.EffectNone || !strings.Contains(f.Message, "revision 1") {
 		t.Errorf("got %s, effect %s: %s", f.Kind, f.Effect, f.Message)
@@ -133,7 +134,7 @@ func TestCloseWithoutTime(t *testing.T) {
 	call(t, s, httpSkill(upstream.serve(t).URL), "echo", `{}`)
 	child := aboutChild(t, s, childSkill(t, "stubborn")).PID
 	_ = s.Close(within(t, 200*time.Millisecond)) // an error, or not, as it happens
-	eventually(t, "the child is gone", func() bool { return !alive(child) })
+	eventually.Holds(t, "the child is gone", func() bool { return !alive(child) })
 }
 
 func TestCloseEndsCallsThatAreOnTheirWay(t *testing.T) {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/holdpoint/holdpoint/internal/eventually"
 	"github.com/holdpoint/holdpoint/runtime/mcptool"
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
@@ -259,7 +260,7 @@ func TestStderrGoesToTheLog(t *testing.T) {
 	log := &safeBuffer{}
 	s := newSource(t, mcptool.Config{DataDir: t.TempDir(), Logger: slog.New(slog.NewTextHandler(log, nil))})
 	failTool(t, s, childSkill(t, "raw"), "crash", 20*time.Second)
-	eventually(t, "the line is logged", func() bool {
+	eventually.Holds(t, "the line is logged", func() bool {
 		return strings.Contains(log.String(), `level=INFO msg="skill server says" skill=raw stderr="panic: out of cheese"`)
 	})
 }
@@ -308,9 +309,9 @@ func TestNoProcessIsLeftBehind(t *testing.T) {
 				case "crash":
 					failTool(t, s, skill, "crash", 20*time.Second)
 				}
-				eventually(t, "the child is gone", func() bool { return !alive(child) })
+				eventually.Holds(t, "the child is gone", func() bool { return !alive(child) })
 				// init reaps what the child started, where there is one that does
-				eventually(t, "its child is gone", func() bool { return !alive(spawned.PID) || zombie(spawned.PID) })
+				eventually.Holds(t, "its child is gone", func() bool { return !alive(spawned.PID) || zombie(spawned.PID) })
 			})
 		}
 	}

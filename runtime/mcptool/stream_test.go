@@ -13,6 +13,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/holdpoint/holdpoint/internal/eventually"
 	"github.com/holdpoint/holdpoint/runtime/mcptool"
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
@@ -133,7 +134,7 @@ func TestListChangedIsPassedOn(t *testing.T) {
 		call(t, s, skill, "echo", `{}`)
 		n := 0
 		// The stream is opened in the background, so add until it is heard.
-		eventually(t, name, func() bool {
+		eventually.Holds(t, name, func() bool {
 			n++
 			addEcho(server, fmt.Sprint("other", n))
 			return heard(changed, skill.SkillID)
@@ -141,7 +142,7 @@ func TestListChangedIsPassedOn(t *testing.T) {
 	}
 	for _, mode := range []string{"mirror", "changing"} {
 		skill := childSkill(t, mode)
-		eventually(t, mode, func() bool { // likewise: the child may not listen yet
+		eventually.Holds(t, mode, func() bool { // likewise: the child may not listen yet
 			call(t, s, skill, "change", `{}`)
 			return heard(changed, skill.SkillID)
 		})
@@ -189,7 +190,7 @@ func TestListenerHarmsNothing(t *testing.T) {
 			s := newSource(t, mcptool.Config{ListChanged: func(uuid.UUID) {}})
 			skill := httpSkill(upstream.serve(t).URL)
 			call(t, s, skill, "echo", `{}`)
-			eventually(t, "the stream is asked for", func() bool { return upstream.count("GET") > 0 })
+			eventually.Holds(t, "the stream is asked for", func() bool { return upstream.count("GET") > 0 })
 			for range 5 {
 				call(t, s, skill, "echo", `{}`)
 			}

@@ -11,6 +11,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/holdpoint/holdpoint/internal/eventually"
 	"github.com/holdpoint/holdpoint/runtime/mcptool"
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
@@ -69,14 +70,14 @@ func TestUpdatesArePassedOn(t *testing.T) {
 				}
 			}
 			subscribe(t, s, skill, "x:1")
-			eventually(t, "x:1", heard("x:1"))
+			eventually.Holds(t, "x:1", heard("x:1"))
 			subscribe(t, s, skill, "x:2")
-			eventually(t, "x:2", heard("x:2"))
-			eventually(t, "x:1 still", heard("x:1"))
+			eventually.Holds(t, "x:2", heard("x:2"))
+			eventually.Holds(t, "x:1 still", heard("x:1"))
 			s.Unsubscribe(t.Context(), skill, "x:1")
 			count := told.of(skill, "x:1")
 			check(t, server.ResourceUpdated(t.Context(), &mcp.ResourceUpdatedNotificationParams{URI: "x:1"}))
-			eventually(t, "x:2 still", heard("x:2")) // it came later
+			eventually.Holds(t, "x:2 still", heard("x:2")) // it came later
 			if got := told.of(skill, "x:1"); got != count {
 				t.Errorf("told %d times after it was not wanted any more", got-count)
 			}
@@ -140,7 +141,7 @@ func TestOneSubscriptionForAll(t *testing.T) {
 	for _, params := range []string{`{"uri":"x:2"}`, `{"uri":1}`, `[]`, `{}`, `{"uri":"x:1"}`} {
 		say <- params
 	}
-	eventually(t, "told", func() bool { return told.of(skill, "x:1") == 1 })
+	eventually.Holds(t, "told", func() bool { return told.of(skill, "x:1") == 1 })
 	if n := told.of(skill, "x:2"); n != 0 {
 		t.Errorf("told %d times of what was not asked for", n)
 	}
@@ -178,7 +179,7 @@ func TestSubscribesAgainInAnotherSession(t *testing.T) {
 		t.Errorf("told %d times of nothing", n)
 	}
 	close(restart)
-	eventually(t, "another session is subscribed", func() bool {
+	eventually.Holds(t, "another session is subscribed", func() bool {
 		subscribe(t, s, skill, "x:1")
 		return upstream.count("initialize") == 2 && upstream.count("resources/subscribe") == 2
 	})
@@ -236,7 +237,7 @@ func TestOtherListsChanged(t *testing.T) {
 			skill := httpSkill(serve(t, server, options).URL)
 			_, err := s.Capabilities(t.Context(), skill)
 			check(t, err)
-			eventually(t, "both lists", func() bool { // the stream may not be open yet
+			eventually.Holds(t, "both lists", func() bool { // the stream may not be open yet
 				add()
 				return told.of(skill, "resources/list") > 0 && told.of(skill, "prompts/list") > 0
 			})

@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/holdpoint/holdpoint/internal/eventually"
 	"github.com/holdpoint/holdpoint/runtime/resource"
 )
 
@@ -47,7 +48,7 @@ func TestChangedListsAreTold(t *testing.T) {
 	w.mu.Unlock()
 	hears.ListChanged(w.skillID("ledger"), "resources/list") // whose lists the agent does not see
 	hears.ListChanged(uuid.New(), "resources/list")
-	eventually(t, "told", func() bool {
+	eventually.Holds(t, "told", func() bool {
 		hears.ListChanged(w.skillID("files"), "prompts/list")
 		return got.relisted(resource.Prompts)
 	})
@@ -68,7 +69,7 @@ func TestOffersThatChangeAreTold(t *testing.T) {
 	s := w.process()
 	w.listens(s.HandleNotification)
 	got := w.follow(s.FollowSession(t.Context(), w.who))
-	eventually(t, "the agent's skills were looked at", func() bool {
+	eventually.Holds(t, "the agent's skills were looked at", func() bool {
 		s.ListChanged(w.skillID("files"), "prompts/list")
 		return got.relisted(resource.Prompts)
 	})
@@ -78,6 +79,6 @@ func TestOffersThatChangeAreTold(t *testing.T) {
 		w.offers[1].Open = open
 		w.mu.Unlock()
 		s.OffersMayHaveChanged()
-		eventually(t, "both are told", func() bool { return got.relisted(resource.Resources) && got.relisted(resource.Prompts) })
+		eventually.Holds(t, "both are told", func() bool { return got.relisted(resource.Resources) && got.relisted(resource.Prompts) })
 	}
 }

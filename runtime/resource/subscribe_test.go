@@ -13,6 +13,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/holdpoint/holdpoint/internal/eventually"
 	"github.com/holdpoint/holdpoint/runtime/agent"
 	"github.com/holdpoint/holdpoint/runtime/resource"
 	"github.com/holdpoint/holdpoint/runtime/tool"
@@ -56,21 +57,6 @@ func (w *world) listens(heard func(payload string)) {
 // another is another conversation of the same agent.
 func (w *world) another() resource.Who {
 	return resource.Who{AgentID: w.who.AgentID, Principal: w.who.Principal, Conversation: uuid.New()}
-}
-
-func eventually(t testing.TB, what string, condition func() bool) {
-	t.Helper()
-	tick := time.NewTicker(2 * time.Millisecond)
-	defer tick.Stop()
-	deadline := time.NewTimer(20 * time.Second)
-	defer deadline.Stop()
-	for !condition() {
-		select {
-		case <-tick.C:
-		case <-deadline.C:
-			t.Fatalf("never: %s", what)
-		}
-	}
 }
 
 // told is what a client was told.
@@ -159,11 +145,11 @@ func TestUpdatesReachWhoeverIsSubscribed(t *testing.T) {
 	check(t, asked.Subscribe(t.Context(), mine, "x:1"))
 	check(t, asked.Subscribe(t.Context(), other, "x:2"))
 	files := w.skillID("files")
-	eventually(t, "x:2 is told", func() bool {
+	eventually.Holds(t, "x:2 is told", func() bool {
 		hears.Updated(files, uuid.Nil, "x:2")
 		return gotOther.has("x:2") && held.has("x:2")
 	})
-	eventually(t, "x:1 is told", func() bool {
+	eventually.Holds(t, "x:1 is told", func() bool {
 		streams.Updated(files, uuid.Nil, "x:1")
 		return got.has("x:1")
 	})
@@ -175,13 +161,13 @@ func TestUpdatesReachWhoeverIsSubscribed(t *testing.T) {
 	}
 	// Until nobody wants to know.
 	check(t, asked.Unsubscribe(t.Context(), mine, "x:1"))
-	eventually(t, "x:1 is let go of", func() bool { return slices.Equal(w.open(), []string{"files x:2"}) })
+	eventually.Holds(t, "x:1 is let go of", func() bool { return slices.Equal(w.open(), []string{"files x:2"}) })
 	check(t, asked.Unsubscribe(t.Context(), mine, "x:1"))
 	check(t, asked.Ended(t.Context(), other.Conversation))
 	asked.CatchUp()
 	streams.CatchUp()
 	hears.CatchUp()
-	eventually(t, "x:2 is let go of", func() bool { return len(w.open()) == 0 })
+	eventually.Holds(t, "x:2 is let go of", func() bool { return len(w.open()) == 0 })
 }
 
 func TestSubscribeWhatMayBeRead(t *testing.T) {
@@ -218,23 +204,23 @@ func TestSubscriptionsAreLookedAtAgain(t *testing.T) {
 	got := w.follow(s.FollowSession(t.Context(), w.who))
 	files := w.skillID("files")
 	update := func() { s.Updated(files, uuid.Nil, "x:1") }
-	eventually(t, "told", func() bool { update(); return got.has("x:1") })
+	eventually.Holds(t, "told", func() bool { update(); return got.has("x:1") })
 	opens := func(open bool) {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		w.offers[0].Open = open
 	}
 	opens(false)
-	eventually(t, "let go of", func() bool { return len(w.open()) == 0 })
+	eventually.Holds(t, "let go of", func() bool { return len(w.open()) == 0 })
 	before := got.count()
 	update()
 	w.asked()
 	opens(true)
-	eventually(t, "subscribed again", func() bool { return len(w.open()) == 1 })
+	eventually.Holds(t, "subscribed again", func() bool { return len(w.open()) == 1 })
 	if got.count() != before {
 		t.Error("told of what may not be read")
 	}
-	eventually(t, "told again", func() bool { update(); return got.count() > before })
+	eventually.Holds(t, "told again", func() bool { update(); return got.count() > before })
 }
 
 // What one person's connection says is not for another person.
@@ -252,7 +238,7 @@ func TestUpdatesOfPeoplesOwnConnections(t *testing.T) {
 	files := w.skillID("files")
 	s.Updated(files, uuid.New(), "x:1")
 	s.Updated(files, uuid.Nil, "x:1")
-	eventually(t, "told", func() bool { s.Updated(files, ann, "x:2"); return got.has("x:2") })
+	eventually.Holds(t, "told", func() bool { s.Updated(files, ann, "x:2"); return got.has("x:2") })
 	if got.has("x:1") {
 		t.Error("told of another's")
 	}

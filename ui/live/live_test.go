@@ -43,7 +43,7 @@ func newFeed(t *testing.T, q *queue) *live.Feed {
 
 func receive(t *testing.T, signals <-chan live.Signal, pending int) live.Signal {
 	t.Helper()
-	timeout := time.After(10 * time.Second)
+	timeout := time.After(2 * time.Minute)
 	for {
 		select {
 		case s := <-signals:
@@ -118,7 +118,7 @@ func TestWaitsAreTold(t *testing.T) {
 	defer cancel()
 	first := receive(t, signals, 0)
 	waits.Store("some")
-	timeout := time.After(10 * time.Second)
+	timeout := time.After(2 * time.Minute)
 	for {
 		select {
 		case s := <-signals:

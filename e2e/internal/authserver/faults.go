@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/holdpoint/holdpoint/e2e/internal/eventually"
+	"github.com/holdpoint/holdpoint/internal/eventually"
 )
 
 const arrivalLimit = 90 * time.Second

@@ -16,7 +16,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/holdpoint/holdpoint/e2e/internal/eventually"
+	"github.com/holdpoint/holdpoint/internal/eventually"
 )
 
 const (

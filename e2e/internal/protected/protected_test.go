@@ -16,8 +16,8 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/holdpoint/holdpoint/e2e/internal/authserver"
-	"github.com/holdpoint/holdpoint/e2e/internal/eventually"
 	"github.com/holdpoint/holdpoint/e2e/internal/protected"
+	"github.com/holdpoint/holdpoint/internal/eventually"
 	"github.com/holdpoint/holdpoint/internal/leaktest"
 )
 

@@ -4,11 +4,26 @@ package eventually
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"time"
 )
 
-const interval = 25 * time.Millisecond
+const (
+	interval = 10 * time.Millisecond
+	patience = 3 * time.Minute // far above what a machine under heavy load takes
+)
+
+// Holds asks again and again until the condition holds. If that takes minutes, the test ends.
+func Holds(t testing.TB, what string, condition func() bool) {
+	t.Helper()
+	Succeeds(t, patience, what, func() error {
+		if !condition() {
+			return errors.New("it does not hold")
+		}
+		return nil
+	})
+}
 
 // Succeeds asks again and again until the condition returns nil. When the
 // deadline passes first, the test ends with the last error.
@@ -37,18 +52,5 @@ func Poll(ctx context.Context, within time.Duration, condition func() error) err
 			return err
 		case <-again.C:
 		}
-	}
-}
-
-// Pause lets a moment pass between two attempts, unless ctx ends first: then
-// it reports false. It is for the pace of an actor, not for waiting.
-func Pause(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-timer.C:
-		return true
 	}
 }
