@@ -30,6 +30,7 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/agent"
 	"github.com/holdpoint/holdpoint/runtime/api"
 	"github.com/holdpoint/holdpoint/runtime/call"
+	"github.com/holdpoint/holdpoint/runtime/call/figures"
 	"github.com/holdpoint/holdpoint/runtime/callback"
 	"github.com/holdpoint/holdpoint/runtime/converse"
 	"github.com/holdpoint/holdpoint/runtime/file"
@@ -105,6 +106,7 @@ type Runtime struct {
 	Agents    *agent.Service
 	Files     *file.Service // nil: there is no storage for them
 	Calls     *call.Service
+	Figures   *figures.Service
 	Resources *resource.Service
 	OAuth     *oauthclient.Service
 	API       *api.API
@@ -230,6 +232,10 @@ func (rt *Runtime) makeCalls() error {
 	if err != nil {
 		return err
 	}
+	rt.Figures, err = figures.New(figures.Config{Pool: rt.DB.Pool(), Agents: rt.Agents})
+	if err != nil {
+		return err
+	}
 	rt.Converse, err = converse.New(converse.Config{
 		Pool: rt.DB.Pool(), Agents: rt.Agents, Calls: rt.Calls, Files: rt.Files, Logger: rt.Logger, Now: rt.Now, Instance: rt.Instance,
 		Provider: rt.provider, Blocked: rt.Identity.Blocked, Traces: rt.Traces,
@@ -239,6 +245,7 @@ func (rt *Runtime) makeCalls() error {
 	}
 	workers := river.NewWorkers()
 	rt.Calls.AddWorkers(workers)
+	rt.Figures.AddWorkers(workers)
 	rt.Converse.AddWorkers(workers)
 	rt.OAuth.AddWorkers(workers)
 	if rt.Files != nil {
@@ -305,7 +312,7 @@ func (rt *Runtime) makeEdges() error {
 		return err
 	}
 	rt.API, err = api.New(api.Config{
-		Calls: rt.Calls, Agents: rt.Agents, Identity: rt.Identity, OAuth: rt.OAuth, Notify: rt.Notify, Callbacks: rt.Callbacks, Audit: rt.DB.Pool(), Logger: rt.Logger,
+		Calls: rt.Calls, Figures: rt.Figures, Agents: rt.Agents, Identity: rt.Identity, OAuth: rt.OAuth, Notify: rt.Notify, Callbacks: rt.Callbacks, Audit: rt.DB.Pool(), Logger: rt.Logger,
 		Converse: rt.Converse, Now: rt.Now, Failures: rt.Failures,
 		Server: api.ServerSettings{
 			Version: rt.Version, PublicURL: rt.PublicURL, DataDir: rt.DataDir, EmbeddedDatabase: rt.DB.Embedded(),
@@ -339,6 +346,7 @@ func (rt *Runtime) Start(ctx context.Context) error {
 	}
 	rt.Notify.Start(rt.river)
 	rt.Callbacks.Start(ctx, rt.river)
+	rt.Figures.Start(rt.river)
 	if err := rt.Calls.Start(ctx, rt.river); err != nil {
 		stop()
 		return err

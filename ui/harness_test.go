@@ -38,6 +38,7 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/agent"
 	"github.com/holdpoint/holdpoint/runtime/api"
 	"github.com/holdpoint/holdpoint/runtime/call"
+	"github.com/holdpoint/holdpoint/runtime/call/figures"
 	"github.com/holdpoint/holdpoint/runtime/callback"
 	"github.com/holdpoint/holdpoint/runtime/converse"
 	"github.com/holdpoint/holdpoint/runtime/file"
@@ -206,6 +207,7 @@ type world struct {
 	discovery *tool.Discovery
 	agents    *agent.Service
 	calls     *call.Service
+	figures   *figures.Service
 	files     *file.Service
 	people    *identity.Service
 	idp       *providertest.Provider // nil: there is none
@@ -333,6 +335,8 @@ func (w *world) startCalls(log *slog.Logger) {
 		CancelCarried: func(ctx context.Context, c *call.Call) error { return w.talks.CancelAsked(ctx, c) },
 	})
 	check(w.t, err)
+	w.figures, err = figures.New(figures.Config{Pool: w.db.Pool(), Agents: w.agents})
+	check(w.t, err)
 	w.talks, err = converse.New(converse.Config{
 		Pool: w.db.Pool(), Agents: w.agents, Calls: w.calls, Files: w.files, Logger: log, Now: w.now, Instance: instance,
 		Provider: func(agent.ModelSpec) (model.Provider, error) { return w.model, nil },
@@ -340,6 +344,7 @@ func (w *world) startCalls(log *slog.Logger) {
 	check(w.t, err)
 	workers := river.NewWorkers()
 	w.calls.AddWorkers(workers)
+	w.figures.AddWorkers(workers)
 	w.talks.AddWorkers(workers)
 	w.oauth.AddWorkers(workers)
 	client, err := river.NewClient(riverpgxv5.New(w.db.Pool()), &river.Config{
@@ -349,6 +354,7 @@ func (w *world) startCalls(log *slog.Logger) {
 	check(w.t, err)
 	ctx, stop := context.WithCancel(context.WithoutCancel(w.t.Context()))
 	w.oauth.Start(client)
+	w.figures.Start(client)
 	check(w.t, w.calls.Start(ctx, client))
 	w.talks.Start(ctx, client)
 	check(w.t, client.Start(ctx))
@@ -415,12 +421,12 @@ func (w *world) startDashboard(log *slog.Logger, publicURL string) {
 		providers = append(providers, w.providerAt(publicURL))
 	}
 	exports, err := api.New(api.Config{ // exports notify nobody
-		Calls: w.calls, Agents: w.agents, Identity: w.people, OAuth: w.oauth, Notify: &notify.Service{}, Callbacks: w.callbacks, Audit: w.db.Pool(),
+		Calls: w.calls, Figures: w.figures, Agents: w.agents, Identity: w.people, OAuth: w.oauth, Notify: &notify.Service{}, Callbacks: w.callbacks, Audit: w.db.Pool(),
 	})
 	check(w.t, err)
 	dashboard, err := ui.New(ui.Config{
 		Providers: providers,
-		Calls:     w.calls, Agents: w.agents, Discovery: w.discovery, Identity: w.people, OAuth: w.oauth, Notify: w.notify, Callbacks: w.callbacks, Converse: w.talks, Exports: exports, Pool: w.db.Pool(),
+		Calls:     w.calls, Figures: w.figures, Agents: w.agents, Discovery: w.discovery, Identity: w.people, OAuth: w.oauth, Notify: w.notify, Callbacks: w.callbacks, Converse: w.talks, Exports: exports, Pool: w.db.Pool(),
 		PublicURL: publicURL, Logger: log, Now: w.now, Server: w.settings,
 	})
 	check(w.t, err)

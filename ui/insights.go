@@ -11,7 +11,7 @@ import (
 
 	"github.com/holdpoint/holdpoint/internal/identity"
 	"github.com/holdpoint/holdpoint/internal/query"
-	"github.com/holdpoint/holdpoint/runtime/call"
+	"github.com/holdpoint/holdpoint/runtime/call/figures"
 	"github.com/holdpoint/holdpoint/ui/login"
 	"github.com/holdpoint/holdpoint/ui/view"
 )
@@ -38,13 +38,13 @@ func (u *UI) showInsights(w http.ResponseWriter, r *http.Request) {
 	}
 	insights := view.Insights{Filter: filter}
 	status := http.StatusOK
-	found, err := u.cfg.Calls.Insights(r.Context(), asked.query(pulse.Now))
+	found, err := u.cfg.Figures.ReadInsights(r.Context(), asked.query(pulse.Now))
 	wrong, invalid := errors.AsType[*query.InvalidError](err)
 	switch {
 	case invalid:
 		status = http.StatusUnprocessableEntity
 		insights.Filter.Errors = fieldErrors(wrong)
-	case errors.Is(err, call.ErrInsightsTimeout):
+	case errors.Is(err, figures.ErrTimeout):
 		u.log.Warn("dashboard", "path", r.URL.Path, "error", err)
 		status = http.StatusServiceUnavailable
 		insights.Trouble = tooLong()
@@ -82,7 +82,7 @@ func tooLong() *view.Notice {
 }
 
 // deciders returns the names of those who decided, for operators; nil for others.
-func (u *UI) deciders(ctx context.Context, found *call.Insights) (map[uuid.UUID]string, error) {
+func (u *UI) deciders(ctx context.Context, found *figures.Insights) (map[uuid.UUID]string, error) {
 	if access, ok := login.Access(ctx); !ok || !access.Has(identity.Operator) {
 		return nil, nil
 	}
@@ -140,8 +140,8 @@ func readInsightRange(values url.Values) insightRange {
 }
 
 // query is what the address means at a time.
-func (a *insightRange) query(now time.Time) call.InsightQuery {
-	q := call.InsightQuery{From: a.from, To: a.to, Skill: a.skill, Agent: a.agent}
+func (a *insightRange) query(now time.Time) figures.Query {
+	q := figures.Query{From: a.from, To: a.to, Skill: a.skill, Agent: a.agent}
 	for _, preset := range insightRanges() {
 		if a.name == preset.name {
 			end := now.UTC().Truncate(preset.part).Add(preset.part)

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/holdpoint/holdpoint/internal/query"
-	"github.com/holdpoint/holdpoint/runtime/call"
+	"github.com/holdpoint/holdpoint/runtime/call/figures"
 	"github.com/holdpoint/holdpoint/ui/view"
 )
 
@@ -27,14 +27,14 @@ func (u *UI) showToolInsights(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	insights, status := view.ToolInsights{Filter: filter}, http.StatusOK
-	found, err := u.cfg.Calls.ToolInsights(r.Context(), call.ToolQuery{
-		InsightQuery: asked.query(pulse.Now), Tool: asked.tool, Sort: asked.sort, Details: true,
+	found, err := u.cfg.Figures.ReadTools(r.Context(), figures.ToolQuery{
+		Query: asked.query(pulse.Now), Tool: asked.tool, Sort: asked.sort, Details: true,
 	})
 	wrong, invalid := errors.AsType[*query.InvalidError](err)
 	switch {
 	case invalid:
 		status, insights.Filter.Errors = http.StatusUnprocessableEntity, fieldErrors(wrong)
-	case errors.Is(err, call.ErrInsightsTimeout):
+	case errors.Is(err, figures.ErrTimeout):
 		u.log.Warn("dashboard", "path", r.URL.Path, "error", err)
 		status, insights.Trouble = http.StatusServiceUnavailable, tooLong()
 	case err != nil:
@@ -50,8 +50,8 @@ const mostCalledShown = 10
 
 // mostCalled are the tools on the page of all figures. It goes without them where they take too long.
 func (u *UI) mostCalled(ctx context.Context, asked *insightRange, now time.Time) (*view.ToolTable, error) {
-	found, err := u.cfg.Calls.ToolInsights(ctx, call.ToolQuery{InsightQuery: asked.query(now)})
-	if errors.Is(err, call.ErrInsightsTimeout) {
+	found, err := u.cfg.Figures.ReadTools(ctx, figures.ToolQuery{Query: asked.query(now)})
+	if errors.Is(err, figures.ErrTimeout) {
 		u.log.Warn("dashboard", "figures", "tools", "error", err)
 		return nil, nil
 	}

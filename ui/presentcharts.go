@@ -10,11 +10,12 @@ import (
 
 	"github.com/holdpoint/holdpoint/approval"
 	"github.com/holdpoint/holdpoint/runtime/call"
+	"github.com/holdpoint/holdpoint/runtime/call/figures"
 	"github.com/holdpoint/holdpoint/runtime/tool"
 	"github.com/holdpoint/holdpoint/ui/view"
 )
 
-func presentCharts(found *call.Insights, links callLinks, names map[uuid.UUID]string) view.Charts {
+func presentCharts(found *figures.Insights, links callLinks, names map[uuid.UUID]string) view.Charts {
 	columns := insightColumns(found, links)
 	waiting, deciding := make([]approval.Spread, len(columns)), make([]approval.Spread, len(columns))
 	for i, s := range found.Series {
@@ -41,27 +42,27 @@ func presentCharts(found *call.Insights, links callLinks, names map[uuid.UUID]st
 }
 
 // insightColumns are the parts of the window, with labels as close as there is room for them.
-func insightColumns(found *call.Insights, links callLinks) []view.Column {
+func insightColumns(found *figures.Insights, links callLinks) []view.Column {
 	columns := make([]view.Column, len(found.Series))
 	for i, s := range found.Series {
 		c := &columns[i]
 		c.URL = links.with(s.From, s.To, nil)
 		switch found.Window.Bucket {
-		case call.Hourly:
+		case figures.Hourly:
 			c.Name = moment(s.From)
 			if hour := s.From.Hour(); hour == 0 {
 				c.Label = s.From.Format("2 Jan")
 			} else if hour%(3*(1+len(columns)/25)) == 0 {
 				c.Label = s.From.Format("15:04")
 			}
-		case call.Daily:
+		case figures.Daily:
 			c.Name = s.From.Format("Mon 2 Jan 2006")
 			if len(columns) <= 9 {
 				c.Label = s.From.Format("Mon 2")
 			} else if i%(1+len(columns)/7) == 0 {
 				c.Label = s.From.Format("2 Jan")
 			}
-		case call.Weekly:
+		case figures.Weekly:
 			c.Name = s.From.Format("2 Jan") + " to " + s.To.Add(-1).Format("2 Jan 2006")
 			if i%(1+len(columns)/9) == 0 {
 				c.Label = s.From.Format("2 Jan")
@@ -91,7 +92,7 @@ func outcomes() []outcome {
 	}
 }
 
-func (o *outcome) count(counts call.Counts) int {
+func (o *outcome) count(counts figures.Counts) int {
 	n := 0
 	for _, s := range o.statuses {
 		n += counts[s]
@@ -99,13 +100,13 @@ func (o *outcome) count(counts call.Counts) int {
 	return n
 }
 
-func outcomeChart(found *call.Insights, columns []view.Column, links callLinks) *view.StackChart {
+func outcomeChart(found *figures.Insights, columns []view.Column, links callLinks) *view.StackChart {
 	var shown []outcome
 	var kinds []view.Kind
 	var says []string
 	table := view.DataTable{Caption: "Calls by outcome, numbers", Head: []string{"When"}}
 	for _, o := range outcomes() {
-		n := o.count(found.Calls.Calls)
+		n := o.count(found.Calls.ByStatus)
 		if n == 0 {
 			continue
 		}
@@ -131,7 +132,7 @@ func outcomeChart(found *call.Insights, columns []view.Column, links callLinks) 
 		named[i].Name += ": " + orDash(strings.Join(parts, ", "))
 	}
 	return view.NewStackChart(view.Chart{
-		ID: "outcomes", Title: "Calls by outcome", Table: table, Says: counted(found.Calls.Calls.Total(), "call", "calls") + ": " + strings.Join(says, ", ") + ".",
+		ID: "outcomes", Title: "Calls by outcome", Table: table, Says: counted(found.Calls.ByStatus.Total(), "call", "calls") + ": " + strings.Join(says, ", ") + ".",
 	}, kinds, named, counts)
 }
 
@@ -161,7 +162,7 @@ const (
 )
 
 // shareChart is nil when nothing was asked for.
-func shareChart(by string, shares []approval.Share, found *call.Insights, links callLinks) *view.BarChart {
+func shareChart(by string, shares []approval.Share, found *figures.Insights, links callLinks) *view.BarChart {
 	if len(shares) == 0 {
 		return nil
 	}
@@ -206,12 +207,12 @@ func shareChart(by string, shares []approval.Share, found *call.Insights, links 
 }
 
 // shareName is what requests have in common, and the address of their calls.
-func shareName(s *approval.Share, found *call.Insights, links callLinks) (name, address string) {
+func shareName(s *approval.Share, found *figures.Insights, links callLinks) (name, address string) {
 	if s.Rule != "" {
 		words := ruleWords(s.Rule)
 		return strings.ToUpper(words[:1]) + words[1:], ""
 	}
-	skill := found.Names[s.SkillID]
+	skill := found.SkillNames[s.SkillID]
 	if skill == "" {
 		skill = s.SkillID.String()
 	}
@@ -241,13 +242,13 @@ func errorKind(kind tool.FailureKind) string {
 }
 
 // errorChart is nil when nothing went wrong.
-func errorChart(found *call.Insights, links callLinks) *view.BarChart {
+func errorChart(found *figures.Insights, links callLinks) *view.BarChart {
 	chart := &view.BarChart{Chart: view.Chart{
 		ID: "errors", Title: "Errors by kind", Note: "By the side that broke: the tool, the server, the way there, its answer, its session; or nobody knows.",
 		Table: view.DataTable{Caption: "Errors by kind, numbers", Head: []string{"Kind", "Calls", "Of errors"}},
 	}}
-	unknown := found.Calls.Calls[call.Unknown]
-	all := found.Calls.Calls[call.Failed] + unknown
+	unknown := found.Calls.ByStatus[call.Unknown]
+	all := found.Calls.ByStatus[call.Failed] + unknown
 	if all == 0 {
 		return nil
 	}
@@ -258,7 +259,7 @@ func errorChart(found *call.Insights, links callLinks) *view.BarChart {
 		})
 		chart.Table.Rows = append(chart.Table.Rows, view.DataRow{Name: name, URL: address, Cells: []string{view.Number(n), percentOf(n, all)}})
 	}
-	for _, kind := range call.FailureKinds() {
+	for _, kind := range figures.FailureKinds() {
 		add(errorKind(kind), "", view.LookFailed, found.Calls.Failures[kind])
 	}
 	add("Outcome unknown", links.some(unknown, call.Unknown), view.LookUnknown, unknown)
@@ -267,7 +268,7 @@ func errorChart(found *call.Insights, links callLinks) *view.BarChart {
 
 func weekdays() [7]string { return [7]string{"Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"} }
 
-func hourChart(found *call.Insights) *view.HeatChart {
+func hourChart(found *figures.Insights) *view.HeatChart {
 	chart := view.Chart{
 		ID: "hours", Title: "Busiest hours", Note: "Calls by weekday and hour of UTC.",
 		Table: view.DataTable{Caption: "Busiest hours, numbers", Head: []string{"Hour"}},
@@ -291,7 +292,7 @@ func hourChart(found *call.Insights) *view.HeatChart {
 }
 
 // deciderTable is nil for those who may not see names.
-func deciderTable(found *call.Insights, links callLinks, names map[uuid.UUID]string) *view.DataTable {
+func deciderTable(found *figures.Insights, links callLinks, names map[uuid.UUID]string) *view.DataTable {
 	if names == nil || len(found.Approvals.Deciders) == 0 {
 		return nil
 	}

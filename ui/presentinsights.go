@@ -11,18 +11,19 @@ import (
 
 	"github.com/holdpoint/holdpoint/approval"
 	"github.com/holdpoint/holdpoint/runtime/call"
+	"github.com/holdpoint/holdpoint/runtime/call/figures"
 	"github.com/holdpoint/holdpoint/ui/view"
 )
 
 // presentInsights fills in the figures. Names are those of the people who decided; nil: the reader may not see them.
-func presentInsights(page *view.Insights, found *call.Insights, asked *insightRange, names map[uuid.UUID]string) {
+func presentInsights(page *view.Insights, found *figures.Insights, asked *insightRange, names map[uuid.UUID]string) {
 	w := found.Window
 	page.Range = "Calls made from " + moment(w.From) + " to " + moment(w.To) + ", by the " + string(w.Bucket) + ". All times are UTC."
 	page.Before = "Before: the same length of time from " + moment(w.BeforeFrom) + " to " + moment(w.BeforeTo) + "."
 	if asked.name == "" {
 		page.Filter.From, page.Filter.To = w.From.Format(time.DateOnly), w.To.Add(-1).Format(time.DateOnly)
 	}
-	if found.Calls.Calls.Total() == 0 && found.Approvals.Totals.Asked == 0 {
+	if found.Calls.ByStatus.Total() == 0 && found.Approvals.Totals.Asked == 0 {
 		page.Empty = true
 		for _, preset := range insightRanges() {
 			if preset.length > w.To.Sub(w.From) {
@@ -41,7 +42,7 @@ func moment(t time.Time) string { return t.UTC().Format("Mon 2 Jan 2006, 15:04")
 
 // callLinks are addresses of the history, for the calls behind a number.
 type callLinks struct {
-	window       call.Window
+	window       figures.Window
 	skill, agent string
 }
 
@@ -84,8 +85,8 @@ func listed(statuses []call.Status) []string {
 	return list
 }
 
-func presentTiles(found *call.Insights, links callLinks) []view.Tile {
-	now, before := found.Calls.Calls, found.CallsBefore.Calls
+func presentTiles(found *figures.Insights, links callLinks) []view.Tile {
+	now, before := found.Calls.ByStatus, found.CallsBefore.ByStatus
 	a, b := &found.Approvals.Totals, &found.ApprovalsBefore
 	wrong, wrongBefore := now[call.Failed]+now[call.Unknown], before[call.Failed]+before[call.Unknown]
 	return []view.Tile{

@@ -9,7 +9,7 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/holdpoint/holdpoint/runtime/call"
+	"github.com/holdpoint/holdpoint/runtime/call/figures"
 	"github.com/holdpoint/holdpoint/ui/view"
 )
 
@@ -17,7 +17,7 @@ import (
 const toolLinesShown = 100
 
 // presentToolInsights fills in the figures by tool.
-func presentToolInsights(page *view.ToolInsights, found *call.ToolInsights, asked *insightRange) {
+func presentToolInsights(page *view.ToolInsights, found *figures.ToolInsights, asked *insightRange) {
 	w := found.Window
 	page.Range = "Calls made from " + moment(w.From) + " to " + moment(w.To) + ". All times are UTC."
 	if asked.name == "" {
@@ -37,7 +37,7 @@ func presentToolInsights(page *view.ToolInsights, found *call.ToolInsights, aske
 	page.Steps, page.HTTP, page.Errors = stepChart(found.Steps), httpChart(found.HTTPStatuses), errorTable(found, asked)
 }
 
-func presentTools(found *call.ToolInsights, asked *insightRange, most int) *view.ToolTable {
+func presentTools(found *figures.ToolInsights, asked *insightRange, most int) *view.ToolTable {
 	table := &view.ToolTable{Head: []string{"Calls", "Errors", "Half at most (p50)", "p95", "Sent", "Received", "Last call"}}
 	looks, totals := make([]view.Look, 0, 8), make([]int, len(outcomes()))
 	for _, o := range outcomes() {
@@ -61,7 +61,7 @@ func presentTools(found *call.ToolInsights, asked *insightRange, most int) *view
 			DataRow: view.DataRow{
 				Name: name, URL: asked.ofTools(url.Values{"skill": {f.SkillID.String()}, "tool": {f.Tool}}),
 				Cells: []string{
-					view.Number(f.Calls.Total()), orDash(shareOf(wrong, sent, "")), timeWords(f.Took, f.Took.P50), timeWords(f.Took, f.Took.P95),
+					view.Number(f.Calls.Total()), orDash(shareOf(wrong, sent, "")), timeWords(f.Latency, f.Latency.P50), timeWords(f.Latency, f.Latency.P95),
 					sizeWords(f, f.Sent), sizeWords(f, f.Received), f.Last.UTC().Format("2 Jan 2006, 15:04"),
 				},
 			},
@@ -80,18 +80,18 @@ func presentTools(found *call.ToolInsights, asked *insightRange, most int) *view
 	return table
 }
 
-func skillAndTool(found *call.ToolInsights, skill uuid.UUID, tool string) string {
-	return cmp.Or(found.Names[skill], skill.String()) + ": " + tool
+func skillAndTool(found *figures.ToolInsights, skill uuid.UUID, tool string) string {
+	return cmp.Or(found.SkillNames[skill], skill.String()) + ": " + tool
 }
 
-func timeWords(t call.Times, length time.Duration) string {
+func timeWords(t figures.Latency, length time.Duration) string {
 	if t.Count == 0 {
 		return none
 	}
 	return shortTime(length)
 }
 
-func sizeWords(f *call.ToolFigures, n int64) string {
+func sizeWords(f *figures.ToolFigures, n int64) string {
 	if f.Exchanged == 0 {
 		return none
 	}
@@ -99,7 +99,7 @@ func sizeWords(f *call.ToolFigures, n int64) string {
 }
 
 // stepChart is nil when nothing was measured.
-func stepChart(steps []call.StepFigures) *view.BarChart {
+func stepChart(steps []figures.StepFigures) *view.BarChart {
 	if len(steps) == 0 {
 		return nil
 	}
@@ -109,22 +109,22 @@ func stepChart(steps []call.StepFigures) *view.BarChart {
 	}}
 	slowest := time.Duration(0)
 	for _, s := range steps {
-		slowest = max(slowest, s.Took.P95)
+		slowest = max(slowest, s.Latency.P95)
 	}
 	for _, s := range steps {
-		name, p50, p95 := stepWords(s.Step), shortTime(s.Took.P50), shortTime(s.Took.P95)
+		name, p50, p95 := stepWords(s.Step), shortTime(s.Latency.P50), shortTime(s.Latency.P95)
 		chart.Bars = append(chart.Bars, view.Bar{
 			Name: name, Value: p50 + ", " + p95, Says: name + ": half at most " + p50 + ", 95 in a hundred at most " + p95,
-			Parts: view.Parts(int(slowest), []view.Look{view.LookDone, view.LookExpired}, int(s.Took.P50), int(s.Took.P95-s.Took.P50)),
+			Parts: view.Parts(int(slowest), []view.Look{view.LookDone, view.LookExpired}, int(s.Latency.P50), int(s.Latency.P95-s.Latency.P50)),
 		})
-		chart.Table.Rows = append(chart.Table.Rows, view.DataRow{Name: name, Cells: []string{view.Number(s.Took.Count), p50, p95, shortTime(s.Took.P99)}})
+		chart.Table.Rows = append(chart.Table.Rows, view.DataRow{Name: name, Cells: []string{view.Number(s.Latency.Count), p50, p95, shortTime(s.Latency.P99)}})
 	}
 	chart.Kinds = []view.Kind{{Look: view.LookDone, Name: "Half"}, {Look: view.LookExpired, Name: "95 in a hundred"}}
 	return chart
 }
 
 // httpChart is nil when no call was one of an HTTP API.
-func httpChart(statuses []call.StatusFigures) *view.BarChart {
+func httpChart(statuses []figures.StatusFigures) *view.BarChart {
 	if len(statuses) == 0 {
 		return nil
 	}
@@ -153,7 +153,7 @@ func httpChart(statuses []call.StatusFigures) *view.BarChart {
 }
 
 // errorTable is nil when nothing went wrong.
-func errorTable(found *call.ToolInsights, asked *insightRange) *view.DataTable {
+func errorTable(found *figures.ToolInsights, asked *insightRange) *view.DataTable {
 	if len(found.Errors) == 0 {
 		return nil
 	}

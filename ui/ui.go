@@ -21,6 +21,7 @@ import (
 	"github.com/holdpoint/holdpoint/oauthclient"
 	"github.com/holdpoint/holdpoint/runtime/agent"
 	"github.com/holdpoint/holdpoint/runtime/call"
+	"github.com/holdpoint/holdpoint/runtime/call/figures"
 	"github.com/holdpoint/holdpoint/runtime/callback"
 	"github.com/holdpoint/holdpoint/runtime/converse"
 	"github.com/holdpoint/holdpoint/runtime/tool"
@@ -33,6 +34,7 @@ import (
 // Config is what a [UI] is made of. All of it is required, but for Providers, Failures, ProofAge and Server.
 type Config struct {
 	Calls     *call.Service
+	Figures   *figures.Service
 	Agents    *agent.Service
 	Discovery *tool.Discovery // definitions of tools, by pin
 	Identity  *identity.Service
@@ -75,9 +77,9 @@ type UI struct {
 
 // New makes the dashboard. [UI.Close] ends it.
 func New(cfg Config) (*UI, error) {
-	if cfg.Calls == nil || cfg.Agents == nil || cfg.Discovery == nil || cfg.Identity == nil || cfg.OAuth == nil || cfg.Notify == nil || cfg.Callbacks == nil ||
+	if cfg.Calls == nil || cfg.Figures == nil || cfg.Agents == nil || cfg.Discovery == nil || cfg.Identity == nil || cfg.OAuth == nil || cfg.Notify == nil || cfg.Callbacks == nil ||
 		cfg.Converse == nil || cfg.Exports == nil || cfg.Pool == nil || cfg.Logger == nil || cfg.Now == nil {
-		return nil, errors.New("make dashboard: Calls, Agents, Discovery, Identity, OAuth, Notify, Callbacks, Converse, Exports, Pool, Logger and Now are required")
+		return nil, errors.New("make dashboard: Calls, Figures, Agents, Discovery, Identity, OAuth, Notify, Callbacks, Converse, Exports, Pool, Logger and Now are required")
 	}
 	if cfg.ProofAge == 0 {
 		cfg.ProofAge = DefaultProofAge

@@ -27,6 +27,7 @@ import (
 	"github.com/holdpoint/holdpoint/oauthclient"
 	"github.com/holdpoint/holdpoint/runtime/agent"
 	"github.com/holdpoint/holdpoint/runtime/call"
+	"github.com/holdpoint/holdpoint/runtime/call/figures"
 	"github.com/holdpoint/holdpoint/runtime/callback"
 	"github.com/holdpoint/holdpoint/runtime/converse"
 	"github.com/holdpoint/holdpoint/runtime/tool"
@@ -35,6 +36,7 @@ import (
 // Config is what an [API] is made of. Fields without a default are needed.
 type Config struct {
 	Calls     *call.Service
+	Figures   *figures.Service
 	Agents    *agent.Service
 	Identity  *identity.Service
 	OAuth     *oauthclient.Service
@@ -59,6 +61,7 @@ type Config struct {
 // API is the JSON API.
 type API struct {
 	calls     *call.Service
+	figures   *figures.Service
 	agents    *agent.Service
 	identity  *identity.Service
 	oauth     *oauthclient.Service
@@ -82,8 +85,8 @@ type API struct {
 
 // New makes the API.
 func New(c Config) (*API, error) {
-	if c.Calls == nil || c.Agents == nil || c.Identity == nil || c.OAuth == nil || c.Notify == nil || c.Callbacks == nil || c.Audit == nil {
-		return nil, errors.New("make api: Calls, Agents, Identity, OAuth, Notify, Callbacks and Audit are needed")
+	if c.Calls == nil || c.Figures == nil || c.Agents == nil || c.Identity == nil || c.OAuth == nil || c.Notify == nil || c.Callbacks == nil || c.Audit == nil {
+		return nil, errors.New("make api: Calls, Figures, Agents, Identity, OAuth, Notify, Callbacks and Audit are needed")
 	}
 	if c.Converse != nil && c.Now == nil {
 		return nil, errors.New("make api: Converse needs Now")
@@ -95,7 +98,7 @@ func New(c Config) (*API, error) {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
 	a := &API{
-		calls: c.Calls, agents: c.Agents, identity: c.Identity, oauth: c.OAuth, notify: c.Notify, callbacks: c.Callbacks,
+		calls: c.Calls, figures: c.Figures, agents: c.Agents, identity: c.Identity, oauth: c.OAuth, notify: c.Notify, callbacks: c.Callbacks,
 		converse: c.Converse, now: c.Now, audit: c.Audit, failures: c.Failures, discovery: c.Discovery, log: c.Logger, server: c.Server,
 		mux: http.NewServeMux(), byID: make(map[string]route),
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/holdpoint/holdpoint/approval"
 	"github.com/holdpoint/holdpoint/internal/identity"
 	"github.com/holdpoint/holdpoint/runtime/call"
+	"github.com/holdpoint/holdpoint/runtime/call/figures"
 )
 
 // Insights are figures of the calls made in a range of time, and of their approvals.
@@ -96,8 +97,8 @@ type insightsInput struct {
 }
 
 func (a *API) getInsights(ctx context.Context, input *insightsInput) (*bodyOutput[Insights], error) {
-	found, err := a.calls.Insights(ctx, call.InsightQuery{From: input.From, To: input.To, Skill: input.Skill, Agent: input.Agent})
-	if errors.Is(err, call.ErrInsightsTimeout) {
+	found, err := a.figures.ReadInsights(ctx, figures.Query{From: input.From, To: input.To, Skill: input.Skill, Agent: input.Agent})
+	if errors.Is(err, figures.ErrTimeout) {
 		return nil, problem(http.StatusServiceUnavailable, CodeNotAvailable, "the figures of this range take too long; ask for a shorter one")
 	}
 	if err != nil {
@@ -112,14 +113,14 @@ func (a *API) getInsights(ctx context.Context, input *insightsInput) (*bodyOutpu
 	return output(view), nil
 }
 
-func newInsights(i *call.Insights) Insights {
+func newInsights(i *figures.Insights) Insights {
 	view := Insights{
 		From: i.Window.From, To: i.Window.To, Bucket: string(i.Window.Bucket),
 		BeforeFrom: i.Window.BeforeFrom, BeforeTo: i.Window.BeforeTo,
 		Calls: callFigures(&i.Calls), CallsBefore: callFigures(&i.CallsBefore),
 		Approvals: approvalFigures(&i.Approvals.Totals), ApprovalsBefore: approvalFigures(&i.ApprovalsBefore),
-		BySkill: approvalShares(i.Approvals.Skills, i.Names), ByTool: approvalShares(i.Approvals.Tools, i.Names),
-		ByRule: approvalShares(i.Approvals.Rules, i.Names),
+		BySkill: approvalShares(i.Approvals.Skills, i.SkillNames), ByTool: approvalShares(i.Approvals.Tools, i.SkillNames),
+		ByRule: approvalShares(i.Approvals.Rules, i.SkillNames),
 	}
 	for _, s := range i.Series {
 		counts := make(map[string]int, len(s.Calls))
@@ -134,12 +135,12 @@ func newInsights(i *call.Insights) Insights {
 	return view
 }
 
-func callFigures(f *call.Figures) CallFigures {
-	view := CallFigures{Total: f.Calls.Total(), ByStatus: map[string]int{}, Failures: map[string]int{}}
+func callFigures(f *figures.Calls) CallFigures {
+	view := CallFigures{Total: f.ByStatus.Total(), ByStatus: map[string]int{}, Failures: map[string]int{}}
 	for _, status := range call.AllStatuses() {
-		view.ByStatus[string(status)] = f.Calls[status]
+		view.ByStatus[string(status)] = f.ByStatus[status]
 	}
-	for _, kind := range call.FailureKinds() {
+	for _, kind := range figures.FailureKinds() {
 		view.Failures[string(kind)] = f.Failures[kind]
 	}
 	return view

@@ -6,7 +6,7 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/holdpoint/holdpoint/runtime/call"
+	"github.com/holdpoint/holdpoint/runtime/call/figures"
 )
 
 // ToolInsights are figures of the calls made in a range of time, by tool. What is told of times is off by at most a sixteenth.
@@ -76,11 +76,11 @@ type toolInsightsInput struct {
 }
 
 func (a *API) getToolInsights(ctx context.Context, input *toolInsightsInput) (*bodyOutput[ToolInsights], error) {
-	found, err := a.calls.ToolInsights(ctx, call.ToolQuery{
-		InsightQuery: call.InsightQuery{From: input.From, To: input.To, Skill: input.Skill, Agent: input.Agent},
-		Tool:         input.Tool, Sort: input.Sort, Details: true,
+	found, err := a.figures.ReadTools(ctx, figures.ToolQuery{
+		Query: figures.Query{From: input.From, To: input.To, Skill: input.Skill, Agent: input.Agent},
+		Tool:  input.Tool, Sort: input.Sort, Details: true,
 	})
-	if errors.Is(err, call.ErrInsightsTimeout) {
+	if errors.Is(err, figures.ErrTimeout) {
 		return nil, problem(http.StatusServiceUnavailable, CodeNotAvailable, "the figures of this range take too long; ask for a shorter one")
 	}
 	if err != nil {
@@ -89,7 +89,7 @@ func (a *API) getToolInsights(ctx context.Context, input *toolInsightsInput) (*b
 	return output(newToolInsights(&found)), nil
 }
 
-func newToolInsights(i *call.ToolInsights) ToolInsights {
+func newToolInsights(i *figures.ToolInsights) ToolInsights {
 	view := ToolInsights{
 		From: i.Window.From, To: i.Window.To, Total: i.Total,
 		Tools: make([]ToolFigures, len(i.Tools)), HTTPStatuses: []StatusFigure{}, Steps: []StepFigure{}, Errors: []ErrorFigure{},
@@ -101,7 +101,7 @@ func newToolInsights(i *call.ToolInsights) ToolInsights {
 			counts[string(status)] = n
 		}
 		view.Tools[k] = ToolFigures{
-			Skill: orNull(i.Names[f.SkillID]), Tool: f.Tool, Calls: f.Calls.Total(), ByStatus: counts, Latency: newLatency(f.Took),
+			Skill: orNull(i.SkillNames[f.SkillID]), Tool: f.Tool, Calls: f.Calls.Total(), ByStatus: counts, Latency: newLatency(f.Latency),
 			Measured: f.Exchanged, Sent: f.Sent, Received: f.Received, LastCallAt: f.Last,
 		}
 		if wrong, sent := f.Errors(); sent > 0 {
@@ -113,12 +113,12 @@ func newToolInsights(i *call.ToolInsights) ToolInsights {
 		view.HTTPStatuses = append(view.HTTPStatuses, StatusFigure(s))
 	}
 	for _, s := range i.Steps {
-		view.Steps = append(view.Steps, StepFigure{Step: string(s.Step), Latency: newLatency(s.Took)})
+		view.Steps = append(view.Steps, StepFigure{Step: string(s.Step), Latency: newLatency(s.Latency)})
 	}
 	for k := range i.Errors {
 		e := &i.Errors[k]
 		figure := ErrorFigure{
-			Skill: orNull(i.Names[e.SkillID]), Tool: e.Tool, Status: string(e.Status), Code: orNull(e.Code), Line: orNull(e.Line),
+			Skill: orNull(i.SkillNames[e.SkillID]), Tool: e.Tool, Status: string(e.Status), Code: orNull(e.Code), Line: orNull(e.Line),
 			Calls: e.Calls, LastCallAt: e.Last,
 		}
 		if e.HTTPStatus > 0 {
@@ -129,10 +129,10 @@ func newToolInsights(i *call.ToolInsights) ToolInsights {
 	return view
 }
 
-func newLatency(t call.Times) Latency {
-	if t.Count == 0 {
+func newLatency(l figures.Latency) Latency {
+	if l.Count == 0 {
 		return Latency{}
 	}
-	p50, p95, p99 := t.P50.Seconds(), t.P95.Seconds(), t.P99.Seconds()
-	return Latency{Count: t.Count, P50: &p50, P95: &p95, P99: &p99}
+	p50, p95, p99 := l.P50.Seconds(), l.P95.Seconds(), l.P99.Seconds()
+	return Latency{Count: l.Count, P50: &p50, P95: &p95, P99: &p99}
 }

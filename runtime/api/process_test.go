@@ -17,6 +17,7 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/agent"
 	"github.com/holdpoint/holdpoint/runtime/api"
 	"github.com/holdpoint/holdpoint/runtime/call"
+	"github.com/holdpoint/holdpoint/runtime/call/figures"
 	"github.com/holdpoint/holdpoint/runtime/converse"
 	"github.com/holdpoint/holdpoint/runtime/file"
 	"github.com/holdpoint/holdpoint/runtime/model"
@@ -25,6 +26,7 @@ import (
 // process is what of a world dies with a process of the server: calls on their way, turns, and the API.
 type process struct {
 	calls    *call.Service
+	figures  *figures.Service
 	files    *file.Service
 	converse *converse.Service
 	api      *api.API
@@ -58,6 +60,8 @@ func (w *world) start(m model.Provider) *process {
 		},
 	})
 	check(w.t, err)
+	p.figures, err = figures.New(figures.Config{Pool: w.db.Pool(), Agents: w.agents})
+	check(w.t, err)
 	p.converse, err = converse.New(converse.Config{
 		Pool: w.db.Pool(), Agents: w.agents, Calls: p.calls, Logger: log, Now: time.Now, Instance: instance,
 		Provider: func(agent.ModelSpec) (model.Provider, error) { return m, nil },
@@ -73,6 +77,7 @@ func (p *process) work(w *world, log *slog.Logger) {
 	w.t.Helper()
 	workers := river.NewWorkers()
 	p.calls.AddWorkers(workers)
+	p.figures.AddWorkers(workers)
 	p.converse.AddWorkers(workers)
 	var err error
 	p.queue, err = river.NewClient(riverpgxv5.New(w.db.Pool()), &river.Config{
@@ -80,6 +85,7 @@ func (p *process) work(w *world, log *slog.Logger) {
 		Queues: map[string]river.QueueConfig{river.QueueDefault: {MaxWorkers: 2}, call.ExecuteQueue: {MaxWorkers: 5}, converse.JobQueue: {MaxWorkers: 5}},
 	})
 	check(w.t, err)
+	p.figures.Start(p.queue)
 	check(w.t, p.calls.Start(w.t.Context(), p.queue))
 	p.converse.Start(w.t.Context(), p.queue)
 	p.listen(w)
@@ -108,7 +114,7 @@ func (p *process) serve(w *world, log *slog.Logger) {
 	w.t.Helper()
 	var err error
 	p.api, err = api.New(api.Config{
-		Calls: p.calls, Agents: w.agents, Identity: w.people, OAuth: w.oauth, Notify: w.notify, Callbacks: w.callbacks, Audit: w.db.Pool(), Logger: log,
+		Calls: p.calls, Figures: p.figures, Agents: w.agents, Identity: w.people, OAuth: w.oauth, Notify: w.notify, Callbacks: w.callbacks, Audit: w.db.Pool(), Logger: log,
 		Converse: p.converse, Now: func() time.Time {
 			if p.clock != nil {
 				return p.clock()

@@ -36,12 +36,6 @@ func isRetryable(err error) bool {
 	return true
 }
 
-// isStatementTimeout reports whether the database cancelled a statement, as it does at the statement timeout.
-func isStatementTimeout(err error) bool {
-	pgErr, ok := errors.AsType[*pgconn.PgError](err)
-	return ok && pgErr.Code == "57014"
-}
-
 func isUniqueViolation(err error) bool {
 	pgErr, ok := errors.AsType[*pgconn.PgError](err)
 	return ok && pgErr.Code == "23505"

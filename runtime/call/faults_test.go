@@ -670,7 +670,7 @@ func TestOpenCallsOfALargeTable(t *testing.T) {
 	w := newWorld(t)
 	w.fillCalls(largeTable(t))
 	old := w.submit("files__write", `{"n":1}`)
-	check(t, w.calls.Count(t.Context()))
+	check(t, w.newFigures().Count(t.Context()))
 	w.setStatus(`INSERT INTO call_stragglers VALUES ($1) ON CONFLICT DO NOTHING`, old.ID)
 	w.setStatus(`ANALYZE calls`)
 	tx, err := w.db.Pool().Begin(t.Context())

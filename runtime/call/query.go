@@ -17,10 +17,10 @@ type Query struct {
 	Text                       string
 }
 
-const (
-	maxToolName = 256
-	maxText     = 200
-)
+// MaxToolName bounds the name of a tool in a query, in characters.
+const MaxToolName = 256
+
+const maxText = 200
 
 // AllStatuses are the statuses that a call can have, in the order of its life.
 func AllStatuses() []Status {
@@ -36,7 +36,7 @@ func (s *Service) Parse(ctx context.Context, q Query, people query.Finder) (Filt
 	f := Filter{
 		Agents: r.Names(ctx, "agent", q.Agent, s.Agents.AgentsNamed, people != nil),
 		Skills: r.Names(ctx, "skill", q.Skill, s.Agents.SkillsNamed, people != nil),
-		Tool:   r.Text("tool", q.Tool, maxToolName),
+		Tool:   r.Text("tool", q.Tool, MaxToolName),
 		From:   r.Time("from", q.From, false), To: r.Time("to", q.To, true),
 		Conversation: r.ID("conversation", q.Conversation),
 		Text:         r.Text("text", q.Text, maxText),

@@ -2,7 +2,6 @@ package call
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -36,7 +35,7 @@ type openCall struct {
 func readOpen(ctx context.Context, tx pgx.Tx) ([]openCall, error) {
 	from, err := openFrom(ctx, tx)
 	if err != nil {
-		return nil, fmt.Errorf("read what is counted: %w", err)
+		return nil, err
 	}
 	rows, err := tx.Query(ctx, readOpenSQL, from)
 	if err != nil {
@@ -49,22 +48,18 @@ func readOpen(ctx context.Context, tx pgx.Tx) ([]openCall, error) {
 	return open, nil
 }
 
-// openFrom returns the id from which on calls may be open that are no stragglers: that of the first hour that is not counted. uuid.Nil:
-// nothing was counted yet.
+// openFrom returns the id from which on calls may be open that are not stragglers: that of the watermark's hour. uuid.Nil: nothing
+// was counted yet.
 func openFrom(ctx context.Context, tx pgx.Tx) (uuid.UUID, error) {
-	var until time.Time
-	err := tx.QueryRow(ctx, `SELECT until FROM call_counting`).Scan(&until)
-	if errors.Is(err, pgx.ErrNoRows) {
-		return uuid.Nil, nil
+	watermark, err := readWatermark(ctx, tx)
+	if err != nil || watermark.IsZero() {
+		return uuid.Nil, err
 	}
+	clock, err := ReadClock(ctx, tx)
 	if err != nil {
 		return uuid.Nil, err
 	}
-	clock, err := readClock(ctx, tx)
-	if err != nil {
-		return uuid.Nil, err
-	}
-	from, _ := clock.ids(until, until)
+	from, _ := clock.idRange(watermark, watermark)
 	return from, nil
 }
 

@@ -103,7 +103,7 @@ func (s *Service) Search(ctx context.Context, f Filter) (Found, error) {
 		found.Calls, err = pgx.CollectRows(rows, scan)
 		return err
 	})
-	if isStatementTimeout(err) && ctx.Err() == nil {
+	if postgres.IsStatementTimeout(err) && ctx.Err() == nil {
 		err = ErrSearchTooBroad
 	}
 	if err != nil {

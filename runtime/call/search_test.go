@@ -385,10 +385,12 @@ func TestParseQuery(t *testing.T) {
 // insert stores a finished call as if it had been made at a time.
 func (w *world) insert(at time.Time, tool, arguments string) uuid.UUID {
 	w.t.Helper()
-	id := idAt(at)
-	w.setStatus(`INSERT INTO calls (id, agent_id, skill_id, skill_revision, created_at, finished_at, gated, status, tool, exposed_name, pin, arguments, result)
-		SELECT $1, $2, id, 1, $3, $3, false, 'succeeded', $4, 'open__' || $4, sha256(''), $5, '{"content":[]}' FROM skills WHERE name = 'open'`,
-		id, w.agent.ID, at, tool, []byte(arguments))
+	var id uuid.UUID
+	check(w.t, w.db.Pool().QueryRow(w.t.Context(), `INSERT INTO calls (id, agent_id, skill_id, skill_revision, created_at, finished_at, gated, status,
+			tool, exposed_name, pin, arguments, result)
+		SELECT (lpad(to_hex((extract(epoch FROM $1::timestamptz) * 1000)::bigint), 12, '0') || '7000' || '8' || substr(md5(random()::text), 1, 15))::uuid,
+			$2, id, 1, $1, $1, false, 'succeeded', $3, 'open__' || $3, sha256(''), $4, '{"content":[]}' FROM skills WHERE name = 'open'
+		RETURNING id`, at, w.agent.ID, tool, []byte(arguments)).Scan(&id))
 	return id
 }
 

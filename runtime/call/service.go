@@ -1,9 +1,9 @@
 // Package call owns the life of calls: it takes them in, validates and judges
 // them, parks or sends them, moves them on when they are decided about, claims, executes and finishes
-// them, and wakes whoever waits. It owns the tables calls, call_connections, call_counts with what
-// belongs to it, and instances, and the River jobs that execute, expire, escalate, resume and count; the
-// queue that reviewers decide on is package
-// approval's, moved here in the same transactions.
+// them, and wakes whoever waits. It owns the tables calls, call_connections, call_resources, call_questions and instances,
+// the tables that say where open calls are (call_counting and call_stragglers), and the River jobs that execute, expire, escalate
+// and resume. The queue that reviewers decide on is package approval's, moved here in the same transactions. Counting calls is
+// package figures'.
 package call
 
 import (
@@ -96,7 +96,6 @@ type Service struct {
 	direct      *batcher[intakeItem]
 	gated       *batcher[intakeItem]
 	outcomes    *batcher[move]
-	insights    chan struct{} // one for each that is being read
 	searches    chan struct{} // those under way that scan
 	metrics     metrics
 	pulse       pulse
@@ -134,7 +133,6 @@ func New(cfg Config) (*Service, error) {
 		before:      beforeMemory(cfg.Now),
 		pulse:       pulse{last: cfg.Now(), peers: map[uuid.UUID]peer{}},
 		doubt:       make(chan struct{}, 1),
-		insights:    make(chan struct{}, insightsAtOnce),
 		searches:    make(chan struct{}, searchAtOnce),
 	}
 	s.hub, s.metrics = newHub(), newMetrics(s.flights)
@@ -147,14 +145,12 @@ func (s *Service) AddWorkers(workers *river.Workers) {
 	river.AddWorker(workers, &expireWorker{service: s})
 	river.AddWorker(workers, &resumeWorker{service: s})
 	river.AddWorker(workers, &escalateWorker{service: s})
-	river.AddWorker(workers, &countWorker{service: s})
 }
 
 // Start begins the heartbeat and the loops. The River client inserts this
 // package's jobs; it may be started before or after.
 func (s *Service) Start(ctx context.Context, client *river.Client[pgx.Tx]) error {
 	s.river = client
-	s.scheduleCounting()
 	s.running, s.stop = context.WithCancel(context.WithoutCancel(ctx))
 	if err := s.openVital(ctx); err != nil {
 		return err

@@ -1,10 +1,9 @@
-package call_test
+package figures_test
 
 import (
 	"cmp"
 	"context"
 	"fmt"
-	"log/slog"
 	"math/rand/v2"
 	"slices"
 	"sort"
@@ -17,6 +16,7 @@ import (
 
 	"github.com/holdpoint/holdpoint/internal/postgres"
 	"github.com/holdpoint/holdpoint/runtime/call"
+	"github.com/holdpoint/holdpoint/runtime/call/figures"
 )
 
 // sample is a call as brute force counts it.
@@ -91,7 +91,7 @@ func (w *world) insertSamples(t *testing.T, list []*sample) {
 
 func (w *world) endSample(t *testing.T, s *sample) {
 	t.Helper()
-	w.setStatus(`UPDATE calls SET status = $2, code = nullif($3, ''), error_line = nullif($4, ''), measured = $5 WHERE id = $1`,
+	w.exec(`UPDATE calls SET status = $2, code = nullif($3, ''), error_line = nullif($4, ''), measured = $5 WHERE id = $1`,
 		s.id, s.status, s.code, s.line, s.column())
 }
 
@@ -125,10 +125,10 @@ func (w *world) skillIDs(t *testing.T) []uuid.UUID {
 }
 
 // written is how figures are compared.
-func written(i *call.ToolInsights) string {
+func written(i *figures.ToolInsights) string {
 	var b strings.Builder
 	for _, f := range i.Tools {
-		fmt.Fprintf(&b, "%s %q: %slast %s, %d: %d/%d, %+v\n", f.SkillID, f.Tool, counts(f.Calls), f.Last.Format(time.RFC3339Nano), f.Exchanged, f.Sent, f.Received, f.Took)
+		fmt.Fprintf(&b, "%s %q: %slast %s, %d: %d/%d, %+v\n", f.SkillID, f.Tool, counts(f.Calls), f.Last.Format(time.RFC3339Nano), f.Exchanged, f.Sent, f.Received, f.Latency)
 	}
 	fmt.Fprintf(&b, "%+v\n%+v\n", i.HTTPStatuses, i.Steps)
 	for _, e := range i.Errors {
@@ -138,9 +138,9 @@ func written(i *call.ToolInsights) string {
 }
 
 // brute counts the calls of a window one by one. What is told of times is the middle of their bucket.
-func brute(skills []uuid.UUID, list []*sample, from, to time.Time, q call.ToolQuery) string {
-	var want call.ToolInsights
-	tools, errs, statuses := map[string]*call.ToolFigures{}, map[string]*call.ErrorFigures{}, map[int]int{}
+func brute(skills []uuid.UUID, list []*sample, from, to time.Time, q figures.ToolQuery) string {
+	var want figures.ToolInsights
+	tools, errs, statuses := map[string]*figures.ToolFigures{}, map[string]*figures.ErrorFigures{}, map[int]int{}
 	took, steps := map[string][]int64{}, [6][]int64{}
 	for _, s := range list {
 		if s.at.Before(from) || !s.at.Before(to) || q.Skill != "" && q.Skill != s.skill.String() || q.Agent != "" && q.Agent != s.agent.String() ||
@@ -149,7 +149,7 @@ func brute(skills []uuid.UUID, list []*sample, from, to time.Time, q call.ToolQu
 		}
 		key := s.skill.String() + s.tool
 		if tools[key] == nil {
-			tools[key] = &call.ToolFigures{SkillID: s.skill, Tool: s.tool, Calls: call.Counts{}}
+			tools[key] = &figures.ToolFigures{SkillID: s.skill, Tool: s.tool, Calls: figures.Counts{}}
 		}
 		f := tools[key]
 		f.Calls[s.status]++
@@ -160,7 +160,7 @@ func brute(skills []uuid.UUID, list []*sample, from, to time.Time, q call.ToolQu
 		case call.Failed, call.Unknown, call.Invalid, call.Denied:
 			group := fmt.Sprint(key, s.status, s.code, s.httpStatus*b2i(s.measured), s.line)
 			if errs[group] == nil {
-				errs[group] = &call.ErrorFigures{SkillID: s.skill, Tool: s.tool, Status: s.status, Code: s.code, HTTPStatus: int(s.httpStatus * b2i(s.measured)), Line: s.line}
+				errs[group] = &figures.ErrorFigures{SkillID: s.skill, Tool: s.tool, Status: s.status, Code: s.code, HTTPStatus: int(s.httpStatus * b2i(s.measured)), Line: s.line}
 			}
 			errs[group].Calls++
 			if s.at.After(errs[group].Last) {
@@ -185,20 +185,20 @@ func brute(skills []uuid.UUID, list []*sample, from, to time.Time, q call.ToolQu
 		}
 	}
 	for key, f := range tools {
-		f.Took = times(took[key])
+		f.Latency = times(took[key])
 		want.Tools = append(want.Tools, *f)
 	}
-	slices.SortFunc(want.Tools, func(a, b call.ToolFigures) int {
+	slices.SortFunc(want.Tools, func(a, b figures.ToolFigures) int {
 		return cmp.Or(cmp.Compare(b.Calls.Total(), a.Calls.Total()),
 			slices.Index(skills, a.SkillID)-slices.Index(skills, b.SkillID), cmp.Compare(a.Tool, b.Tool))
 	})
 	for status, n := range statuses {
-		want.HTTPStatuses = append(want.HTTPStatuses, call.StatusFigures{HTTPStatus: status, Calls: n})
+		want.HTTPStatuses = append(want.HTTPStatuses, figures.StatusFigures{HTTPStatus: status, Calls: n})
 	}
-	slices.SortFunc(want.HTTPStatuses, func(a, b call.StatusFigures) int { return a.HTTPStatus - b.HTTPStatus })
+	slices.SortFunc(want.HTTPStatuses, func(a, b figures.StatusFigures) int { return a.HTTPStatus - b.HTTPStatus })
 	for i, list := range steps {
 		if len(list) > 0 {
-			want.Steps = append(want.Steps, call.StepFigures{Step: call.PipelineSteps()[i], Took: times(list)})
+			want.Steps = append(want.Steps, figures.StepFigures{Step: call.PipelineSteps()[i], Latency: times(list)})
 		}
 	}
 	for _, e := range errs {
@@ -211,7 +211,7 @@ func brute(skills []uuid.UUID, list []*sample, from, to time.Time, q call.ToolQu
 		}
 		return a.Last.After(b.Last)
 	})
-	want.Errors = want.Errors[:min(len(want.Errors), call.MaxErrors)]
+	want.Errors = want.Errors[:min(len(want.Errors), figures.MaxErrors)]
 	return written(&want)
 }
 
@@ -222,13 +222,13 @@ func b2i(b bool) int64 {
 	return 0
 }
 
-func times(us []int64) call.Times {
+func times(us []int64) figures.Latency {
 	if len(us) == 0 {
-		return call.Times{}
+		return figures.Latency{}
 	}
 	slices.Sort(us)
 	at := func(hundredths int) time.Duration { return middle(us[(len(us)*hundredths+99)/100-1]) }
-	return call.Times{Count: len(us), P50: at(50), P95: at(95), P99: at(99)}
+	return figures.Latency{Count: len(us), P50: at(50), P95: at(95), P99: at(99)}
 }
 
 // middle is that of the bucket of a time: below 16 µs the time itself, above that eight for each doubling.
@@ -241,10 +241,10 @@ func middle(us int64) time.Duration {
 	return time.Duration(2*first+width-1) * time.Microsecond / 2
 }
 
-func (w *world) checkTools(t *testing.T, when string, list []*sample, from, to time.Time, q call.ToolQuery) {
+func (w *world) checkTools(t *testing.T, when string, list []*sample, from, to time.Time, q figures.ToolQuery) {
 	t.Helper()
 	q.From, q.To, q.Details = from.Format(time.RFC3339), to.Format(time.RFC3339), true
-	found, err := w.calls.ToolInsights(t.Context(), q)
+	found, err := w.figures.ReadTools(t.Context(), q)
 	check(t, err)
 	if got, want := written(&found), brute(w.skillIDs(t), list, found.Window.From, found.Window.To, q); got != want {
 		t.Errorf("%s, from %s to %s, %+v:\ngot\n%s\nwant\n%s", when, from, to, q, got, want)
@@ -256,17 +256,17 @@ func (w *world) checkTools(t *testing.T, when string, list []*sample, from, to t
 func TestToolInsightsAreExact(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	other := w.start(slog.New(slog.DiscardHandler))
+	other := w.newFigures()
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	r := rand.New(rand.NewPCG(seed, 1))
 	now := time.Now().UTC()
 	list := w.newSamples(t, r, now.Add(-time.Hour), 600, 5*24*time.Hour, 0)
 	w.insertSamples(t, list)
-	queries := []call.ToolQuery{
+	queries := []figures.ToolQuery{
 		{},
-		{InsightQuery: call.InsightQuery{Skill: w.skillIDs(t)[0].String()}},
-		{InsightQuery: call.InsightQuery{Agent: w.agent.ID.String()}, Tool: sampleTools[2]},
+		{Query: figures.Query{Skill: w.skillIDs(t)[0].String()}},
+		{Query: figures.Query{Agent: w.agent.ID.String()}, Tool: sampleTools[2]},
 	}
 	whole := func(when string) {
 		t.Helper()
@@ -279,7 +279,7 @@ func TestToolInsightsAreExact(t *testing.T) {
 	both := func() {
 		t.Helper()
 		ended := make(chan error, 2)
-		for _, s := range []*call.Service{w.calls, other} {
+		for _, s := range []*figures.Service{w.figures, other} {
 			go func() { ended <- s.Count(context.WithoutCancel(t.Context())) }()
 		}
 		check(t, cmp.Or(<-ended, <-ended))
@@ -320,6 +320,6 @@ func TestToolInsightsAreExact(t *testing.T) {
 	}
 	w.moveClock("12 hours")
 	both()
-	w.setStatus(`DELETE FROM calls`) // all of it is in the counts
+	w.exec(`DELETE FROM calls`) // all of it is in the counts
 	whole("all is counted")
 }

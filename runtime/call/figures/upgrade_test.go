@@ -1,4 +1,4 @@
-package call_test
+package figures_test
 
 import (
 	"fmt"

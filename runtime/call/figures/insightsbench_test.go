@@ -1,10 +1,10 @@
-package call_test
+package figures_test
 
 import (
 	"testing"
 	"time"
 
-	"github.com/holdpoint/holdpoint/runtime/call"
+	"github.com/holdpoint/holdpoint/runtime/call/figures"
 )
 
 // A million calls of the last ninety days, each fifth of them gated.
@@ -48,7 +48,7 @@ func BenchmarkInsights(b *testing.B) {
 		check(b, err)
 	}
 	began := time.Now()
-	check(b, w.calls.Count(b.Context()))
+	check(b, w.figures.Count(b.Context()))
 	b.Logf("counting all calls took %v", time.Since(began).Round(time.Millisecond))
 	for _, table := range []string{"call_counts", "call_tool_counts", "call_tool_errors", "call_tool_times"} {
 		var rows, size int
@@ -61,14 +61,14 @@ func BenchmarkInsights(b *testing.B) {
 	for name, length := range map[string]time.Duration{"24h": 24 * time.Hour, "7d": 7 * 24 * time.Hour, "30d": 30 * 24 * time.Hour, "90d": 90 * 24 * time.Hour} {
 		b.Run(name, func(b *testing.B) {
 			for b.Loop() {
-				found, err := w.calls.Insights(b.Context(), call.InsightQuery{From: now.Add(-length).Format(time.RFC3339)})
+				found, err := w.figures.ReadInsights(b.Context(), figures.Query{From: now.Add(-length).Format(time.RFC3339)})
 				check(b, err)
-				if found.Calls.Calls.Total() == 0 || found.Approvals.Totals.Asked == 0 {
+				if found.Calls.ByStatus.Total() == 0 || found.Approvals.Totals.Asked == 0 {
 					b.Fatal("there is nothing to read")
 				}
 			}
 		})
-		for kind, q := range map[string]call.ToolQuery{
+		for kind, q := range map[string]figures.ToolQuery{
 			"tools":   {},
 			"details": {Details: true},
 			"tool":    {Details: true, Tool: "tool_3"},
@@ -76,9 +76,9 @@ func BenchmarkInsights(b *testing.B) {
 			q.From = now.Add(-length).Format(time.RFC3339)
 			b.Run(name+"/"+kind, func(b *testing.B) {
 				for b.Loop() {
-					found, err := w.calls.ToolInsights(b.Context(), q)
+					found, err := w.figures.ReadTools(b.Context(), q)
 					check(b, err)
-					if len(found.Tools) == 0 || found.Tools[0].Took.Count == 0 || q.Details && len(found.Errors) == 0 {
+					if len(found.Tools) == 0 || found.Tools[0].Latency.Count == 0 || q.Details && len(found.Errors) == 0 {
 						b.Fatal("there is nothing to read")
 					}
 				}

@@ -1,4 +1,4 @@
-package call_test
+package figures_test
 
 import (
 	"errors"
@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/holdpoint/holdpoint/internal/query"
-	"github.com/holdpoint/holdpoint/runtime/call"
+	"github.com/holdpoint/holdpoint/runtime/call/figures"
 )
 
 func at(t *testing.T, text string) time.Time {
@@ -22,35 +22,35 @@ func TestWindow(t *testing.T) {
 	for _, test := range []struct {
 		name, from, to string
 		want           [4]string // the window, and the stretch before
-		bucket         call.BucketLength
+		bucket         figures.BucketLength
 	}{
 		{
 			"nothing said", "", "",
 			[4]string{"2026-02-25T10:00:00Z", "2026-03-04T11:00:00Z", "2026-02-18T09:00:00Z", "2026-02-25T10:00:00Z"},
-			call.Daily,
+			figures.Daily,
 		},
 		{
 			"other zone", "2026-03-02T01:30:00+02:00", "2026-03-03T00:00:00+01:00",
 			[4]string{"2026-03-01T23:00:00Z", "2026-03-02T23:00:00Z", "2026-02-28T23:00:00Z", "2026-03-01T23:00:00Z"},
-			call.Hourly,
+			figures.Hourly,
 		},
 		{
 			// Today is not over, and is compared with what there was of it a week ago.
 			"week to the end of today", "2026-02-26T00:00:00Z", "2026-03-05T00:00:00Z",
 			[4]string{"2026-02-26T00:00:00Z", "2026-03-05T00:00:00Z", "2026-02-19T00:00:00Z", "2026-02-25T11:00:00Z"},
-			call.Daily,
+			figures.Daily,
 		},
 		{
 			"long", "2025-11-01T00:00:00Z", "2026-03-01T00:00:00Z",
 			[4]string{"2025-11-01T00:00:00Z", "2026-03-01T00:00:00Z", "2025-07-04T00:00:00Z", "2025-11-01T00:00:00Z"},
-			call.Weekly,
+			figures.Weekly,
 		},
 	} {
 		var from, to time.Time
 		if test.from != "" {
 			from, to = at(t, test.from), at(t, test.to)
 		}
-		w, err := call.NewWindow(from, to, now)
+		w, err := figures.NewWindow(from, to, now)
 		check(t, err)
 		for i, got := range []time.Time{w.From, w.To, w.BeforeFrom, w.BeforeTo} {
 			if got.Format(time.RFC3339) != test.want[i] {
@@ -74,7 +74,7 @@ func TestWindowRefuses(t *testing.T) {
 		{"1500-03-05T10:00:00Z", "1500-03-06T10:00:00Z", "from"},
 		{"0000-01-01T00:00:00Z", "9999-12-31T00:00:00Z", "from"},
 	} {
-		_, err := call.NewWindow(at(t, test.from), at(t, test.to), now)
+		_, err := figures.NewWindow(at(t, test.from), at(t, test.to), now)
 		if wrong, ok := errors.AsType[*query.InvalidError](err); !ok || wrong.Fields[0].Field != test.field {
 			t.Errorf("from %s to %s: %v", test.from, test.to, err)
 		}

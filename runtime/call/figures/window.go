@@ -1,4 +1,4 @@
-package call
+package figures
 
 import (
 	"fmt"
@@ -7,15 +7,16 @@ import (
 	"github.com/holdpoint/holdpoint/internal/query"
 )
 
-// Window is the stretch of time that insights are about, in buckets.
+// Window is the range of time of figures, divided into buckets.
 type Window struct {
 	From, To time.Time // [From, To), whole hours
-	// Before is as long before as To, or now if that is earlier, is after From.
+	// The comparison range is of the same length and ends at From. If To is in the future, it has only the part that corresponds to
+	// the time until now.
 	BeforeFrom, BeforeTo time.Time
 	Bucket               BucketLength
 }
 
-// BucketLength is how long the buckets of a window are; it goes by the window's length.
+// BucketLength is the length of a window's buckets. It follows from the window's length.
 type BucketLength string
 
 // The lengths of buckets.
@@ -34,7 +35,7 @@ const (
 	longestWindow = 400 * day
 )
 
-// bucketOrigin is where buckets are counted from: a Monday.
+// bucketOrigin returns the start of the first bucket: a Monday.
 func bucketOrigin() time.Time { return time.Date(2001, time.January, 1, 0, 0, 0, 0, time.UTC) }
 
 func (b BucketLength) duration() time.Duration {
@@ -48,13 +49,13 @@ func (b BucketLength) duration() time.Duration {
 	}
 }
 
-// wrong says what was expected of one end of a range.
-func wrong(field, expected string) error {
+// newRangeError returns the error of one end of a range.
+func newRangeError(field, expected string) error {
 	return &query.InvalidError{Fields: []query.Problem{{Field: field, Expected: "expected " + expected}}}
 }
 
-// NewWindow makes whole hours and buckets of a range. Zero times are seven days before to, and now. A range that
-// cannot be is a *[query.InvalidError].
+// NewWindow widens a range to whole hours and chooses its buckets. A zero from is seven days before to, and a zero to is now. If the
+// range is not valid, the error is a *[query.InvalidError].
 func NewWindow(from, to, now time.Time) (Window, error) {
 	if to.IsZero() {
 		to = now
@@ -62,20 +63,20 @@ func NewWindow(from, to, now time.Time) (Window, error) {
 	if from.IsZero() {
 		from = to.Add(-defaultWindow)
 	}
-	w := Window{From: from.UTC().Truncate(time.Hour), To: roundUp(to.UTC())}
+	w := Window{From: from.UTC().Truncate(time.Hour), To: roundUpHour(to.UTC())}
 	length := w.To.Sub(w.From)
 	switch {
 	case !from.Before(to):
-		return Window{}, wrong("to", "a time after "+from.UTC().Format(time.RFC3339))
+		return Window{}, newRangeError("to", "a time after "+from.UTC().Format(time.RFC3339))
 	case length > longestWindow:
-		return Window{}, wrong("from", fmt.Sprintf("at most %d days before the end of the range", longestWindow/day))
+		return Window{}, newRangeError("from", fmt.Sprintf("at most %d days before the end of the range", longestWindow/day))
 	case from.Before(bucketOrigin()):
-		return Window{}, wrong("from", "a time after "+bucketOrigin().Format(time.DateOnly))
+		return Window{}, newRangeError("from", "a time after "+bucketOrigin().Format(time.DateOnly))
 	case from.After(now):
-		return Window{}, wrong("from", "a time that is not yet to come")
+		return Window{}, newRangeError("from", "a time that is not yet to come")
 	}
 	w.BeforeFrom, w.BeforeTo = w.From.Add(-length), w.To.Add(-length)
-	if passed := roundUp(now.UTC()).Add(-length); passed.Before(w.BeforeTo) {
+	if passed := roundUpHour(now.UTC()).Add(-length); passed.Before(w.BeforeTo) {
 		w.BeforeTo = passed
 	}
 	switch {
@@ -89,7 +90,7 @@ func NewWindow(from, to, now time.Time) (Window, error) {
 	return w, nil
 }
 
-func roundUp(t time.Time) time.Time {
+func roundUpHour(t time.Time) time.Time {
 	hour := t.Truncate(time.Hour)
 	if hour.Before(t) {
 		hour = hour.Add(time.Hour)
@@ -97,10 +98,11 @@ func roundUp(t time.Time) time.Time {
 	return hour
 }
 
-// span is one bucket: where it is counted from, and what of it is within the window.
+// span is one bucket: its start, and the part of it that is within the window.
 type span struct{ start, from, to time.Time }
 
-func (w *Window) spans() []span {
+// splitSpans returns the buckets of the window.
+func (w *Window) splitSpans() []span {
 	length := w.Bucket.duration()
 	start := bucketOrigin().Add(w.From.Sub(bucketOrigin()).Truncate(length))
 	var spans []span

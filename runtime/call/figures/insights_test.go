@@ -1,4 +1,4 @@
-package call_test
+package figures_test
 
 import (
 	"encoding/binary"
@@ -17,6 +17,7 @@ import (
 	"github.com/holdpoint/holdpoint/internal/postgres"
 	"github.com/holdpoint/holdpoint/internal/query"
 	"github.com/holdpoint/holdpoint/runtime/call"
+	"github.com/holdpoint/holdpoint/runtime/call/figures"
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
@@ -150,14 +151,14 @@ func week() []made {
 	}
 }
 
-func (w *world) insights(t *testing.T, from, to string) call.Insights {
+func (w *world) insights(t *testing.T, from, to string) figures.Insights {
 	t.Helper()
-	found, err := w.calls.Insights(t.Context(), call.InsightQuery{From: from, To: to})
+	found, err := w.figures.ReadInsights(t.Context(), figures.Query{From: from, To: to})
 	check(t, err)
 	return found
 }
 
-func counts(found call.Counts) string {
+func counts(found figures.Counts) string {
 	var text strings.Builder
 	for _, status := range slices.Sorted(maps.Keys(found)) {
 		fmt.Fprintf(&text, "%s %d, ", status, found[status])
@@ -179,13 +180,13 @@ func TestInsights(t *testing.T) {
 	// Once as the calls are, once counted.
 	for _, counted := range []bool{false, true} {
 		if counted {
-			check(t, w.calls.Count(t.Context()))
+			check(t, w.figures.Count(t.Context()))
 		}
 		found := w.insights(t, "2026-03-02T00:00:00Z", "2026-03-09T00:00:00Z")
-		equal(t, "calls", counts(found.Calls.Calls), "cancelled 1, expired 1, failed 2, parked 2, rejected 1, succeeded 2, unknown 1, ")
-		equal(t, "calls before", counts(found.CallsBefore.Calls), "succeeded 2, ")
+		equal(t, "calls", counts(found.Calls.ByStatus), "cancelled 1, expired 1, failed 2, parked 2, rejected 1, succeeded 2, unknown 1, ")
+		equal(t, "calls before", counts(found.CallsBefore.ByStatus), "succeeded 2, ")
 		equal(t, "failures", fmt.Sprint(found.Calls.Failures), "map[tool_error:1 transport:1]")
-		equal(t, "bucket", found.Window.Bucket, call.Daily)
+		equal(t, "bucket", found.Window.Bucket, figures.Daily)
 		equal(t, "buckets", len(found.Series), 7)
 		for i, want := range []string{
 			"failed 2, rejected 1, succeeded 2, ", "", "cancelled 1, expired 1, parked 1, ", "", "", "", "parked 1, unknown 1, ",
@@ -237,20 +238,20 @@ func TestInsightsOfPartOfTheWeek(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.record(t, week())
-	check(t, w.calls.Count(t.Context()))
+	check(t, w.figures.Count(t.Context()))
 	// Buckets are days of UTC whatever the range; those at its ends are cut.
 	found := w.insights(t, "2026-03-01T23:00:00Z", "2026-03-04T23:30:00Z")
-	equal(t, "bucket", found.Window.Bucket, call.Daily)
+	equal(t, "bucket", found.Window.Bucket, figures.Daily)
 	equal(t, "first bucket", found.Series[0].From.Format(time.RFC3339)+" "+counts(found.Series[0].Calls), "2026-03-01T23:00:00Z succeeded 1, ")
 	equal(t, "last bucket", found.Series[3].To.Format(time.RFC3339), "2026-03-05T00:00:00Z")
 	equal(t, "buckets", len(found.Series), 4)
 
 	found = w.insights(t, "2026-03-02T10:20:00+01:00", "2026-03-02T11:00:00+01:00")
-	equal(t, "an hour elsewhere", counts(found.Calls.Calls), "failed 2, rejected 1, succeeded 1, ")
-	equal(t, "its bucket", found.Window.Bucket, call.Hourly)
+	equal(t, "an hour elsewhere", counts(found.Calls.ByStatus), "failed 2, rejected 1, succeeded 1, ")
+	equal(t, "its bucket", found.Window.Bucket, figures.Hourly)
 
 	found = w.insights(t, "2026-01-01T00:00:00Z", "2026-06-01T00:00:00Z")
-	equal(t, "weeks", found.Window.Bucket, call.Weekly)
+	equal(t, "weeks", found.Window.Bucket, figures.Weekly)
 	equal(t, "first week", found.Series[0].From.Format(time.DateOnly)+" "+found.Series[0].To.Format(time.DateOnly), "2026-01-01 2026-01-05")
 	var byWeek strings.Builder
 	for _, s := range found.Series {
@@ -261,7 +262,7 @@ func TestInsightsOfPartOfTheWeek(t *testing.T) {
 	equal(t, "calls by week", byWeek.String(), "2026-02-23 2, 2026-03-02 10, 2026-03-09 1, ")
 
 	found = w.insights(t, "2026-04-01T00:00:00Z", "2026-04-02T00:00:00Z")
-	if found.Calls.Calls.Total() != 0 || found.Approvals.Totals.Asked != 0 || len(found.Series) != 24 {
+	if found.Calls.ByStatus.Total() != 0 || found.Approvals.Totals.Asked != 0 || len(found.Series) != 24 {
 		t.Errorf("an empty day: %+v", found)
 	}
 }
@@ -281,21 +282,21 @@ func TestInsightFilters(t *testing.T) {
 		}
 	}
 	w.record(t, calls)
-	check(t, w.calls.Count(t.Context()))
-	filter := call.InsightQuery{From: "2026-03-02", To: "2026-03-08", Skill: "files"}
-	found, err := w.calls.Insights(t.Context(), filter)
+	check(t, w.figures.Count(t.Context()))
+	filter := figures.Query{From: "2026-03-02", To: "2026-03-08", Skill: "files"}
+	found, err := w.figures.ReadInsights(t.Context(), filter)
 	check(t, err)
-	equal(t, "calls of the skill", found.Calls.Calls.Total(), 7)
-	equal(t, "its name", found.Names[found.Approvals.Skills[0].SkillID], "files")
+	equal(t, "calls of the skill", found.Calls.ByStatus.Total(), 7)
+	equal(t, "its name", found.SkillNames[found.Approvals.Skills[0].SkillID], "files")
 	filter.Agent = "billing"
-	found, err = w.calls.Insights(t.Context(), filter)
+	found, err = w.figures.ReadInsights(t.Context(), filter)
 	check(t, err)
-	equal(t, "calls of both", counts(found.Calls.Calls), "failed 1, ")
+	equal(t, "calls of both", counts(found.Calls.ByStatus), "failed 1, ")
 	equal(t, "asked for by both", found.Approvals.Totals.Asked, 1)
-	for field, wrong := range map[string]call.InsightQuery{
+	for field, wrong := range map[string]figures.Query{
 		"skill": {Skill: "nothing"}, "agent": {Agent: "no\x00body"}, "to": {From: "2026-03-09", To: "2026-03-01"}, "from": {From: "Monday"},
 	} {
-		_, err := w.calls.Insights(t.Context(), wrong)
+		_, err := w.figures.ReadInsights(t.Context(), wrong)
 		if told, ok := errors.AsType[*query.InvalidError](err); !ok || told.Fields[0].Field != field {
 			t.Errorf("%s: %v", field, err)
 		}
@@ -308,73 +309,20 @@ func TestCount(t *testing.T) {
 	w := newWorld(t)
 	ids := w.record(t, week())
 	whole := func() string {
-		return counts(w.insights(t, "2026-02-01T00:00:00Z", "2026-04-01T00:00:00Z").Calls.Calls)
+		return counts(w.insights(t, "2026-02-01T00:00:00Z", "2026-04-01T00:00:00Z").Calls.ByStatus)
 	}
 	const before = "cancelled 1, expired 1, failed 2, parked 2, rejected 1, succeeded 5, unknown 1, "
 	equal(t, "not counted", whole(), before)
 	for range 2 {
-		check(t, w.calls.Count(t.Context()))
+		check(t, w.figures.Count(t.Context()))
 		equal(t, "counted", whole(), before)
 	}
-	overdue := ids[9]
-	check(t, w.calls.Expire(t.Context(), overdue))
+	w.exec(`UPDATE calls SET status = 'expired' WHERE id = $1`, ids[9])
 	const after = "cancelled 1, expired 2, failed 2, parked 1, rejected 1, succeeded 5, unknown 1, "
 	equal(t, "one has ended", whole(), after)
-	check(t, w.calls.Count(t.Context()))
+	check(t, w.figures.Count(t.Context()))
 	equal(t, "counted again", whole(), after)
 	// From here on the calls themselves are only asked for those that have not ended.
-	w.setStatus(`DELETE FROM calls WHERE status <> 'parked'`)
+	w.exec(`DELETE FROM calls WHERE status <> 'parked'`)
 	equal(t, "from counts", whole(), after)
-
-	// What is being made now is there at once, and counted when its hour is over.
-	ticket := w.submit("open__echo", `{}`)
-	w.wait(ticket.ID)
-	lastDay := func() string {
-		found, err := w.calls.Insights(t.Context(), call.InsightQuery{})
-		check(t, err)
-		return counts(found.Calls.Calls)
-	}
-	equal(t, "now", lastDay(), "succeeded 1, ")
-	w.moveClock("3 hours")
-	ticket = w.submit("open__echo", `{}`)
-	w.wait(ticket.ID)
-	equal(t, "three hours later", lastDay(), "succeeded 2, ")
-	check(t, w.calls.Count(t.Context()))
-	equal(t, "the first is counted", lastDay(), "succeeded 2, ")
-	w.setStatus(`DELETE FROM calls WHERE status <> 'parked' AND id <> $1`, ticket.ID)
-	equal(t, "the first is gone", lastDay(), "succeeded 2, ")
-}
-
-// What a decision took begins when its reviewer could turn to it.
-func TestDecisionsTakenUp(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	takenUp := func(id uuid.UUID) (since string) {
-		check(t, w.db.Pool().QueryRow(t.Context(), `SELECT CASE taken_up_at WHEN created_at THEN 'it came'
-				WHEN (SELECT max(decided_at) FROM approvals o WHERE o.call_id <> a.call_id) THEN 'the decision before' ELSE 'when?' END
-			FROM approvals a WHERE call_id = $1`, id).Scan(&since))
-		return since
-	}
-	first, second := w.submit("files__write", `{"n":1}`), w.submit("files__write", `{"n":2}`)
-	w.moveClock("20 seconds")
-	check(t, w.decide(first.ID, true))
-	equal(t, "the first, since", takenUp(first.ID), "it came")
-	w.moveClock("25 seconds")
-	check(t, w.decide(second.ID, false))
-	equal(t, "the second, since", takenUp(second.ID), "the decision before")
-	third, fourth := w.submit("files__write", `{"n":3}`), w.submit("files__write", `{"n":4}`)
-	w.moveClock("30 seconds")
-	check(t, w.decide(third.ID, true))
-	equal(t, "one that came later, since", takenUp(third.ID), "it came")
-	// Decisions that are sent together are not one after the other.
-	w.setStatus(`UPDATE approvals SET decided_at = decided_at + interval '1 hour' WHERE call_id = $1`, third.ID)
-	check(t, w.decide(fourth.ID, true))
-	equal(t, "one that was sent together with another, since", takenUp(fourth.ID), "it came")
-
-	fifth := w.submit("files__write", `{"n":5}`)
-	w.moveClock("2 hours")
-	check(t, w.calls.Expire(t.Context(), fifth.ID))
-	var nobody bool
-	check(t, w.db.Pool().QueryRow(t.Context(), `SELECT taken_up_at IS NULL FROM approvals WHERE call_id = $1`, fifth.ID).Scan(&nobody))
-	equal(t, "nobody took up what expired", nobody, true)
 }

@@ -1,0 +1,41 @@
+package figures_test
+
+import (
+	"context"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/riverqueue/river"
+	"github.com/riverqueue/river/riverdriver/riverpgxv5"
+
+	"github.com/holdpoint/holdpoint/runtime/call"
+)
+
+// TestJobCounts: a service that is started counts without being asked.
+func TestJobCounts(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.record(t, []made{{at: "2026-03-02T09:10:00Z", status: call.Succeeded, skill: skillA, agent: agentA}})
+	workers := river.NewWorkers()
+	w.figures.AddWorkers(workers)
+	client, err := river.NewClient(riverpgxv5.New(w.db.Pool()), &river.Config{
+		Logger: slog.New(slog.DiscardHandler), Workers: workers, FetchCooldown: time.Millisecond, FetchPollInterval: 50 * time.Millisecond,
+		Queues: map[string]river.QueueConfig{river.QueueDefault: {MaxWorkers: 1}},
+	})
+	check(t, err)
+	done, cancel := client.Subscribe(river.EventKindJobCompleted)
+	defer cancel()
+	w.figures.Start(client)
+	check(t, client.Start(context.WithoutCancel(t.Context())))
+	defer func() { check(t, client.Stop(context.WithoutCancel(t.Context()))) }()
+	select {
+	case event := <-done:
+		equal(t, "the job", event.Job.Kind, "call_count")
+	case <-time.After(time.Minute):
+		t.Fatal("no job has run")
+	}
+	var calls int
+	check(t, w.db.Pool().QueryRow(t.Context(), `SELECT sum(calls)::bigint FROM call_counts`).Scan(&calls))
+	equal(t, "counted calls", calls, 1)
+}
