@@ -139,7 +139,7 @@ func (rt *Runtime) forget() {
 	rt.Callbacks.Invalidate()
 	rt.Discovery.Invalidate()
 	rt.Agents.Invalidate()
-	rt.mcp.CatalogueMayHaveChanged()
+	rt.mcp.CatalogMayHaveChanged()
 	rt.Resources.OffersMayHaveChanged()
 }
 

@@ -32,6 +32,7 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/call"
 	"github.com/holdpoint/holdpoint/runtime/call/figures"
 	"github.com/holdpoint/holdpoint/runtime/callback"
+	"github.com/holdpoint/holdpoint/runtime/catalog"
 	"github.com/holdpoint/holdpoint/runtime/converse"
 	"github.com/holdpoint/holdpoint/runtime/file"
 	"github.com/holdpoint/holdpoint/runtime/httptool"
@@ -104,6 +105,7 @@ type Runtime struct {
 	Identity  *identity.Service
 	Discovery *tool.Discovery
 	Agents    *agent.Service
+	Catalog   *catalog.Service
 	Files     *file.Service // nil: there is no storage for them
 	Calls     *call.Service
 	Figures   *figures.Service
@@ -205,6 +207,10 @@ func (rt *Runtime) makeRegistry() error {
 			return rt.Callbacks.Removed(ctx, tx, agentID)
 		},
 	})
+	if err != nil {
+		return err
+	}
+	rt.Catalog, err = catalog.New(catalog.Config{Pool: pool, Agents: rt.Agents, Discovery: rt.Discovery, Logger: log, Now: rt.Now})
 	return err
 }
 
@@ -237,7 +243,7 @@ func (rt *Runtime) makeCalls() error {
 		return err
 	}
 	rt.Converse, err = converse.New(converse.Config{
-		Pool: rt.DB.Pool(), Agents: rt.Agents, Calls: rt.Calls, Files: rt.Files, Logger: rt.Logger, Now: rt.Now, Instance: rt.Instance,
+		Pool: rt.DB.Pool(), Agents: rt.Agents, Catalog: rt.Catalog, Calls: rt.Calls, Files: rt.Files, Logger: rt.Logger, Now: rt.Now, Instance: rt.Instance,
 		Provider: rt.provider, Blocked: rt.Identity.Blocked, Traces: rt.Traces,
 	})
 	if err != nil {
@@ -288,7 +294,7 @@ func queues() map[string]river.QueueConfig {
 func (rt *Runtime) makeEdges() error {
 	var err error
 	rt.Resources, err = resource.New(resource.Config{
-		Agents: rt.Agents, Sources: rt.Discovery, Upstream: rt.source, Pool: rt.DB.Pool(), Logger: rt.Logger, Now: rt.Now,
+		Catalog: rt.Catalog, Sources: rt.Discovery, Upstream: rt.source, Pool: rt.DB.Pool(), Logger: rt.Logger, Now: rt.Now,
 		Returned: func(ctx context.Context, who resource.Who, uri string) ([]uuid.UUID, error) {
 			viewer := call.Viewer{AgentID: who.AgentID, PrincipalID: who.Principal}
 			return rt.Calls.Returned(ctx, viewer, who.Conversation, uri)
@@ -305,14 +311,14 @@ func (rt *Runtime) makeEdges() error {
 		return err
 	}
 	rt.mcp, err = mcpserver.New(mcpserver.Config{
-		Calls: rt.Calls, Agents: rt.Agents, Resources: rt.Resources, Identity: rt.Identity, Limits: rt.Limits, Tokens: rt.Tokens, Logger: rt.Logger, Now: rt.Now,
+		Calls: rt.Calls, Agents: rt.Agents, Catalog: rt.Catalog, Resources: rt.Resources, Identity: rt.Identity, Limits: rt.Limits, Tokens: rt.Tokens, Logger: rt.Logger, Now: rt.Now,
 		Version: rt.Version, PublicURL: rt.PublicURL, Broadcast: rt.broadcastDrop, Traces: rt.Traces, Ask: rt.ask, Failures: rt.Failures,
 	})
 	if err != nil {
 		return err
 	}
 	rt.API, err = api.New(api.Config{
-		Calls: rt.Calls, Figures: rt.Figures, Agents: rt.Agents, Identity: rt.Identity, OAuth: rt.OAuth, Notify: rt.Notify, Callbacks: rt.Callbacks, Audit: rt.DB.Pool(), Logger: rt.Logger,
+		Calls: rt.Calls, Figures: rt.Figures, Agents: rt.Agents, Catalog: rt.Catalog, Identity: rt.Identity, OAuth: rt.OAuth, Notify: rt.Notify, Callbacks: rt.Callbacks, Audit: rt.DB.Pool(), Logger: rt.Logger,
 		Converse: rt.Converse, Now: rt.Now, Failures: rt.Failures,
 		Server: api.ServerSettings{
 			Version: rt.Version, PublicURL: rt.PublicURL, DataDir: rt.DataDir, EmbeddedDatabase: rt.DB.Embedded(),
@@ -412,6 +418,7 @@ func (rt *Runtime) close(ctx context.Context) {
 	rt.models.client.CloseIdleConnections()
 	rt.Converse.Close()
 	rt.Resources.Close()
+	rt.Catalog.Close()
 	rt.Agents.Close()
 	rt.Discovery.Close()
 	rt.OAuth.Close()

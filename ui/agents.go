@@ -240,14 +240,14 @@ func (u *UI) fillKeys(ctx context.Context, a *agent.Agent, v *view.Agent) error 
 
 // fillSeen tells what the agent sees; its skills' servers are not asked for it.
 func (u *UI) fillSeen(ctx context.Context, a *agent.Agent, v *view.Agent) error {
-	catalogue, problems, err := u.cfg.Agents.Preview(ctx, a.ID)
+	offered, problems, err := u.cfg.Catalog.Preview(ctx, a.ID)
 	if err != nil {
 		return err
 	}
-	for i := range catalogue.Entries {
-		e := &catalogue.Entries[i]
+	for i := range offered.Entries {
+		e := &offered.Entries[i]
 		seen := view.Seen{Name: e.Name}
-		if e.SkillID != agent.BuiltinSkill { // that one has no page: nobody registered it
+		if !e.IsBuiltin() { // a built-in tool has no page
 			seen.URL = toolURL(e.SkillID, e.Tool.Name)
 		}
 		v.Seen = append(v.Seen, seen)

@@ -16,6 +16,7 @@ import (
 	"github.com/holdpoint/holdpoint/approval"
 	"github.com/holdpoint/holdpoint/runtime/agent"
 	"github.com/holdpoint/holdpoint/runtime/call"
+	"github.com/holdpoint/holdpoint/runtime/catalog"
 	"github.com/holdpoint/holdpoint/runtime/converse"
 	"github.com/holdpoint/holdpoint/ui/view"
 	"github.com/holdpoint/holdpoint/ui/view/hostile"
@@ -85,12 +86,12 @@ func (u *UI) showCallsOf(w http.ResponseWriter, r *http.Request) {
 	u.render(w, r, http.StatusOK, view.ConversationPage(page, presented, nil))
 }
 
-func (u *UI) conversation(r *http.Request) (*agent.Conversation, error) {
+func (u *UI) conversation(r *http.Request) (*catalog.Conversation, error) {
 	id, err := uuid.Parse(r.PathValue("id"))
 	if err != nil {
 		return nil, agent.ErrNotFound
 	}
-	return u.cfg.Agents.ReadConversation(r.Context(), id)
+	return u.cfg.Catalog.ReadConversation(r.Context(), id)
 }
 
 // entriesURL is the address of a page of a conversation, and what is known of it.
@@ -109,25 +110,25 @@ func entriesURL(id, before uuid.UUID, known string) string {
 }
 
 // conversationState differs when what is shown of a conversation does, but for countdowns.
-func (u *UI) conversationState(ctx context.Context, c *agent.Conversation, before uuid.UUID) (string, error) {
+func (u *UI) conversationState(ctx context.Context, c *catalog.Conversation, before uuid.UUID) (string, error) {
 	calls, err := u.cfg.Calls.ConversationState(ctx, c.ID, before, entriesPage)
 	if err != nil {
 		return "", err
 	}
 	sum := fnv.New64a()
 	fmt.Fprint(sum, calls, c.EndedAt != nil, len(c.Problems))
-	if c.Catalogue != nil {
-		fmt.Fprint(sum, c.Catalogue.Digest())
+	if c.Catalog != nil {
+		fmt.Fprint(sum, c.Catalog.Digest())
 	}
 	return strconv.FormatUint(sum.Sum64(), 36), nil
 }
 
-func (u *UI) presentConversation(ctx context.Context, c *agent.Conversation, before uuid.UUID, now time.Time) (view.Conversation, error) {
+func (u *UI) presentConversation(ctx context.Context, c *catalog.Conversation, before uuid.UUID, now time.Time) (view.Conversation, error) {
 	found, err := u.cfg.Calls.Search(ctx, call.Filter{Conversation: c.ID, Before: before, Limit: entriesPage})
 	if err != nil {
 		return view.Conversation{}, err
 	}
-	rows, err := u.conversationRows(ctx, []agent.Conversation{*c})
+	rows, err := u.conversationRows(ctx, []catalog.Conversation{*c})
 	if err != nil {
 		return view.Conversation{}, err
 	}
@@ -152,18 +153,18 @@ func (u *UI) presentConversation(ctx context.Context, c *agent.Conversation, bef
 	for _, p := range c.Problems {
 		v.Problems = append(v.Problems, view.SkillProblem(p))
 	}
-	v.Catalogue, v.Tools = presentCatalogue(c.Catalogue)
+	v.Catalogue, v.Tools = presentCatalogue(c.Catalog)
 	return v, nil
 }
 
-func conversationBadge(c *agent.Conversation) view.Badge {
+func conversationBadge(c *catalog.Conversation) view.Badge {
 	if c.EndedAt != nil {
 		return view.Badge{Word: "Ended", Icon: "good", Level: view.Quiet}
 	}
 	return view.Badge{Word: "Open", Icon: "running", Level: view.Info}
 }
 
-func conversationFacts(c *agent.Conversation) []view.Fact {
+func conversationFacts(c *catalog.Conversation) []view.Fact {
 	facts := []view.Fact{
 		{Name: "Conversation", Text: c.ID.String(), Code: true},
 		{Name: "Agent", Text: c.AgentID.String(), Code: true},
@@ -182,7 +183,7 @@ func conversationFacts(c *agent.Conversation) []view.Fact {
 }
 
 // presentCatalogue lists what was offered, skill by skill; entries come sorted by skill.
-func presentCatalogue(c *agent.Catalogue) ([]view.CatalogueSkill, int) {
+func presentCatalogue(c *catalog.Catalog) ([]view.CatalogueSkill, int) {
 	if c == nil {
 		return nil, 0
 	}

@@ -10,23 +10,23 @@ import (
 
 	"github.com/holdpoint/holdpoint/internal/browsertest"
 	"github.com/holdpoint/holdpoint/internal/identity"
-	"github.com/holdpoint/holdpoint/runtime/agent"
 	"github.com/holdpoint/holdpoint/runtime/call"
+	"github.com/holdpoint/holdpoint/runtime/catalog"
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
 // converse starts a conversation.
-func (w *world) converse(principal uuid.UUID) *agent.Conversation {
+func (w *world) converse(principal uuid.UUID) *catalog.Conversation {
 	w.t.Helper()
-	c, err := w.agents.StartConversation(w.t.Context(), w.agent, principal, "2025-11-25", nil)
+	c, err := w.catalog.StartConversation(w.t.Context(), w.agent, principal, "2025-11-25", nil)
 	check(w.t, err)
 	return c
 }
 
 // say makes a call in a conversation.
-func (w *world) say(c *agent.Conversation, name, arguments string) uuid.UUID {
+func (w *world) say(c *catalog.Conversation, name, arguments string) uuid.UUID {
 	w.t.Helper()
-	entry, ok := c.Catalogue.Lookup(name)
+	entry, ok := c.Catalog.Lookup(name)
 	if !ok {
 		w.t.Fatalf("no tool %s", name)
 	}
@@ -222,7 +222,7 @@ func TestLiveConversation(t *testing.T) {
 	}
 	quiet := `performance.getEntriesByType("resource").filter(e => e.name.includes("known=") && e.responseStatus === 204).length`
 	p.WaitFor("an answer that nothing changed", quiet+" > 0")
-	check(t, w.agents.EndConversation(t.Context(), w.agent.ID, uuid.Nil, c.ID))
+	check(t, w.catalog.EndConversation(t.Context(), w.agent.ID, uuid.Nil, c.ID))
 	p.WaitText("conversation", "Ended")
 	p.WaitFor("asking to end", `!document.querySelector("[data-poll]")`)
 	noComplaints(t, p)

@@ -8,8 +8,8 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/holdpoint/holdpoint/internal/query"
-	"github.com/holdpoint/holdpoint/runtime/agent"
 	"github.com/holdpoint/holdpoint/runtime/call"
+	"github.com/holdpoint/holdpoint/runtime/catalog"
 	"github.com/holdpoint/holdpoint/ui/login"
 	"github.com/holdpoint/holdpoint/ui/view"
 )
@@ -70,9 +70,9 @@ func (u *UI) conversationCriteria(r *http.Request) (*criteria, error) {
 	return c, nil
 }
 
-func (u *UI) conversationFilter(r *http.Request, c *criteria) (agent.ConversationFilter, error) {
+func (u *UI) conversationFilter(r *http.Request, c *criteria) (catalog.ConversationFilter, error) {
 	var reader query.Reader
-	filter := agent.ConversationFilter{
+	filter := catalog.ConversationFilter{
 		Agents:     reader.Names(r.Context(), "agent", c.get("agent"), u.cfg.Agents.AgentsNamed, true),
 		Principals: reader.Names(r.Context(), "person", c.get("person"), u.cfg.Identity.Named, true),
 		Before:     reader.ID(pageParameter, r.URL.Query().Get(pageParameter)),
@@ -80,8 +80,8 @@ func (u *UI) conversationFilter(r *http.Request, c *criteria) (agent.Conversatio
 	return filter, reader.Err()
 }
 
-func (u *UI) fillConversations(ctx context.Context, c *criteria, filter agent.ConversationFilter, page *view.Conversations) error {
-	found, next, err := u.cfg.Agents.Conversations(ctx, filter, conversationsPage)
+func (u *UI) fillConversations(ctx context.Context, c *criteria, filter catalog.ConversationFilter, page *view.Conversations) error {
+	found, next, err := u.cfg.Catalog.Conversations(ctx, filter, conversationsPage)
 	if err != nil {
 		return err
 	}
@@ -96,7 +96,7 @@ func (u *UI) fillConversations(ctx context.Context, c *criteria, filter agent.Co
 	if filter.IDs, err = u.cfg.Calls.LiveConversations(ctx); err != nil || len(filter.IDs) == 0 {
 		return err
 	}
-	live, _, err := u.cfg.Agents.Conversations(ctx, filter, conversationsPage)
+	live, _, err := u.cfg.Catalog.Conversations(ctx, filter, conversationsPage)
 	if err != nil {
 		return err
 	}
@@ -104,7 +104,7 @@ func (u *UI) fillConversations(ctx context.Context, c *criteria, filter agent.Co
 	return err
 }
 
-func (u *UI) conversationRows(ctx context.Context, list []agent.Conversation) ([]view.ConversationRow, error) {
+func (u *UI) conversationRows(ctx context.Context, list []catalog.Conversation) ([]view.ConversationRow, error) {
 	ids, agents, people := make([]uuid.UUID, len(list)), make([]uuid.UUID, len(list)), make([]uuid.UUID, len(list))
 	for i := range list {
 		ids[i], agents[i], people[i] = list[i].ID, list[i].AgentID, list[i].PrincipalID

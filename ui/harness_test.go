@@ -40,6 +40,7 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/call"
 	"github.com/holdpoint/holdpoint/runtime/call/figures"
 	"github.com/holdpoint/holdpoint/runtime/callback"
+	"github.com/holdpoint/holdpoint/runtime/catalog"
 	"github.com/holdpoint/holdpoint/runtime/converse"
 	"github.com/holdpoint/holdpoint/runtime/file"
 	"github.com/holdpoint/holdpoint/runtime/httptool"
@@ -206,6 +207,7 @@ type world struct {
 	source    *fakeSource
 	discovery *tool.Discovery
 	agents    *agent.Service
+	catalog   *catalog.Service
 	calls     *call.Service
 	figures   *figures.Service
 	files     *file.Service
@@ -301,11 +303,14 @@ func bareWorld(t *testing.T, idp *providertest.Provider, shift time.Duration) *w
 		Examiner: apis,
 	})
 	check(t, err)
+	w.catalog, err = catalog.New(catalog.Config{Pool: w.db.Pool(), Agents: w.agents, Discovery: w.discovery, Logger: log, Now: w.now})
+	check(t, err)
 	t.Cleanup(func() {
 		w.oauth.Close()
 		w.notify.Close()
 		w.callbacks.Close()
 		w.people.Close()
+		w.catalog.Close()
 		w.agents.Close()
 		w.discovery.Close()
 	})
@@ -338,7 +343,7 @@ func (w *world) startCalls(log *slog.Logger) {
 	w.figures, err = figures.New(figures.Config{Pool: w.db.Pool(), Agents: w.agents})
 	check(w.t, err)
 	w.talks, err = converse.New(converse.Config{
-		Pool: w.db.Pool(), Agents: w.agents, Calls: w.calls, Files: w.files, Logger: log, Now: w.now, Instance: instance,
+		Pool: w.db.Pool(), Agents: w.agents, Catalog: w.catalog, Calls: w.calls, Files: w.files, Logger: log, Now: w.now, Instance: instance,
 		Provider: func(agent.ModelSpec) (model.Provider, error) { return w.model, nil },
 	})
 	check(w.t, err)
@@ -421,12 +426,12 @@ func (w *world) startDashboard(log *slog.Logger, publicURL string) {
 		providers = append(providers, w.providerAt(publicURL))
 	}
 	exports, err := api.New(api.Config{ // exports notify nobody
-		Calls: w.calls, Figures: w.figures, Agents: w.agents, Identity: w.people, OAuth: w.oauth, Notify: &notify.Service{}, Callbacks: w.callbacks, Audit: w.db.Pool(),
+		Calls: w.calls, Figures: w.figures, Agents: w.agents, Catalog: w.catalog, Identity: w.people, OAuth: w.oauth, Notify: &notify.Service{}, Callbacks: w.callbacks, Audit: w.db.Pool(),
 	})
 	check(w.t, err)
 	dashboard, err := ui.New(ui.Config{
 		Providers: providers,
-		Calls:     w.calls, Figures: w.figures, Agents: w.agents, Discovery: w.discovery, Identity: w.people, OAuth: w.oauth, Notify: w.notify, Callbacks: w.callbacks, Converse: w.talks, Exports: exports, Pool: w.db.Pool(),
+		Calls:     w.calls, Figures: w.figures, Agents: w.agents, Catalog: w.catalog, Discovery: w.discovery, Identity: w.people, OAuth: w.oauth, Notify: w.notify, Callbacks: w.callbacks, Converse: w.talks, Exports: exports, Pool: w.db.Pool(),
 		PublicURL: publicURL, Logger: log, Now: w.now, Server: w.settings,
 	})
 	check(w.t, err)
@@ -440,9 +445,9 @@ func (w *world) startDashboard(log *slog.Logger, publicURL string) {
 
 func (w *world) submit(principal uuid.UUID, name, arguments string) uuid.UUID {
 	w.t.Helper()
-	c, err := w.agents.StartConversation(w.t.Context(), w.agent, principal, "2025-11-25", nil)
+	c, err := w.catalog.StartConversation(w.t.Context(), w.agent, principal, "2025-11-25", nil)
 	check(w.t, err)
-	entry, ok := c.Catalogue.Lookup(name)
+	entry, ok := c.Catalog.Lookup(name)
 	if !ok {
 		w.t.Fatalf("no tool %s in the catalogue; problems: %v", name, c.Problems)
 	}
@@ -589,10 +594,10 @@ func (w *world) personCalled(name string) uuid.UUID {
 // exposed are the tools of a skill, by the names under which the agent sees them.
 func (w *world) exposed(skill string) map[string]string {
 	w.t.Helper()
-	c, err := w.agents.StartConversation(w.t.Context(), w.agent, uuid.Nil, "2025-11-25", nil)
+	c, err := w.catalog.StartConversation(w.t.Context(), w.agent, uuid.Nil, "2025-11-25", nil)
 	check(w.t, err)
 	names := map[string]string{}
-	for _, entry := range c.Catalogue.Entries {
+	for _, entry := range c.Catalog.Entries {
 		if entry.Skill == skill {
 			names[entry.Name] = entry.Tool.Name
 		}

@@ -9,8 +9,8 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/holdpoint/holdpoint/runtime/agent"
 	"github.com/holdpoint/holdpoint/runtime/call"
+	"github.com/holdpoint/holdpoint/runtime/catalog"
 	"github.com/holdpoint/holdpoint/runtime/converse"
 	"github.com/holdpoint/holdpoint/runtime/model"
 	"github.com/holdpoint/holdpoint/ui/view"
@@ -79,7 +79,7 @@ func (u *UI) presentTalk(ctx context.Context, t *talk, now time.Time) (view.Conv
 
 // talkHead is what stands above the transcript.
 func (u *UI) talkHead(ctx context.Context, t *talk) (view.Conversation, error) {
-	rows, err := u.conversationRows(ctx, []agent.Conversation{*t.base})
+	rows, err := u.conversationRows(ctx, []catalog.Conversation{*t.base})
 	if err != nil {
 		return view.Conversation{}, err
 	}
@@ -102,7 +102,7 @@ func (u *UI) talkHead(ctx context.Context, t *talk) (view.Conversation, error) {
 	for _, p := range c.Problems {
 		v.Problems = append(v.Problems, view.SkillProblem(p))
 	}
-	v.Catalogue, v.Tools = presentCatalogue(c.Catalogue)
+	v.Catalogue, v.Tools = presentCatalogue(c.Catalog)
 	return v, nil
 }
 

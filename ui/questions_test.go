@@ -27,9 +27,9 @@ func (w *world) asked(q tool.Question, answer string) uuid.UUID {
 		return tool.Result{Raw: json.RawMessage(`{"content":[],"structuredContent":` + string(answers[0]) + `}`)}, nil
 	})
 	ctx := w.t.Context()
-	c, err := w.agents.StartConversation(ctx, w.agent, uuid.Nil, "2025-11-25", nil)
+	c, err := w.catalog.StartConversation(ctx, w.agent, uuid.Nil, "2025-11-25", nil)
 	check(w.t, err)
-	entry, ok := c.Catalogue.Lookup("files__save_csv")
+	entry, ok := c.Catalog.Lookup("files__save_csv")
 	if !ok {
 		w.t.Fatal("no tool files__save_csv")
 	}

@@ -12,7 +12,7 @@ import (
 
 	"github.com/holdpoint/holdpoint/approval"
 	"github.com/holdpoint/holdpoint/internal/identity"
-	"github.com/holdpoint/holdpoint/runtime/agent"
+	"github.com/holdpoint/holdpoint/runtime/catalog"
 	"github.com/holdpoint/holdpoint/runtime/converse"
 	"github.com/holdpoint/holdpoint/ui/login"
 	"github.com/holdpoint/holdpoint/ui/view"
@@ -21,7 +21,7 @@ import (
 // talk is a conversation that Holdpoint runs itself, and how somebody looks at it.
 type talk struct {
 	converse.Conversation
-	base   *agent.Conversation
+	base   *catalog.Conversation
 	agent  string // its name
 	draft  converse.Draft
 	before int64  // only entries before this one are shown; 0: the latest
@@ -129,8 +129,8 @@ func (u *UI) talkState(ctx context.Context, t *talk) (string, error) {
 	for i := range t.Pending {
 		fmt.Fprint(sum, t.Pending[i].ID)
 	}
-	if t.base.Catalogue != nil {
-		fmt.Fprint(sum, t.base.Catalogue.Digest())
+	if t.base.Catalog != nil {
+		fmt.Fprint(sum, t.base.Catalog.Digest())
 	}
 	return strconv.FormatUint(sum.Sum64(), 36), nil
 }

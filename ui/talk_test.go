@@ -14,6 +14,7 @@ import (
 	"github.com/holdpoint/holdpoint/internal/identity"
 	"github.com/holdpoint/holdpoint/runtime/agent"
 	"github.com/holdpoint/holdpoint/runtime/call"
+	"github.com/holdpoint/holdpoint/runtime/catalog"
 	"github.com/holdpoint/holdpoint/runtime/converse"
 	"github.com/holdpoint/holdpoint/runtime/model"
 )
@@ -351,7 +352,7 @@ func TestAsked(t *testing.T) {
 	})
 	v := w.signedIn("olga", identity.Operator, identity.Reviewer)
 	client := w.converse(w.someone("paula"))
-	entry, ok := client.Catalogue.Lookup(agent.AskTool)
+	entry, ok := client.Catalog.Lookup(catalog.AskTool)
 	if !ok {
 		t.Fatal("an agent with a model cannot be asked")
 	}

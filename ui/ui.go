@@ -23,6 +23,7 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/call"
 	"github.com/holdpoint/holdpoint/runtime/call/figures"
 	"github.com/holdpoint/holdpoint/runtime/callback"
+	"github.com/holdpoint/holdpoint/runtime/catalog"
 	"github.com/holdpoint/holdpoint/runtime/converse"
 	"github.com/holdpoint/holdpoint/runtime/tool"
 	"github.com/holdpoint/holdpoint/ui/live"
@@ -36,6 +37,7 @@ type Config struct {
 	Calls     *call.Service
 	Figures   *figures.Service
 	Agents    *agent.Service
+	Catalog   *catalog.Service
 	Discovery *tool.Discovery // definitions of tools, by pin
 	Identity  *identity.Service
 	OAuth     *oauthclient.Service
@@ -77,7 +79,7 @@ type UI struct {
 
 // New makes the dashboard. [UI.Close] ends it.
 func New(cfg Config) (*UI, error) {
-	if cfg.Calls == nil || cfg.Figures == nil || cfg.Agents == nil || cfg.Discovery == nil || cfg.Identity == nil || cfg.OAuth == nil || cfg.Notify == nil || cfg.Callbacks == nil ||
+	if cfg.Calls == nil || cfg.Figures == nil || cfg.Agents == nil || cfg.Catalog == nil || cfg.Discovery == nil || cfg.Identity == nil || cfg.OAuth == nil || cfg.Notify == nil || cfg.Callbacks == nil ||
 		cfg.Converse == nil || cfg.Exports == nil || cfg.Pool == nil || cfg.Logger == nil || cfg.Now == nil {
 		return nil, errors.New("make dashboard: Calls, Figures, Agents, Discovery, Identity, OAuth, Notify, Callbacks, Converse, Exports, Pool, Logger and Now are required")
 	}

@@ -348,7 +348,7 @@ func (s *Service) RevokeInvitation(ctx context.Context, by audit.Actor, id uuid.
 // Invitations returns invitations, newest first, older than before (uuid.Nil: from the newest on), and the cursor of the
 // next page (uuid.Nil: none). With open, only those that can be redeemed.
 func (s *Service) Invitations(ctx context.Context, before uuid.UUID, limit int, open bool) ([]Invitation, uuid.UUID, error) {
-	limit = pageLength(limit)
+	limit = postgres.PageLength(limit)
 	rows, err := s.pool.Query(ctx, `SELECT `+invitationColumns+` FROM invitations i
 		WHERE ($1::uuid IS NULL OR i.id < $1) AND (NOT $2 OR `+invitationOpen+`) ORDER BY i.id DESC LIMIT $3`,
 		postgres.OrNull(before), open, limit+1)

@@ -57,7 +57,7 @@ type MemberFilter struct {
 
 // Members returns people, newest first, and the cursor of the next page (uuid.Nil: none).
 func (s *Service) Members(ctx context.Context, f MemberFilter) ([]Member, uuid.UUID, error) {
-	limit := pageLength(f.Limit)
+	limit := postgres.PageLength(f.Limit)
 	members, err := s.members(ctx, s.pool, `($1::uuid IS NULL OR p.id < $1)
 		AND ($2 = '' OR position(lower($2) IN lower(concat_ws(' ', p.name, p.email, p.subject))) > 0)
 		ORDER BY p.id DESC LIMIT $3`, postgres.OrNull(f.Before), f.Text, limit+1)

@@ -52,19 +52,6 @@ func (s *Service) People(ctx context.Context, ids []uuid.UUID) (map[uuid.UUID]Pe
 	return byID, nil
 }
 
-// maxPage bounds a page of a list; defaultPage is its usual length.
-const (
-	maxPage     = 200
-	defaultPage = 50
-)
-
-func pageLength(limit int) int {
-	if limit <= 0 {
-		return defaultPage
-	}
-	return min(limit, maxPage)
-}
-
 func collectPeople(ctx context.Context, db postgres.Querier, sql string, args ...any) ([]Person, error) {
 	rows, err := db.Query(ctx, sql, args...)
 	if err != nil {

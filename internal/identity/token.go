@@ -354,7 +354,7 @@ func (s *Service) TokensOf(ctx context.Context, person uuid.UUID) ([]Token, erro
 // Tokens returns personal tokens, newest first, older than before (uuid.Nil: from the newest on),
 // and the cursor of the next page (uuid.Nil: none). Revoked ones are among them.
 func (s *Service) Tokens(ctx context.Context, before uuid.UUID, limit int) ([]Token, uuid.UUID, error) {
-	limit = pageLength(limit)
+	limit = postgres.PageLength(limit)
 	rows, err := s.pool.Query(ctx, `SELECT `+tokenColumns+`
 		FROM person_tokens t JOIN people p ON p.id = t.person_id
 		WHERE $1 = '00000000-0000-0000-0000-000000000000'::uuid OR t.id < $1 ORDER BY t.id DESC LIMIT $2`,
@@ -384,7 +384,7 @@ func (s *Service) EndingTokens(ctx context.Context, person uuid.UUID) ([]Token, 
 	rows, err := s.pool.Query(ctx, `SELECT `+tokenColumns+` FROM person_tokens t JOIN people p ON p.id = t.person_id
 		WHERE `+tokenValid+` AND t.expires_at <= holdpoint_now() + $1 * interval '1 microsecond' AND p.blocked_at IS NULL
 			AND ($2::uuid IS NULL OR p.id = $2)
-		ORDER BY t.expires_at, t.id LIMIT $3`, EndingSoon.Microseconds(), postgres.OrNull(person), maxPage)
+		ORDER BY t.expires_at, t.id LIMIT $3`, EndingSoon.Microseconds(), postgres.OrNull(person), postgres.MaxPage)
 	if err != nil {
 		return nil, fmt.Errorf("list tokens that end soon: %w", err)
 	}

@@ -70,7 +70,7 @@ func (s *Service) UpdateAgent(ctx context.Context, by audit.Actor, id uuid.UUID,
 	return a, nil
 }
 
-// DeleteAgent ends an agent, its keys and its conversations. Its calls stay. ErrNotFound.
+// DeleteAgent deletes an agent, revokes its keys and ends its conversations. Its calls stay. ErrNotFound.
 func (s *Service) DeleteAgent(ctx context.Context, by audit.Actor, id uuid.UUID) error {
 	err := s.edit(ctx, by, false, func(e *edit) error {
 		row, err := oneAgent(ctx, e.tx, `a.id = $1`, id)
@@ -80,7 +80,6 @@ func (s *Service) DeleteAgent(ctx context.Context, by audit.Actor, id uuid.UUID)
 		for _, sql := range []string{
 			`UPDATE agents SET deleted_at = holdpoint_now(), updated_at = holdpoint_now(), secrets = NULL WHERE id = $1`,
 			`UPDATE agent_keys SET revoked_at = holdpoint_now() WHERE agent_id = $1 AND revoked_at IS NULL`,
-			`UPDATE conversations SET ended_at = holdpoint_now() WHERE agent_id = $1 AND ended_at IS NULL`,
 			`DELETE FROM assignments WHERE agent_id = $1`,
 		} {
 			if _, err := e.tx.Exec(ctx, sql, id); err != nil {
@@ -88,10 +87,12 @@ func (s *Service) DeleteAgent(ctx context.Context, by audit.Actor, id uuid.UUID)
 			}
 		}
 		e.did("agent.deleted", id, auditData(row.Name, nil))
-		if s.agentDeleted == nil {
-			return nil
+		for _, f := range s.onAgentDeleted {
+			if err := f(ctx, e.tx, id); err != nil {
+				return err
+			}
 		}
-		return s.agentDeleted(ctx, e.tx, id)
+		return nil
 	})
 	if err != nil {
 		return fmt.Errorf("delete agent %s: %w", id, err)

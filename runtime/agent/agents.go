@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"github.com/holdpoint/holdpoint/internal/postgres"
 	"github.com/holdpoint/holdpoint/internal/secret"
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
@@ -129,7 +130,7 @@ func (s *Service) AgentByID(ctx context.Context, id uuid.UUID) (*Agent, error) {
 // Agents lists by name, those after the given one, and returns the cursor of the
 // next page (empty: none).
 func (s *Service) Agents(ctx context.Context, after string, limit int) ([]Agent, string, error) {
-	limit = pageLength(limit)
+	limit = postgres.PageLength(limit)
 	rows, err := s.pool.Query(ctx, `SELECT `+agentColumns+` FROM agents a
 		WHERE a.deleted_at IS NULL AND a.name > $1 ORDER BY a.name LIMIT $2`, after, limit+1)
 	if err != nil {

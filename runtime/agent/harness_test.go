@@ -33,35 +33,12 @@ func check(t *testing.T, err error) {
 	}
 }
 
-// source is all skill servers: what each offers, by the skill's name.
-type source struct {
-	mu      sync.Mutex
-	tools   map[string][]string // names
-	broken  map[string]error
-	hanging map[string]bool
-	lists   atomic.Int32
-}
+// source stands for a server that offers two tools.
+type source struct{ tool.Source }
 
-func (s *source) set(change func()) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	change()
-}
-
-func (s *source) List(ctx context.Context, server tool.Server) (tool.Listing, error) {
-	s.lists.Add(1)
-	s.mu.Lock()
-	tools, broken, hanging := s.tools[server.Skill], s.broken[server.Skill], s.hanging[server.Skill]
-	s.mu.Unlock()
-	if hanging {
-		<-ctx.Done()
-		return tool.Listing{}, ctx.Err()
-	}
-	if broken != nil {
-		return tool.Listing{}, broken
-	}
+func (source) List(context.Context, tool.Server) (tool.Listing, error) {
 	var listing tool.Listing
-	for _, name := range tools {
+	for _, name := range []string{"read", "write"} {
 		d, err := tool.ParseDefinition(fmt.Appendf(nil, `{"name":%q,"inputSchema":{"type":"object"}}`, name))
 		if err != nil {
 			return listing, err
@@ -71,28 +48,7 @@ func (s *source) List(ctx context.Context, server tool.Server) (tool.Listing, er
 	return listing, nil
 }
 
-func (*source) Call(context.Context, tool.Server, tool.CallRequest) (tool.Result, error) {
-	panic("nobody calls here")
-}
-func (*source) Probe(context.Context, tool.Server, func(tool.Step)) error { return nil }
-func (*source) Ready(context.Context, tool.Server) (*tool.Connect, error) { return nil, nil }
-func (*source) Outgoing(tool.Server, tool.CallRequest) (*tool.Outgoing, error) {
-	return nil, nil
-}
-
-func (*source) Before(context.Context, tool.Server, tool.CallRequest) (*tool.State, error) {
-	return nil, nil
-}
-
-func (*source) Forget(uuid.UUID) {}
-
-func (*source) Request(context.Context, tool.Server, tool.Request) (json.RawMessage, error) {
-	return nil, &tool.Failure{Kind: tool.JSONRPCError, Effect: tool.EffectNone, Message: "not offered"}
-}
-
-func (*source) Capabilities(context.Context, tool.Server) (tool.Capabilities, error) {
-	return tool.Capabilities{ProtocolVersion: "2025-11-25", Tools: true}, nil
-}
+func (source) Forget(uuid.UUID) {}
 
 // clock is moved by hand.
 type clock struct{ at atomic.Int64 }
@@ -112,7 +68,6 @@ type world struct {
 	process
 	t       *testing.T
 	db      *postgres.DB
-	source  *source
 	keyFile string
 }
 
@@ -120,7 +75,6 @@ func newWorld(t *testing.T) *world {
 	t.Helper()
 	w := &world{
 		t: t, db: postgrestest.New(t), keyFile: filepath.Join(t.TempDir(), "key.json"),
-		source: &source{tools: map[string][]string{}, broken: map[string]error{}, hanging: map[string]bool{}},
 	}
 	w.process = w.start(agent.Config{})
 	return w
@@ -133,7 +87,7 @@ func (w *world) start(cfg agent.Config) process {
 	log := slog.New(slog.DiscardHandler)
 	var err error
 	p.discovery, err = tool.NewDiscovery(tool.DiscoveryConfig{
-		Pool: w.db.Pool(), Sources: map[tool.Transport]tool.Source{tool.HTTP: w.source, tool.Stdio: w.source},
+		Pool: w.db.Pool(), Sources: map[tool.Transport]tool.Source{tool.HTTP: source{}, tool.Stdio: source{}},
 		Listed: agent.RecordListing, Logger: log, Now: p.clock.now,
 	})
 	check(w.t, err)
@@ -198,22 +152,6 @@ func (w *world) agent(name string) *agent.Agent {
 	a, err := w.AgentByName(w.t.Context(), name)
 	check(w.t, err)
 	return a
-}
-
-// conversation starts one and returns the names of its tools.
-func (w *world) conversation(name string) (*agent.Conversation, []string) {
-	w.t.Helper()
-	c, err := w.StartConversation(w.t.Context(), w.agent(name), uuid.Nil, "2025-11-25", nil)
-	check(w.t, err)
-	return c, names(c)
-}
-
-func names(c *agent.Conversation) []string {
-	list := []string{}
-	for _, e := range c.Catalogue.Entries {
-		list = append(list, e.Name)
-	}
-	return list
 }
 
 // count counts rows.

@@ -4,17 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/holdpoint/holdpoint/internal/plain"
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
-// RecordListing writes how a listing of a skill went, in the transaction that
-// stores what was found, and holds the lock of the skill's row until that ends; see
-// [tool.DiscoveryConfig].
+// RecordListing records the result of listing a skill. It runs in the transaction that stores the listed tools, and keeps the
+// skill's row locked until that ends; see [tool.DiscoveryConfig].
 func RecordListing(ctx context.Context, tx pgx.Tx, attempt tool.Attempt) (tool.Standing, error) {
 	standing, err := recordListing(ctx, tx, attempt)
 	if err != nil {
@@ -47,12 +46,12 @@ func recordListing(ctx context.Context, tx pgx.Tx, attempt tool.Attempt) (tool.S
 	}
 	if attempt.Failure != nil {
 		_, err := tx.Exec(ctx, `UPDATE skills SET listed_at = $2, list_error_kind = $3, list_error = $4 WHERE id = $1`,
-			attempt.SkillID, attempt.Began, problemKind(attempt.Failure), plain(attempt.Failure.Message))
+			attempt.SkillID, attempt.Began, attempt.Failure.ProblemKind(), storable(attempt.Failure.Message))
 		return tool.Later, err
 	}
 	_, err = tx.Exec(ctx, `UPDATE skills SET listed_at = $2, list_error_kind = NULL, list_error = NULL,
 		discovered_at = coalesce(discovered_at, $2), skipped = $3, listing_generation = $4 WHERE id = $1`,
-		attempt.SkillID, attempt.Began, leftOut(attempt.Skipped), attempt.Generation)
+		attempt.SkillID, attempt.Began, storableSkipped(attempt.Skipped), attempt.Generation)
 	if first {
 		return tool.First, err
 	}
@@ -61,26 +60,20 @@ func recordListing(ctx context.Context, tx pgx.Tx, attempt tool.Attempt) (tool.S
 
 const (
 	maxMessage = 500
-	maxLeftOut = 200 // tools that a listing left out are remembered
+	maxSkipped = 200 // skipped tools that are stored for a skill
 )
 
-// leftOut is what is remembered of tools that a listing left out; how many there were besides comes last.
-func leftOut(skipped []tool.Skipped) []tool.Skipped {
-	list := make([]tool.Skipped, 0, min(len(skipped), maxLeftOut+1))
+// storableSkipped bounds the list of skipped tools. Its last element says how many more there were.
+func storableSkipped(skipped []tool.Skipped) []tool.Skipped {
+	list := make([]tool.Skipped, 0, min(len(skipped), maxSkipped+1))
 	for i, s := range skipped {
-		if i == maxLeftOut {
-			return append(list, tool.Skipped{Name: "…", Reason: fmt.Sprintf("and %d more", len(skipped)-maxLeftOut)})
+		if i == maxSkipped {
+			return append(list, tool.Skipped{Name: "…", Reason: fmt.Sprintf("and %d more", len(skipped)-maxSkipped)})
 		}
-		list = append(list, tool.Skipped{Name: plain(s.Name), Reason: plain(s.Reason)})
+		list = append(list, tool.Skipped{Name: storable(s.Name), Reason: storable(s.Reason)})
 	}
 	return list
 }
 
-// plain bounds a text from outside and takes out what PostgreSQL would refuse.
-func plain(text string) string {
-	text = strings.ToValidUTF8(text, "\uFFFD")
-	if len(text) > maxMessage {
-		text = strings.ToValidUTF8(text[:maxMessage], "") + "…"
-	}
-	return strings.ReplaceAll(text, "\x00", "\uFFFD")
-}
+// storable bounds a text from outside for PostgreSQL.
+func storable(text string) string { return plain.Storable(text, maxMessage) }

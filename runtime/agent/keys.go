@@ -120,3 +120,18 @@ func QueueKeyRevoked(batch *pgx.Batch, call uuid.UUID, into *bool) {
 	batch.Queue(`SELECT EXISTS (SELECT FROM agent_keys WHERE revoked_at IS NOT NULL AND id = ANY(`+audit.FirstCredential("$1", "$2")+`))`,
 		call, audit.AgentKey).QueryRow(func(row pgx.Row) error { return row.Scan(into) })
 }
+
+// KeyCounts returns the number of valid keys of each agent that has any.
+func (s *Service) KeyCounts(ctx context.Context) (map[uuid.UUID]int, error) {
+	rows, err := s.pool.Query(ctx, `SELECT agent_id, count(*) FROM agent_keys WHERE `+keyValid+` GROUP BY agent_id`)
+	if err != nil {
+		return nil, fmt.Errorf("count keys: %w", err)
+	}
+	counts := map[uuid.UUID]int{}
+	var id uuid.UUID
+	var n int
+	if _, err := pgx.ForEachRow(rows, []any{&id, &n}, func() error { counts[id] = n; return nil }); err != nil {
+		return nil, fmt.Errorf("count keys: %w", err)
+	}
+	return counts, nil
+}

@@ -23,7 +23,7 @@ func noteListing(ctx context.Context, tx pgx.Tx, attempt tool.Attempt) error {
 	var kind, message *string
 	var tools *int
 	if f := attempt.Failure; f != nil {
-		kind, message = new(problemKind(f)), new(plain(f.Message))
+		kind, message = new(f.ProblemKind()), new(storable(f.Message))
 	} else {
 		tools = &attempt.Tools
 	}
@@ -50,7 +50,7 @@ type Span struct {
 
 // Trouble is a way in which listings of a skill failed.
 type Trouble struct {
-	Kind        string // a tool.FailureKind, or needs_connection
+	Kind        string // a tool.FailureKind, or tool.ProblemNeedsConnection
 	Error       string // from outside
 	Times       int
 	First, Last time.Time

@@ -74,8 +74,14 @@ func TestListings(t *testing.T) {
 // What discovery lists is recorded with what it found.
 func TestDiscoveryIsRecorded(t *testing.T) {
 	t.Parallel()
-	w := twoSkills(t)
-	w.conversation("billing")
+	w := newWorld(t)
+	w.apply(`{"skills":[{"name":"files","transport":"http","url":"http://h/f"}]}`)
+	skill, err := w.SkillByName(t.Context(), "files")
+	check(t, err)
+	_, server, err := w.Skill(t.Context(), skill.ID)
+	check(t, err)
+	_, err = w.discovery.List(t.Context(), server, false)
+	check(t, err)
 	var tools int
 	check(t, w.db.Pool().QueryRow(t.Context(), `SELECT l.tools FROM skill_listings l JOIN skills s ON s.id = l.skill_id
 		WHERE s.name = 'files' AND l.error_kind IS NULL`).Scan(&tools))

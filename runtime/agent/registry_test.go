@@ -276,36 +276,27 @@ func TestChangesReachOtherProcesses(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	ctx := t.Context()
-	w.source.tools["files"] = []string{"read", "write"}
 	w.apply(`{"skills":[{"name":"files","transport":"http","url":"http://h/"}],
 		"agents":[{"name":"billing","skills":[{"skill":"files"}]}]}`)
 	billing := w.agent("billing")
 	key, credential, err := w.CreateKey(ctx, operator, billing.ID)
 	check(t, err)
-	conversation, _ := w.conversation("billing")
-	entry := conversation.Catalogue.Entries[0]
+	files, err := w.SkillByName(ctx, "files")
+	check(t, err)
 
 	there := w.start(agent.Config{})
 	dropped := w.listen(there)
 	_, err = there.Authenticate(ctx, credential)
 	check(t, err)
-	skill, _, err := there.Skill(ctx, entry.SkillID)
+	skill, _, err := there.Skill(ctx, files.ID)
 	if err != nil || skill.AutoApprove {
 		t.Fatalf("%+v, %v", skill, err)
 	}
-	seen, err := there.Conversation(ctx, billing.ID, uuid.Nil, conversation.ID)
-	if err != nil || len(seen.Catalogue.Entries) != 2 {
-		t.Fatalf("%+v, %v", seen, err)
-	}
 
-	w.apply(`{"skills":[{"name":"files","transport":"http","url":"http://h/","auto_approve":true,
-		"tools":{"write":{"enabled":false}}}]}`)
+	w.apply(`{"skills":[{"name":"files","transport":"http","url":"http://h/","auto_approve":true}]}`)
 	<-dropped
-	if skill, _, err = there.Skill(ctx, entry.SkillID); err != nil || !skill.AutoApprove {
+	if skill, _, err = there.Skill(ctx, files.ID); err != nil || !skill.AutoApprove {
 		t.Errorf("skill %+v, %v", skill, err)
-	}
-	if seen, err = there.Conversation(ctx, billing.ID, uuid.Nil, conversation.ID); err != nil || len(seen.Catalogue.Entries) != 1 {
-		t.Errorf("conversation %+v, %v", seen, err)
 	}
 	check(t, w.RevokeKey(ctx, operator, key.ID))
 	<-dropped

@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/holdpoint/holdpoint/internal/audit"
+	"github.com/holdpoint/holdpoint/internal/postgres"
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
@@ -51,7 +52,7 @@ func (s *Service) SkillByName(ctx context.Context, name string) (*Skill, error) 
 // Skills lists by name, those after the given one, and returns the cursor of the
 // next page (empty: none).
 func (s *Service) Skills(ctx context.Context, after string, limit int) ([]Skill, string, error) {
-	limit = pageLength(limit)
+	limit = postgres.PageLength(limit)
 	rows, err := s.pool.Query(ctx, `SELECT `+skillColumns+` FROM skills s
 		WHERE s.deleted_at IS NULL AND s.name > $1 ORDER BY s.name LIMIT $2`, after, limit+1)
 	if err != nil {
@@ -258,18 +259,6 @@ func (s *Service) settleTool(ctx context.Context, by audit.Actor, skillID uuid.U
 		e.changed = true
 		return e.touchUsers(ctx, skillID)
 	})
-}
-
-const (
-	maxPage     = 200
-	defaultPage = 50
-)
-
-func pageLength(limit int) int {
-	if limit <= 0 {
-		return defaultPage
-	}
-	return min(limit, maxPage)
 }
 
 // absent turns having found something into ErrExists.

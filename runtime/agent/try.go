@@ -168,7 +168,7 @@ func (s *Service) try(ctx context.Context, by audit.Actor, server tool.Server, t
 	if sent == nil || sent.Method != http.MethodGet && sent.Method != http.MethodHead {
 		return nil, invalidTrial("tool", "must be one that reads, with GET or HEAD: an agent's call of another is seen by a reviewer")
 	}
-	data["tool"], data["method"], data["url"] = trial.Tool, sent.Method, plain(sent.URL)
+	data["tool"], data["method"], data["url"] = trial.Tool, sent.Method, storable(sent.URL)
 	err = postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {
 		return audit.Write(ctx, tx, audit.Event{Actor: by, Action: "skill.tried", Subject: server.SkillID, Data: data})
 	})

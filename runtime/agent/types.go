@@ -138,18 +138,3 @@ type Assignment struct {
 	Tools   []string // nil: all of them
 	Prefix  *string  // nil: the skill's name; "" : none
 }
-
-// Conversation is one run of an agent.
-type Conversation struct {
-	ID              uuid.UUID
-	AgentID         uuid.UUID
-	PrincipalID     uuid.UUID // uuid.Nil: none
-	Name            string
-	Catalogue       *Catalogue
-	Problems        []Problem // skills that could not be listed
-	ProtocolVersion string
-	Capabilities    json.RawMessage // that its client declared when it started, as an MCP ClientCapabilities object; nil: none
-	LogLevel        string          // of the log messages that its client wants, at least; empty: none
-	CreatedAt       time.Time
-	EndedAt         *time.Time
-}

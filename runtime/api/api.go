@@ -29,6 +29,7 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/call"
 	"github.com/holdpoint/holdpoint/runtime/call/figures"
 	"github.com/holdpoint/holdpoint/runtime/callback"
+	"github.com/holdpoint/holdpoint/runtime/catalog"
 	"github.com/holdpoint/holdpoint/runtime/converse"
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
@@ -38,6 +39,7 @@ type Config struct {
 	Calls     *call.Service
 	Figures   *figures.Service
 	Agents    *agent.Service
+	Catalog   *catalog.Service
 	Identity  *identity.Service
 	OAuth     *oauthclient.Service
 	Notify    *notify.Service
@@ -63,6 +65,7 @@ type API struct {
 	calls     *call.Service
 	figures   *figures.Service
 	agents    *agent.Service
+	catalog   *catalog.Service
 	identity  *identity.Service
 	oauth     *oauthclient.Service
 	notify    *notify.Service
@@ -85,8 +88,8 @@ type API struct {
 
 // New makes the API.
 func New(c Config) (*API, error) {
-	if c.Calls == nil || c.Figures == nil || c.Agents == nil || c.Identity == nil || c.OAuth == nil || c.Notify == nil || c.Callbacks == nil || c.Audit == nil {
-		return nil, errors.New("make api: Calls, Figures, Agents, Identity, OAuth, Notify, Callbacks and Audit are needed")
+	if c.Calls == nil || c.Figures == nil || c.Agents == nil || c.Catalog == nil || c.Identity == nil || c.OAuth == nil || c.Notify == nil || c.Callbacks == nil || c.Audit == nil {
+		return nil, errors.New("make api: Calls, Figures, Agents, Catalog, Identity, OAuth, Notify, Callbacks and Audit are needed")
 	}
 	if c.Converse != nil && c.Now == nil {
 		return nil, errors.New("make api: Converse needs Now")
@@ -98,7 +101,7 @@ func New(c Config) (*API, error) {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
 	a := &API{
-		calls: c.Calls, figures: c.Figures, agents: c.Agents, identity: c.Identity, oauth: c.OAuth, notify: c.Notify, callbacks: c.Callbacks,
+		calls: c.Calls, figures: c.Figures, agents: c.Agents, catalog: c.Catalog, identity: c.Identity, oauth: c.OAuth, notify: c.Notify, callbacks: c.Callbacks,
 		converse: c.Converse, now: c.Now, audit: c.Audit, failures: c.Failures, discovery: c.Discovery, log: c.Logger, server: c.Server,
 		mux: http.NewServeMux(), byID: make(map[string]route),
 	}

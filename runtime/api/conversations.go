@@ -10,6 +10,7 @@ import (
 	"github.com/holdpoint/holdpoint/internal/query"
 	"github.com/holdpoint/holdpoint/runtime/agent"
 	"github.com/holdpoint/holdpoint/runtime/call"
+	"github.com/holdpoint/holdpoint/runtime/catalog"
 	"github.com/holdpoint/holdpoint/runtime/converse"
 )
 
@@ -50,7 +51,7 @@ type SkillProblem struct {
 	Error string `json:"error"`
 }
 
-// ConversationTool is one tool of a conversation's catalogue.
+// ConversationTool is one tool of a conversation's catalog.
 type ConversationTool struct {
 	Name  string `json:"name" doc:"As the agent sees it."`
 	Skill string `json:"skill"`
@@ -58,7 +59,7 @@ type ConversationTool struct {
 	Pin   string `json:"pin"`
 }
 
-func conversationTools(c *agent.Catalogue) []ConversationTool {
+func conversationTools(c *catalog.Catalog) []ConversationTool {
 	tools := []ConversationTool{}
 	for _, e := range c.Entries {
 		tools = append(tools, ConversationTool{Name: e.Name, Skill: e.Skill, Tool: e.Tool.Name, Pin: e.Tool.Pin().String()})
@@ -67,7 +68,7 @@ func conversationTools(c *agent.Catalogue) []ConversationTool {
 }
 
 // conversationViews adds names.
-func (a *API) conversationViews(ctx context.Context, found ...agent.Conversation) (func(agent.Conversation) Conversation, error) {
+func (a *API) conversationViews(ctx context.Context, found ...catalog.Conversation) (func(catalog.Conversation) Conversation, error) {
 	var people, agents, ids []uuid.UUID
 	for _, c := range found {
 		people, agents, ids = append(people, c.PrincipalID), append(agents, c.AgentID), append(ids, c.ID)
@@ -90,7 +91,7 @@ func (a *API) conversationViews(ctx context.Context, found ...agent.Conversation
 			return nil, err
 		}
 	}
-	return func(c agent.Conversation) Conversation {
+	return func(c catalog.Conversation) Conversation {
 		loop, held := loops[c.ID]
 		view := Conversation{
 			ID: c.ID, Agent: agentNames[c.AgentID], Principal: orNull(names.of(c.PrincipalID)), Name: orNull(c.Name),
@@ -101,8 +102,8 @@ func (a *API) conversationViews(ctx context.Context, found ...agent.Conversation
 		for _, p := range c.Problems {
 			view.Problems = append(view.Problems, SkillProblem(p))
 		}
-		if c.Catalogue != nil {
-			view.Tools = conversationTools(c.Catalogue)
+		if c.Catalog != nil {
+			view.Tools = conversationTools(c.Catalog)
 		}
 		return view
 	}, nil
@@ -124,7 +125,7 @@ func (a *API) listConversations(ctx context.Context, input *listConversationsInp
 		return nil, err
 	}
 	filter.Before = before
-	found, next, err := a.agents.Conversations(ctx, filter, input.Limit)
+	found, next, err := a.catalog.Conversations(ctx, filter, input.Limit)
 	if err != nil {
 		return nil, err
 	}
@@ -135,10 +136,10 @@ func (a *API) listConversations(ctx context.Context, input *listConversationsInp
 	return listOf(found, cursorOf(next), view), nil
 }
 
-func (a *API) conversationFilter(ctx context.Context, input *listConversationsInput) (agent.ConversationFilter, error) {
+func (a *API) conversationFilter(ctx context.Context, input *listConversationsInput) (catalog.ConversationFilter, error) {
 	var r query.Reader
 	if callerOf(ctx).seesAll() {
-		filter := agent.ConversationFilter{
+		filter := catalog.ConversationFilter{
 			Agents:     r.Names(ctx, "agent", input.Agent, a.agents.AgentsNamed, true),
 			Principals: r.Names(ctx, "person", input.Person, a.identity.Named, true),
 		}
@@ -146,10 +147,10 @@ func (a *API) conversationFilter(ctx context.Context, input *listConversationsIn
 	}
 	if input.Person != "" {
 		r.Refuse("person", "expected none: only reviewers and operators search by person")
-		return agent.ConversationFilter{}, queryProblem(r.Err())
+		return catalog.ConversationFilter{}, queryProblem(r.Err())
 	}
 	viewer, err := a.scope(ctx, input.Agent)
-	return agent.ConversationFilter{AgentID: viewer.AgentID, Principal: &viewer.PrincipalID}, err
+	return catalog.ConversationFilter{AgentID: viewer.AgentID, Principal: &viewer.PrincipalID}, err
 }
 
 func (a *API) getConversation(ctx context.Context, input *ByID) (*bodyOutput[Conversation], error) {
@@ -158,10 +159,10 @@ func (a *API) getConversation(ctx context.Context, input *ByID) (*bodyOutput[Con
 		return nil, err
 	}
 	if found.EndedAt != nil {
-		found.Catalogue = nil
+		found.Catalog = nil
 	}
 	if found.EndedAt == nil {
-		open, err := a.agents.Conversation(ctx, found.AgentID, found.PrincipalID, found.ID)
+		open, err := a.catalog.Conversation(ctx, found.AgentID, found.PrincipalID, found.ID)
 		switch {
 		case err == nil:
 			found = *open

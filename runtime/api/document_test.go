@@ -22,6 +22,7 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/call"
 	"github.com/holdpoint/holdpoint/runtime/call/figures"
 	"github.com/holdpoint/holdpoint/runtime/callback"
+	"github.com/holdpoint/holdpoint/runtime/catalog"
 )
 
 var update = flag.Bool("update", false, "write docs/openapi.json")
@@ -32,7 +33,7 @@ const documentFile = "../../docs/openapi.json"
 func TestDocument(t *testing.T) {
 	t.Parallel()
 	described, err := api.New(api.Config{
-		Calls: &call.Service{}, Figures: &figures.Service{}, Agents: &agent.Service{}, Identity: &identity.Service{}, OAuth: &oauthclient.Service{}, Notify: &notify.Service{}, Callbacks: &callback.Service{}, Audit: nobody{},
+		Calls: &call.Service{}, Figures: &figures.Service{}, Agents: &agent.Service{}, Catalog: &catalog.Service{}, Identity: &identity.Service{}, OAuth: &oauthclient.Service{}, Notify: &notify.Service{}, Callbacks: &callback.Service{}, Audit: nobody{},
 	})
 	check(t, err)
 	w := &world{t: t, process: &process{handler: described}}

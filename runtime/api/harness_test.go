@@ -29,6 +29,7 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/agent"
 	"github.com/holdpoint/holdpoint/runtime/call"
 	"github.com/holdpoint/holdpoint/runtime/callback"
+	"github.com/holdpoint/holdpoint/runtime/catalog"
 	"github.com/holdpoint/holdpoint/runtime/httptool"
 	"github.com/holdpoint/holdpoint/runtime/model"
 	"github.com/holdpoint/holdpoint/runtime/skillauth"
@@ -153,6 +154,7 @@ type world struct {
 	source    *fakeSource
 	discovery *tool.Discovery
 	agents    *agent.Service
+	catalog   *catalog.Service
 	people    *identity.Service
 	oauth     *oauthclient.Service
 	notify    *notify.Service
@@ -189,6 +191,9 @@ func newWorldWith(t *testing.T, m model.Provider) *world {
 	w.agents, err = agent.New(agent.Config{Pool: pool, Discovery: w.discovery, Box: box, Logger: log, Now: time.Now, Examiner: apis, Stdio: tool.StdioPolicy{On: true, Allow: [][]string{{}}}})
 	check(t, err)
 	t.Cleanup(w.agents.Close)
+	w.catalog, err = catalog.New(catalog.Config{Pool: pool, Agents: w.agents, Discovery: w.discovery, Logger: log, Now: time.Now})
+	check(t, err)
+	t.Cleanup(w.catalog.Close)
 	w.people, err = identity.New(identity.Config{Pool: pool, BootstrapToken: bootstrap, Logger: log, Now: time.Now})
 	check(t, err)
 	t.Cleanup(w.people.Close)
@@ -269,9 +274,9 @@ func (w *world) personID(token string) uuid.UUID {
 func (w *world) submit(name, arguments string, principal uuid.UUID) uuid.UUID {
 	w.t.Helper()
 	ctx := w.t.Context()
-	c, err := w.agents.StartConversation(ctx, w.billing, principal, "2025-11-25", nil)
+	c, err := w.catalog.StartConversation(ctx, w.billing, principal, "2025-11-25", nil)
 	check(w.t, err)
-	entry, ok := c.Catalogue.Lookup(name)
+	entry, ok := c.Catalog.Lookup(name)
 	if !ok {
 		w.t.Fatalf("no tool %s; problems: %v", name, c.Problems)
 	}

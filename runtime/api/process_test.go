@@ -63,7 +63,7 @@ func (w *world) start(m model.Provider) *process {
 	p.figures, err = figures.New(figures.Config{Pool: w.db.Pool(), Agents: w.agents})
 	check(w.t, err)
 	p.converse, err = converse.New(converse.Config{
-		Pool: w.db.Pool(), Agents: w.agents, Calls: p.calls, Logger: log, Now: time.Now, Instance: instance,
+		Pool: w.db.Pool(), Agents: w.agents, Catalog: w.catalog, Calls: p.calls, Logger: log, Now: time.Now, Instance: instance,
 		Provider: func(agent.ModelSpec) (model.Provider, error) { return m, nil },
 	})
 	check(w.t, err)
@@ -114,7 +114,7 @@ func (p *process) serve(w *world, log *slog.Logger) {
 	w.t.Helper()
 	var err error
 	p.api, err = api.New(api.Config{
-		Calls: p.calls, Figures: p.figures, Agents: w.agents, Identity: w.people, OAuth: w.oauth, Notify: w.notify, Callbacks: w.callbacks, Audit: w.db.Pool(), Logger: log,
+		Calls: p.calls, Figures: p.figures, Agents: w.agents, Catalog: w.catalog, Identity: w.people, OAuth: w.oauth, Notify: w.notify, Callbacks: w.callbacks, Audit: w.db.Pool(), Logger: log,
 		Converse: p.converse, Now: func() time.Time {
 			if p.clock != nil {
 				return p.clock()

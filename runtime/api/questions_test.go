@@ -18,9 +18,9 @@ const transfer = `{"action":"accept","content":{"iban":"DE02","big":900719925474
 func (w *world) asked(principal uuid.UUID, reviewer string) uuid.UUID {
 	w.t.Helper()
 	ctx := w.t.Context()
-	c, err := w.agents.StartConversation(ctx, w.billing, principal, "2025-11-25", nil)
+	c, err := w.catalog.StartConversation(ctx, w.billing, principal, "2025-11-25", nil)
 	check(w.t, err)
-	entry, _ := c.Catalogue.Lookup("files__write")
+	entry, _ := c.Catalog.Lookup("files__write")
 	ticket, err := w.calls.Submit(ctx, call.Submission{
 		Agent: w.billing, PrincipalID: principal, ConversationID: c.ID, Entry: entry, Arguments: json.RawMessage(`{"n":1}`),
 		Caller: call.Caller{Capabilities: json.RawMessage(`{"elicitation":{}}`)},

@@ -79,11 +79,11 @@ func (a *API) previewAgent(ctx context.Context, input *ByName) (*bodyOutput[Offe
 	if err != nil {
 		return nil, err
 	}
-	catalogue, problems, err := a.agents.Preview(ctx, id)
+	offered, problems, err := a.catalog.Preview(ctx, id)
 	if err != nil {
 		return nil, named(err, "agent", input.Name)
 	}
-	view := Offered{Tools: conversationTools(catalogue), Problems: []SkillProblem{}}
+	view := Offered{Tools: conversationTools(offered), Problems: []SkillProblem{}}
 	for _, p := range problems {
 		view.Problems = append(view.Problems, SkillProblem(p))
 	}

@@ -10,7 +10,7 @@ import (
 
 	"github.com/holdpoint/holdpoint/internal/audit"
 	"github.com/holdpoint/holdpoint/internal/identity"
-	"github.com/holdpoint/holdpoint/runtime/agent"
+	"github.com/holdpoint/holdpoint/runtime/catalog"
 	"github.com/holdpoint/holdpoint/runtime/converse"
 )
 
@@ -26,22 +26,22 @@ func (a *API) held() error {
 
 // visibleConversation returns a conversation that the caller may see, and as whom: as its own agent and principal, or as
 // somebody who only looks. To everybody else it does not exist.
-func (a *API) visibleConversation(ctx context.Context, text string) (agent.Conversation, converse.Viewer, error) {
+func (a *API) visibleConversation(ctx context.Context, text string) (catalog.Conversation, converse.Viewer, error) {
 	var nobody converse.Viewer
 	id, err := idOf("conversation", text)
 	if err != nil {
-		return agent.Conversation{}, nobody, err
+		return catalog.Conversation{}, nobody, err
 	}
-	found, err := a.agents.ReadConversation(ctx, id)
+	found, err := a.catalog.ReadConversation(ctx, id)
 	if err != nil {
-		return agent.Conversation{}, nobody, named(err, "conversation", text)
+		return catalog.Conversation{}, nobody, named(err, "conversation", text)
 	}
 	who := callerOf(ctx)
 	own := found.PrincipalID == who.personID() && who.agent != nil && who.agent.ID == found.AgentID
 	if who.person != nil && found.PrincipalID == who.personID() {
 		names, err := a.agents.Names(ctx, []uuid.UUID{found.AgentID})
 		if err != nil {
-			return agent.Conversation{}, nobody, err
+			return catalog.Conversation{}, nobody, err
 		}
 		own = who.person.MayActAs(names[found.AgentID])
 	}
@@ -51,10 +51,10 @@ func (a *API) visibleConversation(ctx context.Context, text string) (agent.Conve
 	case who.seesAll():
 		return *found, nobody, nil
 	}
-	return agent.Conversation{}, nobody, notFound("conversation", text)
+	return catalog.Conversation{}, nobody, notFound("conversation", text)
 }
 
-func ownerOfTalk(c *agent.Conversation) converse.Viewer {
+func ownerOfTalk(c *catalog.Conversation) converse.Viewer {
 	return converse.Viewer{AgentID: c.AgentID, PrincipalID: c.PrincipalID}
 }
 

@@ -196,7 +196,7 @@ func TestConverseRefusals(t *testing.T) {
 func TestClientsConversation(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	c, err := w.agents.StartConversation(t.Context(), w.billing, uuid.Nil, "2025-11-25", nil)
+	c, err := w.catalog.StartConversation(t.Context(), w.billing, uuid.Nil, "2025-11-25", nil)
 	check(t, err)
 	path := "conversations/" + c.ID.String()
 	if loop, there := w.get(path, w.key).want(t, 200)["loop"]; !there || loop != nil {

@@ -201,7 +201,7 @@ func TestUnacceptedDefinitionParksAutoApproved(t *testing.T) {
 	w.source.setTools(writeTool, changed)
 	w.discovery.ListChanged(sub.Entry.SkillID)
 	later := w.submission("open__echo", `{}`)
-	for _, s := range []call.Submission{sub, later} { // made by an old catalogue, and by a new one
+	for _, s := range []call.Submission{sub, later} { // made by an old catalog, and by a new one
 		ticket, err := w.calls.Submit(t.Context(), s)
 		check(t, err)
 		if ticket.Status != call.Parked {
@@ -230,7 +230,7 @@ func TestRefusedDefinitionIsDenied(t *testing.T) {
 	}
 	submitted := func() call.Ticket {
 		t.Helper()
-		ticket, err := w.calls.Submit(t.Context(), sub) // by a catalogue that still has the tool
+		ticket, err := w.calls.Submit(t.Context(), sub) // by a catalog that still has the tool
 		check(t, err)
 		return ticket
 	}

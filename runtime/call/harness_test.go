@@ -28,6 +28,7 @@ import (
 	"github.com/holdpoint/holdpoint/internal/telemetry"
 	"github.com/holdpoint/holdpoint/runtime/agent"
 	"github.com/holdpoint/holdpoint/runtime/call"
+	"github.com/holdpoint/holdpoint/runtime/catalog"
 	"github.com/holdpoint/holdpoint/runtime/file"
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
@@ -156,6 +157,7 @@ type world struct {
 	source    *fakeSource
 	discovery *tool.Discovery
 	agents    *agent.Service
+	catalog   *catalog.Service
 	files     *file.Service
 	folder    string // where files are stored
 	downloads *httptest.Server
@@ -180,9 +182,12 @@ func newTracedWorld(t testing.TB, traces *telemetry.Tracer) *world {
 	check(t, err)
 	w.agents, err = agent.New(agent.Config{Pool: w.db.Pool(), Discovery: w.discovery, Box: box, Logger: log, Now: time.Now})
 	check(t, err)
+	w.catalog, err = catalog.New(catalog.Config{Pool: w.db.Pool(), Agents: w.agents, Discovery: w.discovery, Logger: log, Now: time.Now})
+	check(t, err)
 	w.startFiles(log)
 	w.calls = w.start(log)
 	t.Cleanup(func() {
+		w.catalog.Close()
 		w.agents.Close()
 		w.discovery.Close()
 	})
@@ -283,9 +288,9 @@ func (w *world) registerValid(approvals, validity time.Duration) {
 // submission is a call of a tool as a fresh conversation would make it.
 func (w *world) submission(name, arguments string) call.Submission {
 	w.t.Helper()
-	c, err := w.agents.StartConversation(w.t.Context(), w.agent, uuid.Nil, "2025-11-25", nil)
+	c, err := w.catalog.StartConversation(w.t.Context(), w.agent, uuid.Nil, "2025-11-25", nil)
 	check(w.t, err)
-	entry, ok := c.Catalogue.Lookup(name)
+	entry, ok := c.Catalog.Lookup(name)
 	if !ok {
 		w.t.Fatalf("no tool %s in the catalogue; problems: %v", name, c.Problems)
 	}

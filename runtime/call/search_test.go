@@ -72,7 +72,7 @@ func TestSearch(t *testing.T) {
 	check(t, err)
 	paula := uuid.New()
 	w.setStatus(`INSERT INTO people (id, issuer, subject, name) VALUES ($1, 'test', 'paula', 'paula')`, paula)
-	conversation, err := w.agents.StartConversation(t.Context(), clerk, paula, "2025-11-25", nil)
+	conversation, err := w.catalog.StartConversation(t.Context(), clerk, paula, "2025-11-25", nil)
 	check(t, err)
 
 	echo := w.made("open__echo", `{"n":1}`)

@@ -11,6 +11,7 @@ import (
 	"github.com/holdpoint/holdpoint/approval"
 	"github.com/holdpoint/holdpoint/internal/telemetry"
 	"github.com/holdpoint/holdpoint/runtime/agent"
+	"github.com/holdpoint/holdpoint/runtime/catalog"
 	"github.com/holdpoint/holdpoint/runtime/file"
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
@@ -150,7 +151,7 @@ type Submission struct {
 	Agent          *agent.Agent
 	PrincipalID    uuid.UUID // uuid.Nil: none
 	ConversationID uuid.UUID
-	Entry          *agent.Entry
+	Entry          *catalog.Entry
 	Arguments      json.RawMessage // from [CleanArguments]
 	Made           json.RawMessage // the arguments as the client gave them, where those are others; nil: they are not
 	IdempotencyKey string          // empty: none

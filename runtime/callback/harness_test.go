@@ -32,6 +32,7 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/agent"
 	"github.com/holdpoint/holdpoint/runtime/call"
 	"github.com/holdpoint/holdpoint/runtime/callback"
+	"github.com/holdpoint/holdpoint/runtime/catalog"
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
@@ -100,6 +101,7 @@ type world struct {
 	logs      *logs
 	discovery *tool.Discovery
 	agents    *agent.Service
+	catalog   *catalog.Service
 	calls     *call.Service
 	callbacks *callback.Service
 	billing   *agent.Agent
@@ -125,7 +127,10 @@ func newWorld(t testing.TB, configure ...func(*callback.Config)) *world {
 		Pool: w.db.Pool(), Discovery: w.discovery, Box: w.box, Logger: log, Now: time.Now, AgentDeleted: w.callbacks.Removed,
 	})
 	check(t, err)
+	w.catalog, err = catalog.New(catalog.Config{Pool: w.db.Pool(), Agents: w.agents, Discovery: w.discovery, Logger: log, Now: time.Now})
+	check(t, err)
 	t.Cleanup(func() {
+		w.catalog.Close()
 		w.agents.Close()
 		w.discovery.Close()
 	})
@@ -227,9 +232,9 @@ func (w *world) create(a *agent.Agent, name, url string) string {
 
 func (w *world) submit(a *agent.Agent, name, arguments string) call.Ticket {
 	w.t.Helper()
-	c, err := w.agents.StartConversation(w.t.Context(), a, uuid.Nil, "2025-11-25", nil)
+	c, err := w.catalog.StartConversation(w.t.Context(), a, uuid.Nil, "2025-11-25", nil)
 	check(w.t, err)
-	entry, ok := c.Catalogue.Lookup(name)
+	entry, ok := c.Catalog.Lookup(name)
 	if !ok {
 		w.t.Fatalf("no tool %s in the catalogue; problems: %v", name, c.Problems)
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/holdpoint/holdpoint/internal/postgres"
 	"github.com/holdpoint/holdpoint/runtime/agent"
 	"github.com/holdpoint/holdpoint/runtime/call"
+	"github.com/holdpoint/holdpoint/runtime/catalog"
 )
 
 // An agent as a tool: ask is a call that a conversation carries (see [call.Service.Carry]). So it is recorded, can be asked for
@@ -26,7 +27,7 @@ type Question struct {
 	Conversation uuid.UUID // in which the client asks, which is its own
 	// Handle names the context that questions share. Empty: this one has a context of its own.
 	Handle         string
-	Entry          *agent.Entry    // of the tool ask, from the client's catalogue
+	Entry          *catalog.Entry  // of the tool ask, from the client's catalog
 	Arguments      json.RawMessage // from [call.CleanArguments]
 	IdempotencyKey string
 	Depth          int // how many agents have asked each other before this question

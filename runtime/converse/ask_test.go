@@ -10,8 +10,8 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/holdpoint/holdpoint/internal/audit"
-	"github.com/holdpoint/holdpoint/runtime/agent"
 	"github.com/holdpoint/holdpoint/runtime/call"
+	"github.com/holdpoint/holdpoint/runtime/catalog"
 	"github.com/holdpoint/holdpoint/runtime/converse"
 	"github.com/holdpoint/holdpoint/runtime/model"
 )
@@ -19,9 +19,9 @@ import (
 // question is one that a client asks in a session of its own.
 func (w *world) question(handle, message, key string) converse.Question {
 	w.t.Helper()
-	c, err := w.agents.StartConversation(w.t.Context(), w.agent, uuid.Nil, "2025-11-25", nil)
+	c, err := w.catalog.StartConversation(w.t.Context(), w.agent, uuid.Nil, "2025-11-25", nil)
 	check(w.t, err)
-	entry, there := c.Catalogue.Lookup(agent.AskTool)
+	entry, there := c.Catalog.Lookup(catalog.AskTool)
 	if !there {
 		w.t.Fatal("an agent with a model cannot be asked")
 	}
@@ -44,7 +44,7 @@ func (w *world) answer(ticket call.Ticket) (text string, c call.Call) {
 	defer cancel()
 	c, err := w.calls.Wait(ctx, ticket.ID, call.Listener{})
 	if err != nil {
-		list, _, _ := w.agents.Conversations(w.t.Context(), agent.ConversationFilter{AgentID: w.agent.ID}, 10)
+		list, _, _ := w.catalog.Conversations(w.t.Context(), catalog.ConversationFilter{AgentID: w.agent.ID}, 10)
 		for _, found := range list {
 			if now, err := w.converse.Get(w.t.Context(), w.viewer(), found.ID); err == nil {
 				w.t.Logf("%+v\n%s", now, w.transcript(found.ID))
@@ -144,7 +144,7 @@ func TestQuestionsLeaveNothingOpen(t *testing.T) {
 	q := w.question("", "x", "")
 	q.Arguments = json.RawMessage(`{"message":"x","more":1}`)
 	w.ask(q)
-	list, _, err := w.agents.Conversations(t.Context(), agent.ConversationFilter{AgentID: w.agent.ID}, 100)
+	list, _, err := w.catalog.Conversations(t.Context(), catalog.ConversationFilter{AgentID: w.agent.ID}, 100)
 	check(t, err)
 	for _, c := range list {
 		if _, err := w.converse.Get(t.Context(), w.viewer(), c.ID); err == nil {

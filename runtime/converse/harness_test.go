@@ -31,6 +31,7 @@ import (
 	"github.com/holdpoint/holdpoint/internal/telemetry"
 	"github.com/holdpoint/holdpoint/runtime/agent"
 	"github.com/holdpoint/holdpoint/runtime/call"
+	"github.com/holdpoint/holdpoint/runtime/catalog"
 	"github.com/holdpoint/holdpoint/runtime/converse"
 	"github.com/holdpoint/holdpoint/runtime/model"
 	"github.com/holdpoint/holdpoint/runtime/tool"
@@ -232,6 +233,7 @@ type process struct {
 	calls    *call.Service
 	converse *converse.Service
 	agents   *agent.Service
+	catalog  *catalog.Service
 	stop     func()
 }
 
@@ -314,6 +316,8 @@ func (w *world) start() *process {
 	check(w.t, err)
 	p.agents, err = agent.New(agent.Config{Pool: pool, Discovery: discovery, Box: w.box, Logger: log, Now: time.Now})
 	check(w.t, err)
+	p.catalog, err = catalog.New(catalog.Config{Pool: pool, Agents: p.agents, Discovery: discovery, Logger: log, Now: time.Now})
+	check(w.t, err)
 	instance := uuid.New()
 	p.calls, err = call.New(call.Config{
 		Pool: pool, Agents: p.agents, Discovery: discovery, Logger: log, Now: time.Now, Instance: instance, Traces: w.traces,
@@ -325,7 +329,7 @@ func (w *world) start() *process {
 	check(w.t, err)
 	observer := model.NewObserver(w.traces, time.Now)
 	p.converse, err = converse.New(converse.Config{
-		Pool: pool, Agents: p.agents, Calls: p.calls, Logger: slog.New(slog.NewTextHandler(w.t.Output(), nil)), Now: time.Now, Instance: instance,
+		Pool: pool, Agents: p.agents, Catalog: p.catalog, Calls: p.calls, Logger: slog.New(slog.NewTextHandler(w.t.Output(), nil)), Now: time.Now, Instance: instance,
 		Provider: func(spec agent.ModelSpec) (model.Provider, error) {
 			return observer.Observe(w.mind, spec.Provider, ""), nil
 		}, ResultBytes: 1000,
@@ -370,6 +374,7 @@ func (w *world) start() *process {
 		check(w.t, p.calls.Stop(context.Background()))
 		cancel()
 		listening.Wait()
+		p.catalog.Close()
 		p.agents.Close()
 		discovery.Close()
 	})

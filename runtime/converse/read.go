@@ -13,6 +13,7 @@ import (
 	"github.com/holdpoint/holdpoint/internal/postgres"
 	"github.com/holdpoint/holdpoint/runtime/agent"
 	"github.com/holdpoint/holdpoint/runtime/call"
+	"github.com/holdpoint/holdpoint/runtime/catalog"
 )
 
 func (v Viewer) sees(c *Conversation) bool {
@@ -200,7 +201,7 @@ func (s *Service) Answering(ctx context.Context, c *call.Call) (uuid.UUID, error
 }
 
 // IsAsk reports whether a call is of the tool ask, by which an agent is asked.
-func IsAsk(c *call.Call) bool { return c.SkillID == agent.BuiltinSkill && c.Tool == agent.AskTool }
+func IsAsk(c *call.Call) bool { return c.SkillID == agent.BuiltinSkill && c.Tool == catalog.AskTool }
 
 // Text is what a reply says, without its calls.
 func (r *Reply) Text() string {

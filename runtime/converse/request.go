@@ -14,6 +14,7 @@ import (
 	"github.com/holdpoint/holdpoint/internal/plain"
 	"github.com/holdpoint/holdpoint/runtime/agent"
 	"github.com/holdpoint/holdpoint/runtime/call"
+	"github.com/holdpoint/holdpoint/runtime/catalog"
 	"github.com/holdpoint/holdpoint/runtime/model"
 )
 
@@ -51,7 +52,7 @@ func (t *turn) request(ctx context.Context, spec *agent.ModelSpec) (*model.Reque
 		}
 	}
 	r := &model.Request{
-		Model: spec.Name, Instructions: t.instructions(), Tools: tools(t.talk.Catalogue), MaxTokens: spec.MaxTokens,
+		Model: spec.Name, Instructions: t.instructions(), Tools: tools(t.talk.Catalog), MaxTokens: spec.MaxTokens,
 	}
 	said = inOrder(said)
 	for i := range said {
@@ -147,12 +148,12 @@ func (t *turn) instructions() string {
 	return text.String()
 }
 
-// tools are those of the catalogue, and the one by which long results are read.
-func tools(c *agent.Catalogue) []model.Tool {
+// tools are those of the catalog, and the one by which long results are read.
+func tools(c *catalog.Catalog) []model.Tool {
 	list := make([]model.Tool, 0, len(c.Entries)+1)
 	for i := range c.Entries {
 		e := &c.Entries[i]
-		if e.Name == readTool || e.SkillID == agent.BuiltinSkill {
+		if e.Name == readTool || e.IsBuiltin() {
 			continue // of that name ours is the one that is called; and nobody asks itself
 		}
 		list = append(list, model.Tool{Name: e.Name, Description: e.Tool.Description, Schema: e.Tool.InputSchema})
@@ -164,8 +165,8 @@ func tools(c *agent.Catalogue) []model.Tool {
 }
 
 // offered finds a tool that the model was given.
-func (t *turn) offered(name string) (*agent.Entry, bool) {
-	entry, there := t.talk.Catalogue.Lookup(name)
+func (t *turn) offered(name string) (*catalog.Entry, bool) {
+	entry, there := t.talk.Catalog.Lookup(name)
 	return entry, there && entry.SkillID != agent.BuiltinSkill
 }
 

@@ -1,7 +1,7 @@
 // Package converse owns the built-in model loop: conversations that Holdpoint runs itself. It asks the model, has the calls made
 // that the model wants, tells it what became of them, and lies down in the database while people think. It
 // owns the tables loops, loop_entries, loop_calls, loop_inbox and loop_drafts, and the River job of a turn. Calls are package
-// call's, conversations with their catalogues package agent's, models package model's.
+// call's, conversations and their catalogs package catalog's, models package model's.
 package converse
 
 import (
@@ -19,6 +19,7 @@ import (
 	"github.com/holdpoint/holdpoint/internal/telemetry"
 	"github.com/holdpoint/holdpoint/runtime/agent"
 	"github.com/holdpoint/holdpoint/runtime/call"
+	"github.com/holdpoint/holdpoint/runtime/catalog"
 	"github.com/holdpoint/holdpoint/runtime/file"
 	"github.com/holdpoint/holdpoint/runtime/model"
 )
@@ -44,6 +45,7 @@ const (
 type Config struct {
 	Pool     *pgxpool.Pool
 	Agents   *agent.Service
+	Catalog  *catalog.Service
 	Calls    *call.Service
 	Logger   *slog.Logger
 	Now      func() time.Time // times retries, nothing that decides
@@ -84,9 +86,9 @@ type Service struct {
 
 // New makes a service. It does nothing before [Service.Start].
 func New(cfg Config) (*Service, error) {
-	if cfg.Pool == nil || cfg.Agents == nil || cfg.Calls == nil || cfg.Logger == nil || cfg.Now == nil ||
+	if cfg.Pool == nil || cfg.Agents == nil || cfg.Catalog == nil || cfg.Calls == nil || cfg.Logger == nil || cfg.Now == nil ||
 		cfg.Instance == uuid.Nil || cfg.Provider == nil {
-		return nil, errors.New("make converse service: Pool, Agents, Calls, Logger, Now, Instance and Provider are required")
+		return nil, errors.New("make converse service: Pool, Agents, Catalog, Calls, Logger, Now, Instance and Provider are required")
 	}
 	if cfg.Traces == nil {
 		cfg.Traces = telemetry.Off()

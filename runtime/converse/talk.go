@@ -102,7 +102,7 @@ func (s *Service) open(ctx context.Context, a *agent.Agent, principal uuid.UUID,
 	if a.Model == nil {
 		return Conversation{}, ErrNoModel
 	}
-	started, err := s.Agents.StartConversation(ctx, a, principal, "", nil)
+	started, err := s.Catalog.StartConversation(ctx, a, principal, "", nil)
 	if err != nil {
 		return Conversation{}, err
 	}
@@ -127,7 +127,7 @@ func (s *Service) open(ctx context.Context, a *agent.Agent, principal uuid.UUID,
 		})
 	})
 	if err != nil {
-		err = errors.Join(err, s.Agents.EndConversation(ctx, a.ID, principal, started.ID))
+		err = errors.Join(err, s.Catalog.EndConversation(ctx, a.ID, principal, started.ID))
 		return Conversation{}, fmt.Errorf("start conversation of agent %s: %w", a.Name, err)
 	}
 	s.looping.add(a.ID)
@@ -282,7 +282,7 @@ func (s *Service) End(ctx context.Context, viewer Viewer, by audit.Actor, id uui
 	if err != nil {
 		return err
 	}
-	if err := s.Agents.EndConversation(ctx, agentID, principal, id); err != nil && !errors.Is(err, agent.ErrNotFound) {
+	if err := s.Catalog.EndConversation(ctx, agentID, principal, id); err != nil && !errors.Is(err, agent.ErrNotFound) {
 		return err
 	}
 	return s.cancelCalls(ctx, id)

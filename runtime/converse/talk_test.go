@@ -133,7 +133,7 @@ func TestEnd(t *testing.T) {
 			t.Errorf("after the end: %v", err)
 		}
 	}
-	read, err := w.agents.ReadConversation(t.Context(), id)
+	read, err := w.catalog.ReadConversation(t.Context(), id)
 	check(t, err)
 	if read.EndedAt == nil {
 		t.Error("the conversation is still open")

@@ -16,6 +16,7 @@ import (
 	"github.com/holdpoint/holdpoint/internal/failpoint"
 	"github.com/holdpoint/holdpoint/internal/plain"
 	"github.com/holdpoint/holdpoint/runtime/agent"
+	"github.com/holdpoint/holdpoint/runtime/catalog"
 	"github.com/holdpoint/holdpoint/runtime/model"
 )
 
@@ -57,7 +58,7 @@ type turn struct {
 	step  int64
 	loop  *loop // as it was when it was claimed, and after what this turn wrote
 	agent *agent.Agent
-	talk  *agent.Conversation // with the tools
+	talk  *catalog.Conversation // with the tools
 
 	halted context.Context // over when somebody stopped what is under way, or closed the conversation
 }
@@ -109,7 +110,7 @@ func (t *turn) run(ctx context.Context) (err error) {
 	if t.agent, err = t.s.Agents.AgentByID(ctx, t.loop.AgentID); err != nil {
 		return t.orphaned(ctx, err)
 	}
-	if t.talk, err = t.s.Agents.Conversation(ctx, t.loop.AgentID, t.loop.PrincipalID, t.id); err != nil {
+	if t.talk, err = t.s.Catalog.Conversation(ctx, t.loop.AgentID, t.loop.PrincipalID, t.id); err != nil {
 		return t.orphaned(ctx, err)
 	}
 	if err := t.permitted(ctx); err != nil {
@@ -218,7 +219,7 @@ func (t *turn) tell(ctx context.Context) error {
 
 // closed ends the conversation where it began, too. It is of no account whether that succeeds: nothing goes on in it.
 func (s *Service) closed(ctx context.Context, l *loop) {
-	if err := s.Agents.EndConversation(ctx, l.AgentID, l.PrincipalID, l.ID); err != nil && !errors.Is(err, agent.ErrNotFound) {
+	if err := s.Catalog.EndConversation(ctx, l.AgentID, l.PrincipalID, l.ID); err != nil && !errors.Is(err, agent.ErrNotFound) {
 		s.Logger.Warn("a conversation that ended is still open", "conversation", l.ID, "error", err)
 	}
 }

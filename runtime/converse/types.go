@@ -39,7 +39,7 @@ const (
 	CodeBlocked     = "blocked"      // an operator blocked the person on whose behalf it is held
 )
 
-// Conversation is how one stands. What belongs to every conversation (name, catalogue, end) is package agent's.
+// Conversation is how one stands. What belongs to every conversation (name, catalog, end) is package agent's.
 type Conversation struct {
 	ID           uuid.UUID
 	AgentID      uuid.UUID

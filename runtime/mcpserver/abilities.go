@@ -6,8 +6,8 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/holdpoint/holdpoint/runtime/agent"
 	"github.com/holdpoint/holdpoint/runtime/call"
+	"github.com/holdpoint/holdpoint/runtime/catalog"
 )
 
 // tasksExtension is the extension by which a call may be answered with a task (SEP-2663).
@@ -36,7 +36,7 @@ type declared struct {
 }
 
 // able reads what the client can do, and what of it skills' servers may ask for.
-func (x *exchange) able(c *agent.Conversation) (abilities, json.RawMessage) {
+func (x *exchange) able(c *catalog.Conversation) (abilities, json.RawMessage) {
 	raw := json.RawMessage(x.msg.meta.capabilities)
 	if !x.modern {
 		if x.r.Header.Get(headerSession) == "" || !x.stream {
@@ -87,12 +87,12 @@ func (can abilities) answers(method string) bool {
 func (can abilities) ask() bool { return can.elicit || can.sample || can.roots }
 
 // meets is what of the client goes with a call, for its server to meet.
-func (x *exchange) meets(c *agent.Conversation, askable json.RawMessage) call.Caller {
+func (x *exchange) meets(c *catalog.Conversation, askable json.RawMessage) call.Caller {
 	return call.Caller{Capabilities: askable, LogLevel: x.logLevel(c), Progress: x.stream && x.msg.meta.progressToken != nil, Depth: x.msg.meta.depth}
 }
 
 // logLevel is what log messages the client wants of the server that works on its request.
-func (x *exchange) logLevel(c *agent.Conversation) string {
+func (x *exchange) logLevel(c *catalog.Conversation) string {
 	switch {
 	case !x.stream:
 		return ""

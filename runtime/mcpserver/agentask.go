@@ -11,6 +11,7 @@ import (
 
 	"github.com/holdpoint/holdpoint/runtime/agent"
 	"github.com/holdpoint/holdpoint/runtime/call"
+	"github.com/holdpoint/holdpoint/runtime/catalog"
 	"github.com/holdpoint/holdpoint/runtime/file"
 )
 
@@ -24,7 +25,7 @@ type Question struct {
 	Conversation uuid.UUID // the client's own, in which it asks
 	// Handle names the context that its questions share: its session, or the conversation that it named. Empty: none is shared.
 	Handle         string
-	Entry          *agent.Entry
+	Entry          *catalog.Entry
 	Arguments      json.RawMessage
 	IdempotencyKey string
 	Depth          int // how many agents have asked each other before
@@ -45,7 +46,7 @@ type RefusedError struct{ Field, Expected string }
 func (e *RefusedError) Error() string { return e.Field + ": expected " + e.Expected }
 
 // askAgent hands a question in, and stays for its answer as long as it may take.
-func (x *exchange) askAgent(conversation *agent.Conversation, entry *agent.Entry, arguments json.RawMessage) {
+func (x *exchange) askAgent(conversation *catalog.Conversation, entry *catalog.Entry, arguments json.RawMessage) {
 	can, askable := x.able(conversation)
 	x.can = can
 	key := x.msg.meta.idempotencyKey
@@ -80,7 +81,7 @@ func (x *exchange) askAgent(conversation *agent.Conversation, entry *agent.Entry
 }
 
 // handle names the context that this client's questions share.
-func (x *exchange) handle(conversation *agent.Conversation) string {
+func (x *exchange) handle(conversation *catalog.Conversation) string {
 	switch {
 	case !x.modern && x.r.Header.Get(headerSession) != "":
 		return "session:" + conversation.ID.String()

@@ -9,6 +9,7 @@ import (
 
 	"github.com/holdpoint/holdpoint/runtime/agent"
 	"github.com/holdpoint/holdpoint/runtime/call"
+	"github.com/holdpoint/holdpoint/runtime/catalog"
 	"github.com/holdpoint/holdpoint/runtime/mcpserver"
 )
 
@@ -31,9 +32,9 @@ func TestQuestionsThatAreNotTaken(t *testing.T) {
 		b := newBench(t, func(cfg *mcpserver.Config) {
 			cfg.Ask = func(context.Context, mcpserver.Question) (call.Ticket, error) { return call.Ticket{}, test.err }
 		})
-		own := catalogue(t, echoTool)
+		own := newCatalog(t, echoTool)
 		own.Entries[0].SkillID = agent.BuiltinSkill
-		b.agents.relist(agent.NewCatalogue(own.Entries))
+		b.agents.relist(catalog.NewCatalog(own.Entries))
 		if got := b.post(callBody("1", "echo", "{}")); !strings.Contains(got.body, test.want) || strings.Contains(got.body, "secret") {
 			t.Errorf("%v: %s, want %s", test.err, got.body, test.want)
 		}

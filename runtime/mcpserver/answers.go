@@ -8,8 +8,8 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/holdpoint/holdpoint/internal/plain"
-	"github.com/holdpoint/holdpoint/runtime/agent"
 	"github.com/holdpoint/holdpoint/runtime/call"
+	"github.com/holdpoint/holdpoint/runtime/catalog"
 )
 
 // What models are told, in plain words. Text from outside (reasons, causes) is
@@ -40,7 +40,7 @@ const instructions = `Some tools here need the approval of a person, who may tak
 	`A call that was rejected must not be repeated unchanged.`
 
 // introduction is what a model reads before its first call.
-func introduction(problems []agent.Problem) string {
+func introduction(problems []catalog.Problem) string {
 	if len(problems) == 0 {
 		return instructions
 	}

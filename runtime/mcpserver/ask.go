@@ -12,8 +12,8 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 
 	"github.com/holdpoint/holdpoint/internal/plain"
-	"github.com/holdpoint/holdpoint/runtime/agent"
 	"github.com/holdpoint/holdpoint/runtime/call"
+	"github.com/holdpoint/holdpoint/runtime/catalog"
 )
 
 // What a skill's server asks while it works on a call reaches the call's client: before 2026-07-28 as a
@@ -101,7 +101,7 @@ func (x *exchange) answerAsked(w waiting, questions []call.Question) {
 }
 
 // goOn takes the answers to what a call was answered with, and waits for its end, or for more.
-func (x *exchange) goOn(conversation *agent.Conversation, arguments json.RawMessage) {
+func (x *exchange) goOn(conversation *catalog.Conversation, arguments json.RawMessage) {
 	found, fault := x.continued(arguments)
 	if fault == nil {
 		fault = x.takeAnswers(found.ID)

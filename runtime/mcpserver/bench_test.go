@@ -55,9 +55,10 @@ const echoResult = `{"content":[{"type":"text","text":"0123456789012345678901234
 
 func ourHandler(b *testing.B) http.Handler {
 	b.Helper()
+	agents := newFakeAgents(b, echoTool)
 	server, err := mcpserver.New(mcpserver.Config{
 		Calls:  &stubCalls{call.Call{ID: uuid.New(), Status: call.Succeeded, Result: json.RawMessage(echoResult)}},
-		Agents: newFakeAgents(b, echoTool), Identity: fakeIdentity{}, Limits: &fakeLimits{}, Resources: &fakeResources{}, Now: time.Now,
+		Agents: agents, Catalog: agents, Identity: fakeIdentity{}, Limits: &fakeLimits{}, Resources: &fakeResources{}, Now: time.Now,
 		Logger: slog.New(slog.DiscardHandler), Version: "1", PublicURL: "http://localhost",
 	})
 	if err != nil {

@@ -15,6 +15,7 @@ import (
 	"github.com/holdpoint/holdpoint/internal/plain"
 	"github.com/holdpoint/holdpoint/runtime/agent"
 	"github.com/holdpoint/holdpoint/runtime/call"
+	"github.com/holdpoint/holdpoint/runtime/catalog"
 	"github.com/holdpoint/holdpoint/runtime/file"
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
@@ -30,7 +31,7 @@ func (x *exchange) callTool() {
 		x.awaitCall(conversation.ID)
 		return
 	}
-	entry, ok := conversation.Catalogue.Lookup(x.msg.name)
+	entry, ok := conversation.Catalog.Lookup(x.msg.name)
 	if !ok {
 		x.fail(x.unknownTool())
 		return
@@ -54,7 +55,7 @@ func (x *exchange) callTool() {
 }
 
 // cleanArguments hands the argument bytes to the door.
-func (x *exchange) cleanArguments(entry *agent.Entry) (json.RawMessage, *jsonrpc.Error) {
+func (x *exchange) cleanArguments(entry *catalog.Entry) (json.RawMessage, *jsonrpc.Error) {
 	raw := x.msg.arguments
 	if raw == nil {
 		raw = []byte("{}")
@@ -79,7 +80,7 @@ func (x *exchange) cleanArguments(entry *agent.Entry) (json.RawMessage, *jsonrpc
 	return arguments, nil
 }
 
-func (x *exchange) submit(conversation *agent.Conversation, entry *agent.Entry, arguments json.RawMessage) {
+func (x *exchange) submit(conversation *catalog.Conversation, entry *catalog.Entry, arguments json.RawMessage) {
 	key := x.msg.meta.idempotencyKey
 	advance, fault := x.responses()
 	if fault != nil {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/holdpoint/holdpoint/internal/plain"
 	"github.com/holdpoint/holdpoint/runtime/agent"
+	"github.com/holdpoint/holdpoint/runtime/catalog"
 )
 
 // exchange is one request and its answer.
@@ -50,7 +51,7 @@ func (x *exchange) delete() {
 	}
 	id, err := sessionID(session)
 	if err == nil {
-		err = x.Agents.EndConversation(x.r.Context(), x.agent.ID, x.principal, id)
+		err = x.Catalog.EndConversation(x.r.Context(), x.agent.ID, x.principal, id)
 	}
 	switch {
 	case errors.Is(err, agent.ErrNotFound):
@@ -180,9 +181,9 @@ func (x *exchange) dispatch() {
 }
 
 // conversation finds the one that the request belongs to, or answers.
-func (x *exchange) conversation() (*agent.Conversation, bool) {
+func (x *exchange) conversation() (*catalog.Conversation, bool) {
 	session := x.r.Header.Get(headerSession)
-	var found *agent.Conversation
+	var found *catalog.Conversation
 	var err error
 	switch {
 	case x.modern:
@@ -210,12 +211,12 @@ func (x *exchange) sessionMissing() {
 	http.Error(x.w, "the Mcp-Session-Id header is missing; start a session with initialize", http.StatusBadRequest)
 }
 
-func (x *exchange) ofSession(ctx context.Context, session string) (*agent.Conversation, error) {
+func (x *exchange) ofSession(ctx context.Context, session string) (*catalog.Conversation, error) {
 	id, err := sessionID(session)
 	if err != nil {
 		return nil, err
 	}
-	return x.Agents.Conversation(ctx, x.agent.ID, x.principal, id)
+	return x.Catalog.Conversation(ctx, x.agent.ID, x.principal, id)
 }
 
 // conversationName names the conversation of a client without sessions, as of now.
@@ -227,12 +228,12 @@ func (x *exchange) conversationName() string {
 }
 
 // named is the conversation of clients without sessions.
-func (x *exchange) named(ctx context.Context, name string, client json.RawMessage) (*agent.Conversation, error) {
+func (x *exchange) named(ctx context.Context, name string, client json.RawMessage) (*catalog.Conversation, error) {
 	version := modernVersion
 	if !x.modern {
 		version = ""
 	}
-	return x.Agents.NamedConversation(ctx, x.agent, x.principal, name, version, client)
+	return x.Catalog.NamedConversation(ctx, x.agent, x.principal, name, version, client)
 }
 
 // self is what the request says of its client.

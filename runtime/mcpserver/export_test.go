@@ -3,7 +3,7 @@ package mcpserver
 import (
 	"github.com/google/uuid"
 
-	"github.com/holdpoint/holdpoint/runtime/agent"
+	"github.com/holdpoint/holdpoint/runtime/catalog"
 )
 
 // Dress is dress.
@@ -19,7 +19,7 @@ func (s *Server) RenderedLists() int {
 // TellSessions notes that many sessions were told something, and returns of how many that is known.
 func (s *Server) TellSessions(n int) int {
 	for range n {
-		s.watch.listed(uuid.New(), agent.CatalogueDigest{1})
+		s.watch.listed(uuid.New(), catalog.Digest{1})
 	}
 	s.watch.mu.Lock()
 	defer s.watch.mu.Unlock()

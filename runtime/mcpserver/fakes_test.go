@@ -15,6 +15,7 @@ import (
 	"github.com/holdpoint/holdpoint/internal/telemetry"
 	"github.com/holdpoint/holdpoint/runtime/agent"
 	"github.com/holdpoint/holdpoint/runtime/call"
+	"github.com/holdpoint/holdpoint/runtime/catalog"
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
@@ -262,9 +263,9 @@ type fakeAgents struct {
 	mu            sync.Mutex
 	agents        map[string]*agent.Agent // by name
 	keys          map[string]string       // to names
-	catalogue     *agent.Catalogue
-	problems      []agent.Problem
-	conversations map[uuid.UUID]*agent.Conversation
+	catalog       *catalog.Catalog
+	problems      []catalog.Problem
+	conversations map[uuid.UUID]*catalog.Conversation
 	clients       []json.RawMessage
 	err           error
 	looks         int          // at conversations
@@ -279,33 +280,33 @@ func newFakeAgents(t testing.TB, tools ...string) *fakeAgents {
 			"other":   {ID: uuid.New(), Name: "other"},
 		},
 		keys:          map[string]string{"key-billing": "billing", "key-other": "other"},
-		conversations: map[uuid.UUID]*agent.Conversation{},
+		conversations: map[uuid.UUID]*catalog.Conversation{},
 	}
-	f.catalogue = catalogue(t, tools...)
+	f.catalog = newCatalog(t, tools...)
 	return f
 }
 
-func catalogue(t testing.TB, tools ...string) *agent.Catalogue {
+func newCatalog(t testing.TB, tools ...string) *catalog.Catalog {
 	t.Helper()
-	entries := make([]agent.Entry, len(tools))
+	entries := make([]catalog.Entry, len(tools))
 	for i, definition := range tools {
 		d, err := tool.ParseDefinition(json.RawMessage(definition))
 		if err != nil {
 			t.Fatal(err)
 		}
-		entries[i] = agent.Entry{Name: "files__" + d.Name, Skill: "files", Tool: d}
+		entries[i] = catalog.Entry{Name: "files__" + d.Name, Skill: "files", Tool: d}
 	}
-	return agent.NewCatalogue(entries)
+	return catalog.NewCatalog(entries)
 }
 
-// relist gives all conversations another catalogue, as an operator's change does.
-func (f *fakeAgents) relist(to *agent.Catalogue, problems ...agent.Problem) {
+// relist gives all conversations another catalog, as an operator's change does.
+func (f *fakeAgents) relist(to *catalog.Catalog, problems ...catalog.Problem) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.catalogue, f.problems = to, problems
+	f.catalog, f.problems = to, problems
 	for id, c := range f.conversations {
 		changed := *c
-		changed.Catalogue, changed.Problems = to, problems
+		changed.Catalog, changed.Problems = to, problems
 		f.conversations[id] = &changed
 	}
 }
@@ -371,21 +372,21 @@ func (f *fakeAgents) AgentByName(_ context.Context, name string) (*agent.Agent, 
 	return nil, fmt.Errorf("agent %s: %w", name, agent.ErrNotFound)
 }
 
-func (f *fakeAgents) StartConversation(_ context.Context, a *agent.Agent, principal uuid.UUID, version string, client json.RawMessage) (*agent.Conversation, error) {
+func (f *fakeAgents) StartConversation(_ context.Context, a *agent.Agent, principal uuid.UUID, version string, client json.RawMessage) (*catalog.Conversation, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.start(a, principal, "", version, client), nil
 }
 
-func (f *fakeAgents) start(a *agent.Agent, principal uuid.UUID, name, version string, client json.RawMessage) *agent.Conversation {
+func (f *fakeAgents) start(a *agent.Agent, principal uuid.UUID, name, version string, client json.RawMessage) *catalog.Conversation {
 	for _, c := range f.conversations {
 		if name != "" && c.Name == name && c.AgentID == a.ID && c.PrincipalID == principal {
 			return c
 		}
 	}
-	c := &agent.Conversation{
+	c := &catalog.Conversation{
 		ID: uuid.New(), AgentID: a.ID, PrincipalID: principal, Name: name,
-		Catalogue: f.catalogue, Problems: f.problems, ProtocolVersion: version,
+		Catalog: f.catalog, Problems: f.problems, ProtocolVersion: version,
 	}
 	var said struct{ Capabilities json.RawMessage }
 	if json.Unmarshal(client, &said) == nil {
@@ -396,7 +397,7 @@ func (f *fakeAgents) start(a *agent.Agent, principal uuid.UUID, name, version st
 	return c
 }
 
-func (f *fakeAgents) NamedConversation(_ context.Context, a *agent.Agent, principal uuid.UUID, name, version string, client json.RawMessage) (*agent.Conversation, error) {
+func (f *fakeAgents) NamedConversation(_ context.Context, a *agent.Agent, principal uuid.UUID, name, version string, client json.RawMessage) (*catalog.Conversation, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.err != nil {
@@ -408,7 +409,7 @@ func (f *fakeAgents) NamedConversation(_ context.Context, a *agent.Agent, princi
 	return f.start(a, principal, name, version, client), nil
 }
 
-func (f *fakeAgents) Conversation(_ context.Context, agentID, principal, id uuid.UUID) (*agent.Conversation, error) {
+func (f *fakeAgents) Conversation(_ context.Context, agentID, principal, id uuid.UUID) (*catalog.Conversation, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if err := f.glance(); err != nil {

@@ -26,9 +26,10 @@ func FuzzBody(f *testing.F) {
 		f.Add(body, false)
 		f.Add(body, true)
 	}
+	agents := newFakeAgents(f, echoTool, gateTool)
 	server, err := mcpserver.New(mcpserver.Config{
 		Calls:  &stubCalls{call.Call{ID: uuid.New(), Status: call.Succeeded, Result: json.RawMessage(echoResult)}},
-		Agents: newFakeAgents(f, echoTool, gateTool), Identity: fakeIdentity{}, Limits: &fakeLimits{}, Resources: &fakeResources{}, Now: time.Now,
+		Agents: agents, Catalog: agents, Identity: fakeIdentity{}, Limits: &fakeLimits{}, Resources: &fakeResources{}, Now: time.Now,
 		Logger: slog.New(slog.DiscardHandler), PublicURL: "http://localhost",
 	})
 	if err != nil {

@@ -65,7 +65,7 @@ func newBench(t testing.TB, change ...func(*mcpserver.Config)) *bench {
 			`{"content":[{"type":"text","text":` + string(quote(string(sub.Arguments))) + `}]}`)}
 	}
 	cfg := mcpserver.Config{
-		Calls: b.calls, Agents: b.agents, Identity: b.people, Limits: b.limits, Resources: b.others, Now: time.Now, Version: "1.2.3",
+		Calls: b.calls, Agents: b.agents, Catalog: b.agents, Identity: b.people, Limits: b.limits, Resources: b.others, Now: time.Now, Version: "1.2.3",
 		Logger: slog.New(slog.NewTextHandler(b.log, &slog.HandlerOptions{Level: slog.LevelDebug})), PublicURL: "https://hold.example.com",
 	}
 	for _, f := range change {

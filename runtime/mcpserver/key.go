@@ -8,7 +8,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 
-	"github.com/holdpoint/holdpoint/runtime/agent"
+	"github.com/holdpoint/holdpoint/runtime/catalog"
 )
 
 // argumentKey is the argument by which clients give an idempotency key that cannot set _meta.
@@ -16,7 +16,7 @@ const argumentKey = "idempotency_key"
 
 // takeKey finds the idempotency key among arguments, and takes it out where the tool knows nothing of it. One in
 // _meta says the same, or else the request is refused.
-func (x *exchange) takeKey(entry *agent.Entry, arguments json.RawMessage) (json.RawMessage, *jsonrpc.Error) {
+func (x *exchange) takeKey(entry *catalog.Entry, arguments json.RawMessage) (json.RawMessage, *jsonrpc.Error) {
 	if !bytes.Contains(arguments, []byte(`"`+argumentKey+`"`)) && !bytes.Contains(arguments, []byte(`\u`)) {
 		return arguments, nil
 	}

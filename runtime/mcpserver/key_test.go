@@ -26,7 +26,7 @@ func TestIdempotencyKey(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			within(t, func(t *testing.T) {
 				b := newBench(t)
-				b.agents.catalogue = catalogue(t, echoTool, keyedTool)
+				b.agents.catalog = newCatalog(t, echoTool, keyedTool)
 				body := callBody("1", c.tool, c.arguments)
 				if c.meta != "" {
 					body = strings.Replace(body, `"params":{`, `"params":{"_meta":{"dev.holdpoint/idempotency_key":`+c.meta+`},`, 1)

@@ -11,7 +11,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/holdpoint/holdpoint/internal/plain"
-	"github.com/holdpoint/holdpoint/runtime/agent"
+	"github.com/holdpoint/holdpoint/runtime/catalog"
 )
 
 // awaitTool is the synthetic tool that every agent has.
@@ -33,13 +33,13 @@ const (
 	problemListTTL = 5 * time.Second
 )
 
-// listTools answers with a page of the conversation's catalogue.
+// listTools answers with a page of the conversation's catalog.
 func (x *exchange) listTools() {
 	conversation, ok := x.conversation()
 	if !ok {
 		return
 	}
-	tools, err := x.lists.of(conversation.Catalogue)
+	tools, err := x.lists.of(conversation.Catalog)
 	if err != nil {
 		x.internal("list tools", err)
 		return
@@ -54,7 +54,7 @@ func (x *exchange) listTools() {
 		return
 	}
 	if !x.modern && x.r.Header.Get(headerSession) != "" {
-		x.watch.listed(conversation.ID, conversation.Catalogue.Digest())
+		x.watch.listed(conversation.ID, conversation.Catalog.Digest())
 	}
 }
 
@@ -65,7 +65,7 @@ func (x *exchange) unknownCursor() {
 }
 
 // dressList puts around a page of a list what belongs to this conversation and era.
-func (x *exchange) dressList(page []byte, problems []agent.Problem, ttl time.Duration) [][]byte {
+func (x *exchange) dressList(page []byte, problems []catalog.Problem, ttl time.Duration) [][]byte {
 	head, tail := []byte("{"), []byte(nil)
 	if len(problems) > 0 {
 		tail = append(append(tail, `"`+metaProblems+`":`...), shownProblems(problems)...)
@@ -85,35 +85,35 @@ func (x *exchange) dressList(page []byte, problems []agent.Problem, ttl time.Dur
 }
 
 // shownProblems bounds what a broken server may say of itself.
-func shownProblems(problems []agent.Problem) []byte {
-	shown := make([]agent.Problem, len(problems))
+func shownProblems(problems []catalog.Problem) []byte {
+	shown := make([]catalog.Problem, len(problems))
 	for i, p := range problems {
-		shown[i] = agent.Problem{Skill: plain.Visible(p.Skill, maxShown), Kind: plain.Visible(p.Kind, maxShown), Error: plain.Visible(p.Error, maxReason)}
+		shown[i] = catalog.Problem{Skill: plain.Visible(p.Skill, maxShown), Kind: plain.Visible(p.Kind, maxShown), Error: plain.Visible(p.Error, maxReason)}
 	}
 	return marshal(shown)
 }
 
-// lists keeps the rendered list of each catalogue for as long as somebody uses
-// the catalogue.
+// lists keeps the rendered list of each catalog for as long as somebody uses
+// the catalog.
 type lists struct {
 	mu       sync.Mutex
-	rendered map[weak.Pointer[agent.Catalogue]]*pages
+	rendered map[weak.Pointer[catalog.Catalog]]*pages
 }
 
 func newLists() *lists {
-	return &lists{rendered: make(map[weak.Pointer[agent.Catalogue]]*pages)}
+	return &lists{rendered: make(map[weak.Pointer[catalog.Catalog]]*pages)}
 }
 
-// of returns the tools of a catalogue, in pages.
-func (l *lists) of(catalogue *agent.Catalogue) (*pages, error) {
-	key := weak.Make(catalogue)
+// of returns the tools of a catalog, in pages.
+func (l *lists) of(c *catalog.Catalog) (*pages, error) {
+	key := weak.Make(c)
 	l.mu.Lock()
 	tools, ok := l.rendered[key]
 	l.mu.Unlock()
 	if ok {
 		return tools, nil
 	}
-	tools, err := render(catalogue)
+	tools, err := render(c)
 	if err != nil {
 		return nil, err
 	}
@@ -121,21 +121,21 @@ func (l *lists) of(catalogue *agent.Catalogue) (*pages, error) {
 	defer l.mu.Unlock()
 	if _, ok := l.rendered[key]; !ok {
 		l.rendered[key] = tools
-		runtime.AddCleanup(catalogue, l.forget, key)
+		runtime.AddCleanup(c, l.forget, key)
 	}
 	return tools, nil
 }
 
-func (l *lists) forget(key weak.Pointer[agent.Catalogue]) {
+func (l *lists) forget(key weak.Pointer[catalog.Catalog]) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	delete(l.rendered, key)
 }
 
-func render(catalogue *agent.Catalogue) (*pages, error) {
-	tools := make([][]byte, 0, len(catalogue.Entries)+1)
-	for i := range catalogue.Entries {
-		entry := &catalogue.Entries[i]
+func render(c *catalog.Catalog) (*pages, error) {
+	tools := make([][]byte, 0, len(c.Entries)+1)
+	for i := range c.Entries {
+		entry := &c.Entries[i]
 		if entry.Name == awaitTool {
 			continue // ours is the one that is called
 		}

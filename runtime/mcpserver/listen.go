@@ -13,6 +13,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/holdpoint/holdpoint/runtime/agent"
+	"github.com/holdpoint/holdpoint/runtime/catalog"
 	"github.com/holdpoint/holdpoint/runtime/resource"
 )
 
@@ -58,7 +59,7 @@ func (x *exchange) get() {
 }
 
 // announceTo holds a session's stream open.
-func (x *exchange) announceTo(c *agent.Conversation) {
+func (x *exchange) announceTo(c *catalog.Conversation) {
 	id := c.ID
 	err := x.beginStream()
 	if err == nil && c.ProtocolVersion == latestLegacy {
@@ -72,8 +73,8 @@ func (x *exchange) announceTo(c *agent.Conversation) {
 		defer done()
 		err = x.attend(c, &listener{
 			session: id, lists: []resource.Kind{resource.Resources, resource.Prompts}, updates: x.Resources.FollowSession(ctx, x.who(c)),
-			find: func(ctx context.Context) (*agent.Conversation, error) {
-				return x.Agents.Conversation(ctx, x.agent.ID, x.principal, id)
+			find: func(ctx context.Context) (*catalog.Conversation, error) {
+				return x.Catalog.Conversation(ctx, x.agent.ID, x.principal, id)
 			},
 		}, "")
 	}
@@ -120,9 +121,9 @@ func (x *exchange) listen() {
 		err = x.attend(found, &listener{
 			quiet: !wants.tools, tasks: x.followTasks(ctx, ids),
 			lists: wants.lists, updates: x.followResources(ctx, x.who(found), resources, wants.lists),
-			told: found.Catalogue.Digest(),
+			told: found.Catalog.Digest(),
 			name: x.conversationName,
-			find: func(ctx context.Context) (*agent.Conversation, error) {
+			find: func(ctx context.Context) (*catalog.Conversation, error) {
 				return x.named(ctx, x.conversationName(), client)
 			},
 		}, meta)
@@ -220,7 +221,7 @@ func (x *exchange) followTasks(ctx context.Context, ids []uuid.UUID) <-chan [][]
 }
 
 // attend announces changes until the stream ends, and returns why it did. Nobody else writes to it.
-func (x *exchange) attend(c *agent.Conversation, l *listener, params string) error {
+func (x *exchange) attend(c *catalog.Conversation, l *listener, params string) error {
 	ctx, cancel := context.WithCancelCause(x.r.Context())
 	defer cancel(nil)
 	l.agentID, l.principal = x.agent.ID, x.principal

@@ -16,7 +16,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/holdpoint/holdpoint/runtime/agent"
+	"github.com/holdpoint/holdpoint/runtime/catalog"
 	"github.com/holdpoint/holdpoint/runtime/mcpserver"
 )
 
@@ -112,26 +112,26 @@ func (b *bench) delete(session []string) {
 
 // change is an operator's change of what the agent has, and its notice.
 func (b *bench) change(tools ...string) {
-	b.agents.relist(catalogue(b.t, tools...))
-	b.server.CatalogueMayHaveChanged()
+	b.agents.relist(newCatalog(b.t, tools...))
+	b.server.CatalogMayHaveChanged()
 }
 
 // The official client hears of a change, in every era.
 func TestOfficialClientHears(t *testing.T) {
-	broken := agent.Problem{Skill: "ledger", Kind: "transport", Error: "no route"}
+	broken := catalog.Problem{Skill: "ledger", Kind: "transport", Error: "no route"}
 	for name, c := range map[string]struct {
 		change func(*bench)
 		within time.Duration
 	}{
 		"of an operator's change": {func(b *bench) { b.change(echoTool) }, time.Second},
 		// Nobody gives notice of that.
-		"of a skill that recovers": {func(b *bench) { b.agents.relist(catalogue(b.t, echoTool)) }, 6 * time.Second},
+		"of a skill that recovers": {func(b *bench) { b.agents.relist(newCatalog(b.t, echoTool)) }, 6 * time.Second},
 	} {
 		for _, version := range []string{"2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28"} {
 			t.Run(name+" "+version, func(t *testing.T) {
 				within(t, func(t *testing.T) {
 					b := newBench(t)
-					b.agents.problems = []agent.Problem{broken}
+					b.agents.problems = []catalog.Problem{broken}
 					heard := make(chan struct{}, 100)
 					session := b.connect(t.Context(), version, &mcp.ClientOptions{
 						ToolListChangedHandler: func(context.Context, *mcp.ToolListChangedRequest) { heard <- struct{}{} },
@@ -324,7 +324,7 @@ func TestMissedChange(t *testing.T) {
 		listening.quiet(time.Minute)
 
 		// Another process cannot know what the client has seen.
-		other := newBench(t, func(cfg *mcpserver.Config) { cfg.Agents = b.agents })
+		other := newBench(t, func(cfg *mcpserver.Config) { cfg.Agents, cfg.Catalog = b.agents, b.agents })
 		if got := other.stream(other.get(session...)).next(); got != changed {
 			t.Errorf("elsewhere: %q", got)
 		}
@@ -338,9 +338,9 @@ func TestListedChange(t *testing.T) {
 		session := b.session()
 		listening := b.stream(b.get(session...))
 		listening.quiet(time.Second)
-		b.agents.relist(catalogue(t, echoTool))
+		b.agents.relist(newCatalog(t, echoTool))
 		b.post(listBody, session...)
-		b.server.CatalogueMayHaveChanged()
+		b.server.CatalogMayHaveChanged()
 		listening.quiet(time.Minute)
 	})
 }

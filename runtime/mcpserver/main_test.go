@@ -9,6 +9,7 @@ import (
 	"github.com/holdpoint/holdpoint/internal/leaktest"
 	"github.com/holdpoint/holdpoint/runtime/agent"
 	"github.com/holdpoint/holdpoint/runtime/call"
+	"github.com/holdpoint/holdpoint/runtime/catalog"
 	"github.com/holdpoint/holdpoint/runtime/mcpserver"
 )
 
@@ -24,5 +25,6 @@ func TestMain(m *testing.M) {
 var (
 	_ mcpserver.Calls    = (*call.Service)(nil)
 	_ mcpserver.Agents   = (*agent.Service)(nil)
+	_ mcpserver.Catalog  = (*catalog.Service)(nil)
 	_ mcpserver.Identity = (*identity.Service)(nil)
 )

@@ -6,18 +6,18 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/holdpoint/holdpoint/runtime/agent"
+	"github.com/holdpoint/holdpoint/runtime/catalog"
 	"github.com/holdpoint/holdpoint/runtime/resource"
 )
 
-// manyTools is a catalogue of n tools.
-func manyTools(t *testing.T, n int) *agent.Catalogue {
+// manyTools is a catalog of n tools.
+func manyTools(t *testing.T, n int) *catalog.Catalog {
 	t.Helper()
 	definitions := make([]string, n)
 	for i := range definitions {
 		definitions[i] = fmt.Sprintf(`{"name":"t%05d","inputSchema":{"type":"object"}}`, i)
 	}
-	return catalogue(t, definitions...)
+	return newCatalog(t, definitions...)
 }
 
 // walk follows all pages of a list.

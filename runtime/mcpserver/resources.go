@@ -7,7 +7,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 
-	"github.com/holdpoint/holdpoint/runtime/agent"
+	"github.com/holdpoint/holdpoint/runtime/catalog"
 	"github.com/holdpoint/holdpoint/runtime/resource"
 )
 
@@ -71,7 +71,7 @@ func (x *exchange) list(kind resource.Kind) {
 	x.reply(x.dressList(page, list.Problems, list.TTL)...)
 }
 
-func (x *exchange) who(c *agent.Conversation) resource.Who {
+func (x *exchange) who(c *catalog.Conversation) resource.Who {
 	return resource.Who{AgentID: x.agent.ID, Principal: x.principal, Conversation: c.ID}
 }
 

@@ -9,7 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/holdpoint/holdpoint/runtime/agent"
+	"github.com/holdpoint/holdpoint/runtime/catalog"
 	"github.com/holdpoint/holdpoint/runtime/resource"
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
@@ -26,7 +26,7 @@ func TestListsOfWhatSkillsOffer(t *testing.T) {
 		resource.Templates: {Entries: []resource.Entry{{Name: "x:{n}", Raw: json.RawMessage(`{"uriTemplate":"x:{n}"}`)}}},
 		resource.Prompts: {
 			Entries:  []resource.Entry{{Name: "files__ask", Raw: json.RawMessage(`{"title":"T","name":"ask","x":[1.0]}`)}},
-			Problems: []agent.Problem{{Skill: "ledger", Kind: "transport", Error: "away"}},
+			Problems: []catalog.Problem{{Skill: "ledger", Kind: "transport", Error: "away"}},
 		},
 	}
 	session := b.session()

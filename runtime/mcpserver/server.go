@@ -28,6 +28,7 @@ import (
 	"github.com/holdpoint/holdpoint/internal/telemetry"
 	"github.com/holdpoint/holdpoint/runtime/agent"
 	"github.com/holdpoint/holdpoint/runtime/call"
+	"github.com/holdpoint/holdpoint/runtime/catalog"
 	"github.com/holdpoint/holdpoint/runtime/resource"
 )
 
@@ -47,9 +48,13 @@ type Calls interface {
 type Agents interface {
 	Authenticate(ctx context.Context, key string) (*agent.Agent, error)
 	AgentByName(ctx context.Context, name string) (*agent.Agent, error)
-	StartConversation(ctx context.Context, a *agent.Agent, principal uuid.UUID, protocolVersion string, client json.RawMessage) (*agent.Conversation, error)
-	NamedConversation(ctx context.Context, a *agent.Agent, principal uuid.UUID, name, protocolVersion string, client json.RawMessage) (*agent.Conversation, error)
-	Conversation(ctx context.Context, agentID, principal, id uuid.UUID) (*agent.Conversation, error)
+}
+
+// Catalog is the part of a *[catalog.Service] that the endpoint uses.
+type Catalog interface {
+	StartConversation(ctx context.Context, a *agent.Agent, principal uuid.UUID, protocolVersion string, client json.RawMessage) (*catalog.Conversation, error)
+	NamedConversation(ctx context.Context, a *agent.Agent, principal uuid.UUID, name, protocolVersion string, client json.RawMessage) (*catalog.Conversation, error)
+	Conversation(ctx context.Context, agentID, principal, id uuid.UUID) (*catalog.Conversation, error)
 	EndConversation(ctx context.Context, agentID, principal, id uuid.UUID) error
 	SetLogLevel(ctx context.Context, agentID, principal, id uuid.UUID, level string) error
 }
@@ -87,6 +92,7 @@ const (
 type Config struct {
 	Calls     Calls
 	Agents    Agents
+	Catalog   Catalog
 	Resources Resources
 	Identity  Identity
 	Limits    Limits
@@ -204,9 +210,9 @@ func (s *Server) Drain() {
 	s.watch.drain()
 }
 
-// CatalogueMayHaveChanged has clients told of what changed in the lists of their tools, if anything
+// CatalogMayHaveChanged has clients told of what changed in the lists of their tools, if anything
 // did. It costs its caller nothing, and may be called as often as one likes.
-func (s *Server) CatalogueMayHaveChanged() { s.watch.soon() }
+func (s *Server) CatalogMayHaveChanged() { s.watch.soon() }
 
 // Drop lets go of the response that answers this request of the conversation,
 // if this process holds it, and reports whether it does. The call goes its way.

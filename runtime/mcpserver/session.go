@@ -23,13 +23,13 @@ func (x *exchange) initialize() {
 	if slices.Contains(legacyVersions(), x.msg.version) {
 		version = x.msg.version
 	}
-	started, err := x.Agents.StartConversation(x.r.Context(), x.agent, x.principal, version, x.client(x.msg.clientInfo, x.msg.capabilities))
+	started, err := x.Catalog.StartConversation(x.r.Context(), x.agent, x.principal, version, x.client(x.msg.clientInfo, x.msg.capabilities))
 	if err != nil {
 		x.internal("start conversation", err)
 		return
 	}
 	// The client has seen no list yet; what it will see first is no change of this one.
-	x.watch.listed(started.ID, started.Catalogue.Digest())
+	x.watch.listed(started.ID, started.Catalog.Digest())
 	x.w.Header().Set(headerSession, started.ID.String())
 	x.reply(marshal(&mcp.InitializeResult{
 		ProtocolVersion: version,
@@ -75,7 +75,7 @@ func (x *exchange) setLevel() {
 		return
 	}
 	if x.r.Header.Get(headerSession) != "" { // elsewhere there is no stream that the messages could take
-		if err := x.Agents.SetLogLevel(x.r.Context(), x.agent.ID, x.principal, conversation.ID, x.msg.level); err != nil {
+		if err := x.Catalog.SetLogLevel(x.r.Context(), x.agent.ID, x.principal, conversation.ID, x.msg.level); err != nil {
 			x.internal("set log level", err)
 			return
 		}

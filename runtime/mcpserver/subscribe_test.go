@@ -62,7 +62,7 @@ func TestListenOvernight(t *testing.T) {
 		}
 		days.quiet(30 * time.Second)
 		b.agents.mu.Lock()
-		b.agents.catalogue = catalogue(t, echoTool) // of conversations that begin from now on
+		b.agents.catalog = newCatalog(t, echoTool) // of conversations that begin from now on
 		b.agents.mu.Unlock()
 		days.quiet(15 * time.Second)
 		midnight := time.Now().Add(15 * time.Second)
@@ -138,6 +138,6 @@ func TestDrainedStreams(t *testing.T) {
 		if took := time.Since(began); took != 0 {
 			t.Errorf("took %s", took)
 		}
-		b.server.CatalogueMayHaveChanged()
+		b.server.CatalogMayHaveChanged()
 	})
 }

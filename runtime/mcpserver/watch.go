@@ -12,6 +12,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/holdpoint/holdpoint/runtime/agent"
+	"github.com/holdpoint/holdpoint/runtime/catalog"
 	"github.com/holdpoint/holdpoint/runtime/resource"
 )
 
@@ -23,13 +24,13 @@ const (
 	maxTold    = 100_000          // sessions of which it is known what they were told
 )
 
-// listener is an open response on which changes of a conversation's catalogue are
+// listener is an open response on which changes of a conversation's catalog are
 // announced. Its agent and conversation do not change; what the watch guards is below.
 type listener struct {
 	agentID, principal uuid.UUID
 	session            uuid.UUID     // uuid.Nil: a conversation that has a name
 	name               func() string // of the conversation now; nil: a session's
-	find               func(context.Context) (*agent.Conversation, error)
+	find               func(context.Context) (*catalog.Conversation, error)
 
 	quiet   bool                   // changes of the list are not announced: the stream is about tasks
 	tasks   <-chan [][]byte        // what is to be told of them; nil: nothing
@@ -38,27 +39,27 @@ type listener struct {
 	cancel  context.CancelCauseFunc
 	wake    chan struct{} // holds one: there is something to announce
 
-	seen   view                  // as of the last look, its own or another's
-	told   agent.CatalogueDigest // what its client was told last, or that it changed to
-	looked time.Time             // on its own
+	seen   view           // as of the last look, its own or another's
+	told   catalog.Digest // what its client was told last, or that it changed to
+	looked time.Time      // on its own
 }
 
 // view is what a conversation looked like. Conversations of one agent and principal that
 // looked alike will look alike after a change too.
 type view struct {
-	digest  agent.CatalogueDigest
+	digest  catalog.Digest
 	missing string // the skills that are missing from it
 }
 
-func viewOf(c *agent.Conversation) view {
+func viewOf(c *catalog.Conversation) view {
 	var missing strings.Builder
 	for _, p := range c.Problems {
 		missing.WriteString(p.Skill + "\x00" + p.Kind + "\x00")
 	}
-	return view{c.Catalogue.Digest(), missing.String()}
+	return view{c.Catalog.Digest(), missing.String()}
 }
 
-// watch finds out when the catalogues of open listeners change. It goes in rounds:
+// watch finds out when the catalogs of open listeners change. It goes in rounds:
 // after each notice, and every five seconds in case one was missed or a skill that could not be
 // listed can be now. A round looks at one of those listeners that looked alike, so that it
 // costs little, however many clients an agent has.
@@ -71,12 +72,12 @@ type watch struct {
 	mu        sync.Mutex
 	open      map[*listener]struct{}
 	bySession map[uuid.UUID]*listener
-	told      map[uuid.UUID]agent.CatalogueDigest // by tools/list, by session
-	timer     *time.Timer                         // of the next round
-	busy      bool                                // a round is under way
-	again     bool                                // and another is wanted
-	ended     time.Time                           // of the last round
-	failed    []error                             // looks of this round
+	told      map[uuid.UUID]catalog.Digest // by tools/list, by session
+	timer     *time.Timer                  // of the next round
+	busy      bool                         // a round is under way
+	again     bool                         // and another is wanted
+	ended     time.Time                    // of the last round
+	failed    []error                      // looks of this round
 }
 
 func newWatch(log *slog.Logger, now func() time.Time) *watch {
@@ -84,7 +85,7 @@ func newWatch(log *slog.Logger, now func() time.Time) *watch {
 		log: log, now: now,
 		open:      make(map[*listener]struct{}),
 		bySession: make(map[uuid.UUID]*listener),
-		told:      make(map[uuid.UUID]agent.CatalogueDigest),
+		told:      make(map[uuid.UUID]catalog.Digest),
 	}
 	w.ctx, w.stop = context.WithCancel(context.Background())
 	return w
@@ -119,7 +120,7 @@ func (w *watch) add(l *listener) {
 }
 
 // announce has the listener's client told of a change.
-func (l *listener) announce(digest agent.CatalogueDigest) {
+func (l *listener) announce(digest catalog.Digest) {
 	l.told = digest
 	select {
 	case l.wake <- struct{}{}:
@@ -140,7 +141,7 @@ func (w *watch) remove(l *listener) {
 }
 
 // listed notes what a session's client was told.
-func (w *watch) listed(session uuid.UUID, digest agent.CatalogueDigest) {
+func (w *watch) listed(session uuid.UUID, digest catalog.Digest) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if _, known := w.told[session]; !known && len(w.told) >= maxTold {
@@ -211,7 +212,7 @@ func (w *watch) round() {
 	defer w.mu.Unlock()
 	w.busy, w.ended = false, w.now()
 	if len(w.failed) > 0 && w.ctx.Err() == nil {
-		w.log.Warn("looking for changes of catalogues", "failed", len(w.failed), "error", w.failed[0])
+		w.log.Warn("looking for changes of catalogs", "failed", len(w.failed), "error", w.failed[0])
 	}
 	if len(w.open) > 0 && w.ctx.Err() == nil {
 		next := watchTick

@@ -14,6 +14,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/holdpoint/holdpoint/runtime/agent"
+	"github.com/holdpoint/holdpoint/runtime/catalog"
 	"github.com/holdpoint/holdpoint/runtime/mcpserver"
 )
 
@@ -39,7 +40,7 @@ func TestManyStreams(t *testing.T) {
 		b.change(echoTool)
 		var notices sync.WaitGroup
 		for range 100 {
-			notices.Go(b.server.CatalogueMayHaveChanged)
+			notices.Go(b.server.CatalogMayHaveChanged)
 		}
 		notices.Wait()
 		for i, s := range streams {
@@ -52,7 +53,7 @@ func TestManyStreams(t *testing.T) {
 			t.Errorf("%d looks at a change", got)
 		}
 		for range 100 { // five seconds of them
-			b.server.CatalogueMayHaveChanged()
+			b.server.CatalogMayHaveChanged()
 			<-time.After(50 * time.Millisecond)
 		}
 		if got := b.agents.looked(); got > 14 {
@@ -92,7 +93,7 @@ func TestStreamsApart(t *testing.T) {
 		b := newBench(t)
 		sessions := [][]string{b.session(), b.session()}
 		b.agents.mu.Lock()
-		b.agents.problems = []agent.Problem{{Skill: "ledger", Kind: "transport", Error: "no route"}}
+		b.agents.problems = []catalog.Problem{{Skill: "ledger", Kind: "transport", Error: "no route"}}
 		b.agents.mu.Unlock()
 		sessions = append(sessions, b.session(), b.session())
 		streams := make([]*stream, len(sessions))
@@ -104,7 +105,7 @@ func TestStreamsApart(t *testing.T) {
 		for id, c := range b.agents.conversations {
 			if len(c.Problems) > 0 {
 				whole := *c
-				whole.Catalogue, whole.Problems = catalogue(t, echoTool), nil
+				whole.Catalog, whole.Problems = newCatalog(t, echoTool), nil
 				b.agents.conversations[id] = &whole
 			}
 		}
@@ -136,7 +137,7 @@ func TestLookFails(t *testing.T) {
 		if log := b.log.String(); !strings.Contains(log, "no database") || !strings.Contains(log, "on purpose") {
 			t.Errorf("log: %s", log)
 		}
-		b.agents.relist(catalogue(t, echoTool))
+		b.agents.relist(newCatalog(t, echoTool))
 		if got := listening.next(); got != changed {
 			t.Errorf("%q", got)
 		}
@@ -147,13 +148,13 @@ func TestLookFails(t *testing.T) {
 func TestNobodyListens(t *testing.T) {
 	within(t, func(t *testing.T) {
 		b := newBench(t)
-		b.server.CatalogueMayHaveChanged()
+		b.server.CatalogMayHaveChanged()
 		session := b.session()
 		b.stream(b.get(session...))
 		b.closeStreams(session[1])
 		synctest.Wait()
 		b.agents.looked()
-		b.server.CatalogueMayHaveChanged()
+		b.server.CatalogMayHaveChanged()
 		<-time.After(time.Minute)
 		if got := b.agents.looked(); got != 0 {
 			t.Errorf("%d looks", got)
@@ -177,7 +178,7 @@ type slowAgents struct {
 	now, most int
 }
 
-func (s *slowAgents) NamedConversation(ctx context.Context, a *agent.Agent, principal uuid.UUID, name, version string, client json.RawMessage) (*agent.Conversation, error) {
+func (s *slowAgents) NamedConversation(ctx context.Context, a *agent.Agent, principal uuid.UUID, name, version string, client json.RawMessage) (*catalog.Conversation, error) {
 	s.mu.Lock()
 	s.now++
 	s.most = max(s.most, s.now)
@@ -195,7 +196,7 @@ func TestFewLooksAtOnce(t *testing.T) {
 		agents := &slowAgents{}
 		b := newBench(t, func(cfg *mcpserver.Config) {
 			agents.fakeAgents = cfg.Agents.(*fakeAgents)
-			cfg.Agents = agents
+			cfg.Agents, cfg.Catalog = agents, agents
 		})
 		body, headers := modern("subscriptions/listen", `"notifications":{"toolsListChanged":true}`)
 		streams := make([]*stream, 50)

@@ -7,7 +7,7 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/holdpoint/holdpoint/runtime/agent"
+	"github.com/holdpoint/holdpoint/runtime/catalog"
 )
 
 // Change is what a client is told.
@@ -159,7 +159,7 @@ func (s *Service) refresh(ctx context.Context, f *follower) (int, error) {
 			return 0, err
 		}
 	}
-	var may map[Subscription]*agent.Offer
+	var may map[Subscription]*catalog.Offer
 	if len(all) > 0 {
 		var err error
 		if may, err = s.allowed(ctx, f.who, all); err != nil {

@@ -21,6 +21,7 @@ import (
 	"github.com/holdpoint/holdpoint/internal/postgres"
 	"github.com/holdpoint/holdpoint/internal/postgrestest"
 	"github.com/holdpoint/holdpoint/runtime/agent"
+	"github.com/holdpoint/holdpoint/runtime/catalog"
 	"github.com/holdpoint/holdpoint/runtime/resource"
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
@@ -49,7 +50,7 @@ type world struct {
 	who      resource.Who
 	at       atomic.Int64
 	mu       sync.Mutex
-	offers   []agent.Offer
+	offers   []catalog.Offer
 	servers  map[string]*server
 	sent     []string // "skill method name params"
 	requests []tool.Request
@@ -64,7 +65,7 @@ func newWorld(t testing.TB) *world {
 	}
 	var err error
 	w.service, err = resource.New(resource.Config{
-		Agents: w, Sources: w, Upstream: w, Pool: w.db.Pool(), Logger: slog.New(slog.DiscardHandler),
+		Catalog: w, Sources: w, Upstream: w, Pool: w.db.Pool(), Logger: slog.New(slog.DiscardHandler),
 		Now: func() time.Time { return time.Unix(0, w.at.Load()) }, Returned: w.findReturned,
 	})
 	check(t, err)
@@ -73,8 +74,8 @@ func newWorld(t testing.TB) *world {
 }
 
 // skill adds one; change says what is not as usual.
-func (w *world) skill(name string, change ...func(*agent.Offer)) *server {
-	o := agent.Offer{
+func (w *world) skill(name string, change ...func(*catalog.Offer)) *server {
+	o := catalog.Offer{
 		Skill: &agent.Skill{ID: uuid.New(), Name: name, CallTimeout: time.Minute}, Prefix: name, Open: true,
 		Server: tool.Server{Skill: name, Revision: 1, Transport: tool.HTTP},
 	}
@@ -93,10 +94,10 @@ func (w *world) skill(name string, change ...func(*agent.Offer)) *server {
 	return s
 }
 
-func gated(o *agent.Offer)      { o.Open = false }
-func unprefixed(o *agent.Offer) { o.Prefix = "" }
+func gated(o *catalog.Offer)      { o.Open = false }
+func unprefixed(o *catalog.Offer) { o.Prefix = "" }
 
-func (w *world) Offers(_ context.Context, agentID, principal uuid.UUID) ([]agent.Offer, error) {
+func (w *world) Offers(_ context.Context, agentID, principal uuid.UUID) ([]catalog.Offer, error) {
 	if agentID != w.who.AgentID || principal != w.who.Principal {
 		return nil, agent.ErrNotFound
 	}

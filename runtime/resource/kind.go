@@ -4,7 +4,7 @@ import (
 	"strings"
 	"unicode"
 
-	"github.com/holdpoint/holdpoint/runtime/agent"
+	"github.com/holdpoint/holdpoint/runtime/catalog"
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
@@ -45,7 +45,7 @@ func (k Kind) usable(name string) bool {
 }
 
 // exposed is the name by which an agent knows an entry of a skill.
-func (k Kind) exposed(o *agent.Offer, own string) string {
+func (k Kind) exposed(o *catalog.Offer, own string) string {
 	if k == Prompts {
 		return tool.ExposedName(o.Prefix, own)
 	}

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/holdpoint/holdpoint/internal/plain"
-	"github.com/holdpoint/holdpoint/runtime/agent"
+	"github.com/holdpoint/holdpoint/runtime/catalog"
 )
 
 // Entry is one thing of a list.
@@ -19,15 +19,15 @@ type Entry struct {
 
 	own   string // its server's name of it
 	match *regexp.Regexp
-	offer *agent.Offer
+	offer *catalog.Offer
 }
 
 // List is what an agent sees: by skill, and then as its server has it. What the URI of an earlier skill's resource
 // already names is left out.
 type List struct {
 	Entries  []Entry
-	Problems []agent.Problem // skills whose part is missing
-	TTL      time.Duration   // after which it may be out of date
+	Problems []catalog.Problem // skills whose part is missing
+	TTL      time.Duration     // after which it may be out of date
 }
 
 // maxSideBySide bounds the skills that are asked at once for one list.
@@ -40,8 +40,8 @@ func (s *Service) List(ctx context.Context, who Who, kind Kind) (List, error) {
 }
 
 // compose returns the agent's skills too.
-func (s *Service) compose(ctx context.Context, who Who, kind Kind) ([]agent.Offer, List, error) {
-	offers, err := s.Agents.Offers(ctx, who.AgentID, who.Principal)
+func (s *Service) compose(ctx context.Context, who Who, kind Kind) ([]catalog.Offer, List, error) {
+	offers, err := s.Catalog.Offers(ctx, who.AgentID, who.Principal)
 	if err != nil {
 		return nil, List{}, err
 	}
@@ -71,17 +71,17 @@ func (s *Service) compose(ctx context.Context, who Who, kind Kind) ([]agent.Offe
 }
 
 // add takes in what one skill has.
-func (list *List) add(o *agent.Offer, kind Kind, l *listing, err error) {
+func (list *List) add(o *catalog.Offer, kind Kind, l *listing, err error) {
 	switch {
 	case !o.Open:
 	case o.Problem != nil:
 		list.Problems = append(list.Problems, *o.Problem)
 	case err != nil:
-		list.Problems = append(list.Problems, agent.Problem{
-			Skill: o.Skill.Name, Kind: agent.ProblemInternal, Error: kind.Method() + " could not be asked",
+		list.Problems = append(list.Problems, catalog.Problem{
+			Skill: o.Skill.Name, Kind: catalog.ProblemInternal, Error: kind.Method() + " could not be asked",
 		})
 	case l.failure != nil:
-		list.Problems = append(list.Problems, agent.ProblemOf(o.Skill.Name, l.failure))
+		list.Problems = append(list.Problems, catalog.NewFailureProblem(o.Skill.Name, l.failure))
 	default:
 		list.TTL = min(list.TTL, l.ttl)
 		for _, e := range l.entries {
@@ -114,8 +114,8 @@ func (list *List) settle(kind Kind) {
 		collides := kind == Prompts && (rivals > 1 || e.offer.Prefix == "" && prefixed[e.Name] > 0)
 		switch {
 		case collides:
-			list.Problems = append(list.Problems, agent.Problem{
-				Skill: e.offer.Skill.Name, Kind: agent.ProblemCollision,
+			list.Problems = append(list.Problems, catalog.Problem{
+				Skill: e.offer.Skill.Name, Kind: catalog.ProblemCollision,
 				Error: fmt.Sprintf("%q: another prompt is named %s too", plain.Line(e.own, maxRecorded), e.Name),
 			})
 		case !seen[e.Name]:

@@ -8,7 +8,7 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/holdpoint/holdpoint/runtime/agent"
+	"github.com/holdpoint/holdpoint/runtime/catalog"
 	"github.com/holdpoint/holdpoint/runtime/resource"
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
@@ -91,8 +91,8 @@ func TestPartsThatAreMissing(t *testing.T) {
 	connect.Connect = &tool.Connect{Reason: "connect it"}
 	w.skill("b").errs["resources/list"] = connect
 	w.skill("c").answers["resources/list"] = `{"resources":[{"uri":"x:1"}]}`
-	w.skill("d", func(o *agent.Offer) {
-		o.Problem = &agent.Problem{Skill: "d", Kind: agent.ProblemNoPrincipal, Error: "nobody"}
+	w.skill("d", func(o *catalog.Offer) {
+		o.Problem = &catalog.Problem{Skill: "d", Kind: catalog.ProblemNoPrincipal, Error: "nobody"}
 	})
 	without := failed(tool.JSONRPCError, "no such method")
 	without.RPC = []byte(`{"code":-32601,"message":"no such method"}`)

@@ -14,7 +14,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/yosida95/uritemplate/v3"
 
-	"github.com/holdpoint/holdpoint/runtime/agent"
+	"github.com/holdpoint/holdpoint/runtime/catalog"
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
@@ -44,7 +44,7 @@ type listingKey struct {
 	kind      Kind
 }
 
-func keyOf(o *agent.Offer, kind Kind) listingKey {
+func keyOf(o *catalog.Offer, kind Kind) listingKey {
 	key := listingKey{skillID: o.Skill.ID, revision: o.Server.Revision, kind: kind}
 	if o.Server.PerUser {
 		key.principal = o.Server.Principal
@@ -80,7 +80,7 @@ const entrySize = 128
 func (l *listing) size() int { return l.bytes + entrySize*(len(l.entries)+1) }
 
 // list asks a skill's server for a list, all pages of it, or remembers it.
-func (s *Service) list(ctx context.Context, o *agent.Offer, kind Kind) (*listing, error) {
+func (s *Service) list(ctx context.Context, o *catalog.Offer, kind Kind) (*listing, error) {
 	return s.listings.Get(ctx, keyOf(o, kind), func(ctx context.Context) (*listing, error) {
 		ctx, cancel := context.WithTimeout(ctx, s.ListTimeout)
 		defer cancel()
@@ -120,7 +120,7 @@ func rpcCode(rpc json.RawMessage) int64 {
 }
 
 // fetch follows the pages.
-func (s *Service) fetch(ctx context.Context, o *agent.Offer, kind Kind) (*listing, error) {
+func (s *Service) fetch(ctx context.Context, o *catalog.Offer, kind Kind) (*listing, error) {
 	l := &listing{ttl: defaultTTL}
 	seen, cursors := map[string]bool{}, map[string]bool{}
 	var params []byte

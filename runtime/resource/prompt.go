@@ -5,7 +5,7 @@ import (
 	"encoding/json"
 	"strings"
 
-	"github.com/holdpoint/holdpoint/runtime/agent"
+	"github.com/holdpoint/holdpoint/runtime/catalog"
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
@@ -105,7 +105,7 @@ func (s *Service) referred(ctx context.Context, who Who, uri string) (*Entry, er
 }
 
 // unreachable is the failure of a skill whose server nobody here can ask.
-func unreachable(o *agent.Offer) error {
+func unreachable(o *catalog.Offer) error {
 	return &SkillError{Skill: o.Skill.Name, Failure: &tool.Failure{
 		Kind: tool.TransportFailure, Effect: tool.EffectNone, Message: o.Problem.Error,
 		Connect: &tool.Connect{Reason: o.Problem.Error},

@@ -8,7 +8,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/holdpoint/holdpoint/runtime/agent"
+	"github.com/holdpoint/holdpoint/runtime/catalog"
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
@@ -23,14 +23,14 @@ const (
 // [ErrDenied], *[SkillError]. Whom it asks, or that it asks nobody, is recorded.
 func (s *Service) Read(ctx context.Context, who Who, uri string, ask Ask) (json.RawMessage, error) {
 	params := object(`"uri":`, uri, ask.Members)
-	return s.first(ctx, who, uri, "resource.read", func(o *agent.Offer) (json.RawMessage, error) {
+	return s.first(ctx, who, uri, "resource.read", func(o *catalog.Offer) (json.RawMessage, error) {
 		return s.sendFor(ctx, who, o, "resources/read", uri, params, ask)
 	})
 }
 
 // first asks the skills whose resource it may be, until one answers as one that has it. Each is recorded first, as an action.
 func (s *Service) first(
-	ctx context.Context, who Who, uri, action string, ask func(*agent.Offer) (json.RawMessage, error),
+	ctx context.Context, who Who, uri, action string, ask func(*catalog.Offer) (json.RawMessage, error),
 ) (json.RawMessage, error) {
 	whose, err := s.holders(ctx, who, uri)
 	if err != nil {
@@ -73,13 +73,13 @@ func lacks(f *tool.Failure) bool {
 }
 
 // holders are the skills whose resource it is, or may be.
-func (s *Service) holders(ctx context.Context, who Who, uri string) ([]*agent.Offer, error) {
+func (s *Service) holders(ctx context.Context, who Who, uri string) ([]*catalog.Offer, error) {
 	offers, list, err := s.compose(ctx, who, Resources)
 	if err != nil {
 		return nil, err
 	}
 	if e, ok := list.named(uri); ok {
-		return []*agent.Offer{e.offer}, nil
+		return []*catalog.Offer{e.offer}, nil
 	}
 	returned, err := s.Returned(ctx, who, uri)
 	if err != nil {
@@ -87,7 +87,7 @@ func (s *Service) holders(ctx context.Context, who Who, uri string) ([]*agent.Of
 	}
 	for i := range offers {
 		if slices.Contains(returned, offers[i].Skill.ID) {
-			return []*agent.Offer{&offers[i]}, nil
+			return []*catalog.Offer{&offers[i]}, nil
 		}
 	}
 	_, templates, err := s.compose(ctx, who, Templates)
@@ -96,10 +96,10 @@ func (s *Service) holders(ctx context.Context, who Who, uri string) ([]*agent.Of
 	}
 	for i := range templates.Entries {
 		if e := &templates.Entries[i]; e.match != nil && e.match.MatchString(uri) {
-			return []*agent.Offer{e.offer}, nil
+			return []*catalog.Offer{e.offer}, nil
 		}
 	}
-	var open []*agent.Offer
+	var open []*catalog.Offer
 	for i := range offers {
 		if offers[i].Open {
 			open = append(open, &offers[i])
@@ -109,8 +109,8 @@ func (s *Service) holders(ctx context.Context, who Who, uri string) ([]*agent.Of
 }
 
 // withResources leaves out skills that are known to have none.
-func (s *Service) withResources(ctx context.Context, open []*agent.Offer) []*agent.Offer {
-	return slices.DeleteFunc(open, func(o *agent.Offer) bool {
+func (s *Service) withResources(ctx context.Context, open []*catalog.Offer) []*catalog.Offer {
+	return slices.DeleteFunc(open, func(o *catalog.Offer) bool {
 		if o.Problem != nil {
 			return false
 		}

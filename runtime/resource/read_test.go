@@ -9,7 +9,7 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/holdpoint/holdpoint/runtime/agent"
+	"github.com/holdpoint/holdpoint/runtime/catalog"
 	"github.com/holdpoint/holdpoint/runtime/resource"
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
@@ -136,7 +136,7 @@ func TestFailuresOfReads(t *testing.T) {
 	if _, err = w.read("x:2"); !errors.Is(err, resource.ErrDenied) {
 		t.Errorf("no skill has resources: %v", err)
 	}
-	w.offers[0].Problem = &agent.Problem{Skill: "a", Kind: agent.ProblemNoPrincipal, Error: "nobody is acted for"}
+	w.offers[0].Problem = &catalog.Problem{Skill: "a", Kind: catalog.ProblemNoPrincipal, Error: "nobody is acted for"}
 	_, err = w.read("x:3")
 	if failed, ok := errors.AsType[*resource.SkillError](err); !ok || failed.Failure.Connect == nil {
 		t.Errorf("a skill of each person's own: %v", err)

@@ -58,7 +58,7 @@ func (u *updates) relisted(lists []listKey) {
 // relists are the lists of an agent that changed: those of open skills in changed, and all where the agent's open skills are others
 // than before.
 func (s *Service) relists(ctx context.Context, f *follower, changed map[listKey]struct{}) ([]Kind, error) {
-	offers, err := s.Agents.Offers(ctx, f.who.AgentID, f.who.Principal)
+	offers, err := s.Catalog.Offers(ctx, f.who.AgentID, f.who.Principal)
 	if err != nil {
 		return nil, err
 	}

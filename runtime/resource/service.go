@@ -2,7 +2,7 @@
 // decides whose an agent may see and read, asks their servers, records who read what, and tells clients when a resource changes that
 // they are subscribed to.
 //
-// It does not own skills or assignments, nor what calls returned: it asks packages agent and call. It stores
+// It does not own skills or assignments, nor what calls returned: it asks packages catalog and call. It stores
 // what sessions are subscribed to; lists are remembered for as long as their servers allow.
 package resource
 
@@ -23,12 +23,13 @@ import (
 	"github.com/holdpoint/holdpoint/internal/postgres"
 	"github.com/holdpoint/holdpoint/internal/registry"
 	"github.com/holdpoint/holdpoint/runtime/agent"
+	"github.com/holdpoint/holdpoint/runtime/catalog"
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
-// Agents is what the service needs of an *[agent.Service].
-type Agents interface {
-	Offers(ctx context.Context, agentID, principal uuid.UUID) ([]agent.Offer, error)
+// Catalog is the part of a *[catalog.Service] that the service uses.
+type Catalog interface {
+	Offers(ctx context.Context, agentID, principal uuid.UUID) ([]catalog.Offer, error)
 }
 
 // Sources is what the service needs of a *[tool.Discovery].
@@ -44,7 +45,7 @@ type Upstream interface {
 
 // Config is what a [Service] is made of. Fields without a default are required.
 type Config struct {
-	Agents  Agents
+	Catalog Catalog
 	Sources Sources
 	Pool    *pgxpool.Pool
 	Logger  *slog.Logger
@@ -88,8 +89,8 @@ type Service struct {
 
 // New makes a Service.
 func New(cfg Config) (*Service, error) {
-	if cfg.Agents == nil || cfg.Sources == nil || cfg.Pool == nil || cfg.Logger == nil || cfg.Now == nil || cfg.Returned == nil || cfg.Upstream == nil {
-		return nil, errors.New("make resource service: Agents, Sources, Pool, Logger, Now, Upstream and Returned are required")
+	if cfg.Catalog == nil || cfg.Sources == nil || cfg.Pool == nil || cfg.Logger == nil || cfg.Now == nil || cfg.Returned == nil || cfg.Upstream == nil {
+		return nil, errors.New("make resource service: Catalog, Sources, Pool, Logger, Now, Upstream and Returned are required")
 	}
 	for field, value := range map[*time.Duration]time.Duration{
 		&cfg.ListTimeout: defaultListTimeout, &cfg.Pause: defaultPause, &cfg.Renew: defaultRenew, &cfg.Linger: defaultLinger,
@@ -153,7 +154,7 @@ var (
 )
 
 // sendFor asks a skill's server for something on behalf of somebody.
-func (s *Service) sendFor(ctx context.Context, who Who, o *agent.Offer, method, name string, params []byte, ask Ask) (json.RawMessage, error) {
+func (s *Service) sendFor(ctx context.Context, who Who, o *catalog.Offer, method, name string, params []byte, ask Ask) (json.RawMessage, error) {
 	if s.Headers != nil && o.Skill != nil {
 		headers, err := s.Headers(ctx, o.Skill, who)
 		if err != nil {
@@ -165,7 +166,7 @@ func (s *Service) sendFor(ctx context.Context, who Who, o *agent.Offer, method, 
 }
 
 // send asks a skill's server.
-func (s *Service) send(ctx context.Context, o *agent.Offer, method, name string, params []byte, ask Ask) (json.RawMessage, error) {
+func (s *Service) send(ctx context.Context, o *catalog.Offer, method, name string, params []byte, ask Ask) (json.RawMessage, error) {
 	if o.Problem != nil {
 		return nil, unreachable(o)
 	}
@@ -180,7 +181,7 @@ func (s *Service) send(ctx context.Context, o *agent.Offer, method, name string,
 }
 
 // asSkill is the error of a skill's server, as a *[SkillError].
-func (s *Service) asSkill(ctx context.Context, o *agent.Offer, err error) error {
+func (s *Service) asSkill(ctx context.Context, o *catalog.Offer, err error) error {
 	failure, is := errors.AsType[*tool.Failure](err)
 	if !is {
 		return err
@@ -200,7 +201,7 @@ func (s *Service) asSkill(ctx context.Context, o *agent.Offer, err error) error 
 const maxRecorded = 500
 
 // record writes an audit event about something that is called by a name. What cannot be recorded is not done.
-func (s *Service) record(ctx context.Context, who Who, action string, o *agent.Offer, noun, name string) error {
+func (s *Service) record(ctx context.Context, who Who, action string, o *catalog.Offer, noun, name string) error {
 	event := audit.Event{
 		Actor: audit.Agent(who.AgentID), Action: action, Subject: who.Conversation,
 		Data: map[string]any{noun: plain.Line(name, maxRecorded)},

@@ -13,6 +13,7 @@ import (
 
 	"github.com/holdpoint/holdpoint/internal/postgres"
 	"github.com/holdpoint/holdpoint/runtime/agent"
+	"github.com/holdpoint/holdpoint/runtime/catalog"
 )
 
 // MaxSubscriptions bounds the resources that one session, or one stream of a client without sessions, is subscribed to.
@@ -65,7 +66,7 @@ func (s *Service) Subscribe(ctx context.Context, who Who, uri string) error {
 // [Service.Subscribe]; nothing is stored. What nobody follows for a while ends.
 func (s *Service) Subscribable(ctx context.Context, who Who, uri string) (Subscription, error) {
 	found := Subscription{URI: uri}
-	_, err := s.first(ctx, who, uri, "resource.subscribed", func(o *agent.Offer) (json.RawMessage, error) {
+	_, err := s.first(ctx, who, uri, "resource.subscribed", func(o *catalog.Offer) (json.RawMessage, error) {
 		err := s.upstream(ctx, o, uri)
 		if err == nil {
 			found.SkillID = o.Skill.ID
@@ -77,7 +78,7 @@ func (s *Service) Subscribable(ctx context.Context, who Who, uri string) (Subscr
 }
 
 // upstream has a skill's server say when a resource changes.
-func (s *Service) upstream(ctx context.Context, o *agent.Offer, uri string) error {
+func (s *Service) upstream(ctx context.Context, o *catalog.Offer, uri string) error {
 	if o.Problem != nil {
 		return unreachable(o)
 	}
@@ -127,15 +128,15 @@ func has(all []Subscription, uri string) bool {
 }
 
 // allowed are those subscriptions that the agent may have by now, each with its skill.
-func (s *Service) allowed(ctx context.Context, who Who, all []Subscription) (map[Subscription]*agent.Offer, error) {
-	offers, err := s.Agents.Offers(ctx, who.AgentID, who.Principal)
+func (s *Service) allowed(ctx context.Context, who Who, all []Subscription) (map[Subscription]*catalog.Offer, error) {
+	offers, err := s.Catalog.Offers(ctx, who.AgentID, who.Principal)
 	if errors.Is(err, agent.ErrNotFound) {
 		return nil, nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	may := map[Subscription]*agent.Offer{}
+	may := map[Subscription]*catalog.Offer{}
 	for _, one := range all {
 		for i := range offers {
 			o := &offers[i]

@@ -14,7 +14,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/holdpoint/holdpoint/internal/eventually"
-	"github.com/holdpoint/holdpoint/runtime/agent"
+	"github.com/holdpoint/holdpoint/runtime/catalog"
 	"github.com/holdpoint/holdpoint/runtime/resource"
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
@@ -23,7 +23,7 @@ import (
 func (w *world) process(change ...func(*resource.Config)) *resource.Service {
 	w.t.Helper()
 	cfg := resource.Config{
-		Agents: w, Sources: w, Upstream: w, Pool: w.db.Pool(), Logger: slog.New(slog.DiscardHandler),
+		Catalog: w, Sources: w, Upstream: w, Pool: w.db.Pool(), Logger: slog.New(slog.DiscardHandler),
 		Now: func() time.Time { return time.Unix(0, w.at.Load()) }, Returned: w.findReturned,
 		Pause: 2 * time.Millisecond, Linger: time.Millisecond, Renew: 5 * time.Millisecond,
 	}
@@ -229,7 +229,7 @@ func TestUpdatesOfPeoplesOwnConnections(t *testing.T) {
 	w := newWorld(t)
 	ann := uuid.New()
 	w.who.Principal = ann
-	w.skill("files", func(o *agent.Offer) { o.Server.PerUser, o.Server.Principal = true, ann })
+	w.skill("files", func(o *catalog.Offer) { o.Server.PerUser, o.Server.Principal = true, ann })
 	s := w.process(func(cfg *resource.Config) { cfg.Linger = time.Hour })
 	w.listens(s.HandleNotification)
 	check(t, s.Subscribe(t.Context(), w.who, "x:1"))

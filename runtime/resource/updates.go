@@ -9,7 +9,7 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/holdpoint/holdpoint/runtime/agent"
+	"github.com/holdpoint/holdpoint/runtime/catalog"
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
@@ -35,7 +35,7 @@ type updateKey struct {
 	URI       hash      `json:"u"`
 }
 
-func updateKeyOf(o *agent.Offer, uri string) updateKey {
+func updateKeyOf(o *catalog.Offer, uri string) updateKey {
 	key := updateKey{Skill: o.Skill.ID, URI: sha256.Sum256([]byte(uri))}
 	if o.Server.PerUser {
 		key.Principal = o.Server.Principal

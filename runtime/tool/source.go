@@ -232,6 +232,17 @@ type Connect struct {
 	Partial bool
 }
 
+// ProblemNeedsConnection is the kind under which people see a failure with Connect set.
+const ProblemNeedsConnection = "needs_connection"
+
+// ProblemKind returns the kind under which people see the failure: Kind, or [ProblemNeedsConnection].
+func (f *Failure) ProblemKind() string {
+	if f.Connect != nil {
+		return ProblemNeedsConnection
+	}
+	return string(f.Kind)
+}
+
 func (f *Failure) Error() string {
 	return fmt.Sprintf("%s: %s", f.Kind, f.Message)
 }

@@ -1,4 +1,4 @@
-package agent_test
+package catalog_test
 
 import (
 	"fmt"
@@ -43,7 +43,7 @@ passing open=true prefix="" problem=false for=false
 		t.Errorf("for somebody:\n%s", got)
 	}
 	w.apply(`{"agents":[{"name":"billing","skills":[{"skill":"gated"}]}]}`)
-	w.Invalidate() // as the notice has it
+	w.agents.Invalidate() // as the notice has it
 	if got, want := offered(uuid.Nil), "gated open=false prefix=\"gated\" problem=false for=false\n"; got != want {
 		t.Errorf("after a change:\n%s", got)
 	}

@@ -1,4 +1,4 @@
-package agent_test
+package catalog_test
 
 import (
 	"context"
@@ -12,6 +12,7 @@ import (
 	"github.com/holdpoint/holdpoint/internal/postgrestest"
 	"github.com/holdpoint/holdpoint/internal/secret"
 	"github.com/holdpoint/holdpoint/runtime/agent"
+	"github.com/holdpoint/holdpoint/runtime/catalog"
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
@@ -38,6 +39,11 @@ func BenchmarkKnown(b *testing.B) {
 		b.Fatal(err)
 	}
 	defer agents.Close()
+	conversations, err := catalog.New(catalog.Config{Pool: db.Pool(), Agents: agents, Discovery: discovery, Logger: log, Now: time.Now})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer conversations.Close()
 	_, err = agents.Apply(b.Context(), operator, agent.Spec{
 		Skills: []agent.SkillSpec{{Name: "files", Transport: tool.HTTP, URL: "http://h/"}},
 		Agents: []agent.AgentSpec{{Name: "billing", Skills: &[]agent.AssignmentSpec{{Skill: "files"}}}},
@@ -53,14 +59,14 @@ func BenchmarkKnown(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	c, err := agents.StartConversation(b.Context(), billing, uuid.Nil, "", nil)
+	c, err := conversations.StartConversation(b.Context(), billing, uuid.Nil, "", nil)
 	if err != nil {
 		b.Fatal(err)
 	}
 	b.ReportAllocs()
 	b.RunParallel(func(pb *testing.PB) {
 		for pb.Next() {
-			if err := known(b.Context(), agents, discovery, key, c); err != nil {
+			if err := known(b.Context(), agents, conversations, discovery, key, c); err != nil {
 				b.Error(err)
 				return
 			}
@@ -68,16 +74,16 @@ func BenchmarkKnown(b *testing.B) {
 	})
 }
 
-func known(ctx context.Context, agents *agent.Service, discovery *tool.Discovery, key string, c *agent.Conversation) error {
+func known(ctx context.Context, agents *agent.Service, conversations *catalog.Service, discovery *tool.Discovery, key string, c *catalog.Conversation) error {
 	a, err := agents.Authenticate(ctx, key)
 	if err != nil {
 		return err
 	}
-	found, err := agents.Conversation(ctx, a.ID, uuid.Nil, c.ID)
+	found, err := conversations.Conversation(ctx, a.ID, uuid.Nil, c.ID)
 	if err != nil {
 		return err
 	}
-	entry := &found.Catalogue.Entries[0]
+	entry := &found.Catalog.Entries[0]
 	if _, _, err := agents.Skill(ctx, entry.SkillID); err != nil {
 		return err
 	}

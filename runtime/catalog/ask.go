@@ -1,22 +1,14 @@
-package agent
+package catalog
 
 import (
 	"encoding/json"
 
-	"github.com/google/uuid"
-
+	"github.com/holdpoint/holdpoint/runtime/agent"
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
-// AskTool is the name of the tool by which clients ask an agent itself, if it has a model.
+// AskTool is the name of the tool with which clients ask an agent that has a model.
 const AskTool = "ask"
-
-// BuiltinSkill is what entries and calls are of that nobody registered: the agent itself. It is never listed, assigned or
-// changed.
-var BuiltinSkill = uuid.MustParse("00000000-0000-7000-8000-000000000001") //nolint:gochecknoglobals // a constant
-
-// BuiltinSkillName is its name.
-const BuiltinSkillName = "holdpoint"
 
 const askDefinition = `{"name":"` + AskTool + `","title":"Ask this agent",` +
 	`"description":"Says something to this agent and returns its answer. The agent has tools and instructions of its own; ` +
@@ -30,19 +22,14 @@ const askDefinition = `{"name":"` + AskTool + `","title":"Ask this agent",` +
 	`"required":["message"],"additionalProperties":false},` +
 	`"annotations":{"readOnlyHint":false,"destructiveHint":false,"openWorldHint":true}}`
 
-// askEntry is the tool, as a catalogue has it.
-func askEntry() (Entry, error) {
-	definition, err := tool.ParseDefinition(json.RawMessage(askDefinition))
-	return Entry{Name: AskTool, SkillID: BuiltinSkill, Skill: BuiltinSkillName, Tool: definition}, err
-}
+// IsBuiltin reports whether the tool is the agent's own, and not a registered skill's.
+func (e *Entry) IsBuiltin() bool { return e.SkillID == agent.BuiltinSkill }
 
-// own are the definitions of what a catalogue has of the agent's own, which no server lists.
-func (c *Catalogue) own() []tool.Definition {
-	var list []tool.Definition
-	for i := range c.Entries {
-		if c.Entries[i].SkillID == BuiltinSkill {
-			list = append(list, c.Entries[i].Tool)
-		}
+// builtinEntries returns the agent's own tools: an agent with a model can be asked.
+func builtinEntries(set agent.SkillSet) ([]Entry, error) {
+	if !set.HasModel {
+		return nil, nil
 	}
-	return list
+	definition, err := tool.ParseDefinition(json.RawMessage(askDefinition))
+	return []Entry{{Name: AskTool, SkillID: agent.BuiltinSkill, Skill: agent.BuiltinSkillName, Tool: definition}}, err
 }

@@ -1,4 +1,4 @@
-package agent_test
+package catalog_test
 
 import (
 	"errors"
@@ -12,6 +12,7 @@ import (
 
 	"github.com/holdpoint/holdpoint/internal/audit"
 	"github.com/holdpoint/holdpoint/runtime/agent"
+	"github.com/holdpoint/holdpoint/runtime/catalog"
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
@@ -28,14 +29,14 @@ func twoSkills(t *testing.T) *world {
 	return w
 }
 
-func TestCatalogue(t *testing.T) {
+func TestCatalog(t *testing.T) {
 	t.Parallel()
 	w := twoSkills(t)
 	c, got := w.conversation("billing")
 	if want := []string{"files__read", "files__write", "mail__send"}; !slices.Equal(got, want) {
 		t.Errorf("tools %v, want %v", got, want)
 	}
-	entry, ok := c.Catalogue.Lookup("mail__send")
+	entry, ok := c.Catalog.Lookup("mail__send")
 	if !ok || entry.Skill != "mail" || entry.Tool.Name != "send" || entry.SkillRevision != 1 || entry.Tool.Pin().IsZero() {
 		t.Errorf("entry %+v", entry)
 	}
@@ -43,15 +44,15 @@ func TestCatalogue(t *testing.T) {
 		t.Errorf("problems %v", c.Problems)
 	}
 	again, _ := w.conversation("billing")
-	if again.Catalogue != c.Catalogue || w.count("catalogues") != 1 {
-		t.Error("equal catalogues are not shared")
+	if again.Catalog != c.Catalog || w.count("catalogues") != 1 {
+		t.Error("equal catalogs are not shared")
 	}
 	if n := w.source.lists.Load(); n != 2 {
 		t.Errorf("the servers were asked %d times", n)
 	}
-	other := w.start(agent.Config{})
+	other := w.start(0)
 	same, err := other.Conversation(t.Context(), c.AgentID, uuid.Nil, c.ID)
-	if err != nil || same.Catalogue.Digest() != c.Catalogue.Digest() || !slices.Equal(names(same), got) {
+	if err != nil || same.Catalog.Digest() != c.Catalog.Digest() || !slices.Equal(names(same), got) {
 		t.Errorf("in another process: %+v, %v", same, err)
 	}
 	if n := w.source.lists.Load(); n != 2 {
@@ -71,7 +72,7 @@ func TestBrokenSkillIsAProblemOfItsOwn(t *testing.T) {
 		!strings.Contains(c.Problems[0].Error, "HTML") {
 		t.Errorf("problems %+v", c.Problems)
 	}
-	list, _, err := w.Conversations(t.Context(), agent.ConversationFilter{AgentID: c.AgentID}, 0)
+	list, _, err := w.Conversations(t.Context(), catalog.ConversationFilter{AgentID: c.AgentID}, 0)
 	if err != nil || len(list) != 1 || len(list[0].Problems) != 1 {
 		t.Errorf("stored: %+v, %v", list, err)
 	}
@@ -85,10 +86,10 @@ func TestSlowSkillDelaysWithinBounds(t *testing.T) {
 	t.Parallel()
 	w := twoSkills(t)
 	w.source.hanging["files"] = true
-	p := w.start(agent.Config{ListTimeout: 2 * time.Second}) // mail's, which is known, needs none of it
-	mail, err := p.SkillByName(t.Context(), "mail")
+	p := w.start(2 * time.Second) // mail's, which is known, needs none of it
+	mail, err := p.agents.SkillByName(t.Context(), "mail")
 	check(t, err)
-	_, server, err := p.Skill(t.Context(), mail.ID)
+	_, server, err := p.agents.Skill(t.Context(), mail.ID)
 	check(t, err)
 	_, err = p.discovery.List(t.Context(), server, false) // known, so that only files is slow
 	check(t, err)
@@ -112,7 +113,7 @@ func TestRecoveredSkillComesBack(t *testing.T) {
 		w.clock.forward(11 * time.Second) // past the memory of the failure
 		c, err := w.Conversation(t.Context(), c.AgentID, uuid.Nil, c.ID)
 		check(t, err)
-		if len(c.Catalogue.Entries) == 3 && len(c.Problems) == 0 {
+		if len(c.Catalog.Entries) == 3 && len(c.Problems) == 0 {
 			return
 		}
 		select {
@@ -123,7 +124,7 @@ func TestRecoveredSkillComesBack(t *testing.T) {
 	}
 }
 
-func TestAssignmentsShapeTheCatalogue(t *testing.T) {
+func TestAssignmentsShapeTheCatalog(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		skills   string // of the agent
@@ -175,18 +176,18 @@ func TestAssignmentsShapeTheCatalogue(t *testing.T) {
 	}
 }
 
-func TestOperatorsActRemakesTheCatalogue(t *testing.T) {
+func TestOperatorsActRebuildsTheCatalog(t *testing.T) {
 	t.Parallel()
 	w := twoSkills(t)
 	c, _ := w.conversation("billing")
-	look := func() *agent.Conversation {
+	look := func() *catalog.Conversation {
 		t.Helper()
 		now, err := w.Conversation(t.Context(), c.AgentID, uuid.Nil, c.ID)
 		check(t, err)
 		return now
 	}
-	if look().Catalogue != c.Catalogue {
-		t.Error("nothing happened, and the catalogue is another")
+	if look().Catalog != c.Catalog {
+		t.Error("nothing happened, and the catalog is another")
 	}
 	w.apply(`{"skills":[{"name":"files","transport":"http","url":"http://h/f","tools":{"write":{"enabled":false}}}]}`)
 	if got := names(look()); !slices.Equal(got, []string{"files__read", "mail__send"}) {
@@ -198,7 +199,7 @@ func TestOperatorsActRemakesTheCatalogue(t *testing.T) {
 	}
 	// A server's own change does not touch a running conversation.
 	w.source.set(func() { w.source.tools["mail"] = []string{"send", "purge"} })
-	mail, err := w.SkillByName(t.Context(), "mail")
+	mail, err := w.agents.SkillByName(t.Context(), "mail")
 	check(t, err)
 	w.discovery.ListChanged(mail.ID)
 	_, got := w.conversation("billing")
@@ -210,11 +211,11 @@ func TestOperatorsActRemakesTheCatalogue(t *testing.T) {
 	}
 	entry, err := w.discovery.Status(t.Context(), mail.ID, "purge")
 	check(t, err)
-	check(t, w.AcceptTool(t.Context(), operator, mail.ID, "purge", entry.Current))
+	check(t, w.agents.AcceptTool(t.Context(), operator, mail.ID, "purge", entry.Current))
 	if got := names(look()); !slices.Equal(got, []string{"mail__purge", "mail__send"}) {
 		t.Errorf("after the operator accepted: %v", got)
 	}
-	check(t, w.RefuseTool(t.Context(), operator, mail.ID, "purge", entry.Current))
+	check(t, w.agents.RefuseTool(t.Context(), operator, mail.ID, "purge", entry.Current))
 	if got := names(look()); !slices.Equal(got, []string{"mail__send"}) {
 		t.Errorf("after the operator refused: %v", got)
 	}
@@ -226,7 +227,48 @@ func TestOperatorsActRemakesTheCatalogue(t *testing.T) {
 	}
 }
 
-// person makes one and returns the id.
+func TestChangesReachOtherProcesses(t *testing.T) {
+	t.Parallel()
+	w := twoSkills(t)
+	c, _ := w.conversation("billing")
+	there := w.start(0)
+	dropped := w.listen(there)
+	look := func() []string {
+		t.Helper()
+		seen, err := there.Conversation(t.Context(), c.AgentID, uuid.Nil, c.ID)
+		check(t, err)
+		return names(seen)
+	}
+	if got := look(); len(got) != 3 {
+		t.Fatalf("tools %v", got)
+	}
+	w.apply(`{"skills":[{"name":"files","transport":"http","url":"http://h/f","tools":{"write":{"enabled":false}}}]}`)
+	<-dropped
+	if got := look(); !slices.Equal(got, []string{"files__read", "mail__send"}) {
+		t.Errorf("tools %v", got)
+	}
+}
+
+func TestDeletedAgentsConversationsEnd(t *testing.T) {
+	t.Parallel()
+	w := twoSkills(t)
+	c, _ := w.conversation("billing")
+	w.apply(`{"agents":[{"name":"other"}]}`)
+	other, _ := w.conversation("other")
+	check(t, w.agents.DeleteAgent(t.Context(), operator, c.AgentID))
+	if _, err := w.Conversation(t.Context(), c.AgentID, uuid.Nil, c.ID); !errors.Is(err, agent.ErrNotFound) {
+		t.Errorf("error %v", err)
+	}
+	ended, err := w.ReadConversation(t.Context(), c.ID)
+	if err != nil || ended.EndedAt == nil || !slices.Equal(names(ended), names(c)) {
+		t.Errorf("%+v, %v", ended, err)
+	}
+	if open, err := w.ReadConversation(t.Context(), other.ID); err != nil || open.EndedAt != nil {
+		t.Errorf("another agent's: %+v, %v", open, err)
+	}
+}
+
+// person inserts a person and returns the id.
 func (w *world) person(name string) uuid.UUID {
 	w.t.Helper()
 	id := uuid.New()
@@ -283,7 +325,7 @@ func TestNamedConversation(t *testing.T) {
 		}
 		return c.ID
 	}
-	processes := []process{w.process, w.start(agent.Config{}), w.start(agent.Config{})}
+	processes := []process{w.process, w.start(0), w.start(0)}
 	ids := make([]uuid.UUID, 12)
 	var all sync.WaitGroup
 	for i := range ids {
@@ -333,11 +375,11 @@ func TestConversationsOfMany(t *testing.T) {
 		c, _ := w.conversation("billing")
 		ids = append(ids, c.ID)
 	}
-	first, next, err := w.Conversations(t.Context(), agent.ConversationFilter{AgentID: w.agent("billing").ID}, 2)
+	first, next, err := w.Conversations(t.Context(), catalog.ConversationFilter{AgentID: w.agent("billing").ID}, 2)
 	if err != nil || len(first) != 2 || first[0].ID != ids[2] || next != ids[1] {
 		t.Errorf("%v, %v, %v", first, next, err)
 	}
-	rest, end, err := w.Conversations(t.Context(), agent.ConversationFilter{Before: next}, 2)
+	rest, end, err := w.Conversations(t.Context(), catalog.ConversationFilter{Before: next}, 2)
 	if err != nil || len(rest) != 1 || rest[0].ID != ids[0] || end != uuid.Nil {
 		t.Errorf("%v, %v, %v", rest, end, err)
 	}
@@ -357,7 +399,7 @@ func TestConversationsOfOnePrincipal(t *testing.T) {
 		own[principal] = append(own[principal], c.ID)
 	}
 	for principal, want := range own {
-		filter := agent.ConversationFilter{AgentID: a.ID, Principal: &principal}
+		filter := catalog.ConversationFilter{AgentID: a.ID, Principal: &principal}
 		var got []uuid.UUID
 		for i := len(want); i > 0; i-- {
 			page, next, err := w.Conversations(t.Context(), filter, 1)
