@@ -30,7 +30,7 @@ type imported struct {
 	Kept    int64         `json:"kept"` // bytes of heap that the tools hold
 }
 
-// descriptions are published ones, below runtime/httptool/testdata/npm/node_modules (task setup:documents).
+// descriptions are published ones, below runtime/httptool/openapi/testdata/npm/node_modules (task setup:documents).
 func descriptions() [][2]string {
 	return [][2]string{
 		{"GitHub", "@octokit/openapi/generated/api.github.com.json"},
@@ -46,7 +46,7 @@ func openAPI(ctx context.Context, b *bench) error {
 		return err
 	}
 	for _, description := range descriptions() {
-		file := filepath.Join(b.root, "runtime", "httptool", "testdata", "npm", "node_modules", filepath.FromSlash(description[1]))
+		file := filepath.Join(b.root, "runtime", "httptool", "openapi", "testdata", "npm", "node_modules", filepath.FromSlash(description[1]))
 		if _, err := os.Stat(file); err != nil {
 			return fmt.Errorf("%w: task setup:documents gets it", err)
 		}

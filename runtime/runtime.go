@@ -36,6 +36,7 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/converse"
 	"github.com/holdpoint/holdpoint/runtime/file"
 	"github.com/holdpoint/holdpoint/runtime/httptool"
+	"github.com/holdpoint/holdpoint/runtime/httptool/openapi"
 	"github.com/holdpoint/holdpoint/runtime/limit"
 	"github.com/holdpoint/holdpoint/runtime/mcpserver"
 	"github.com/holdpoint/holdpoint/runtime/mcptool"
@@ -201,7 +202,7 @@ func (rt *Runtime) makeRegistry() error {
 	}
 	rt.Agents, err = agent.New(agent.Config{
 		Pool: pool, Discovery: rt.Discovery, Box: rt.Box, Logger: log, Now: rt.Now, Stdio: rt.Stdio, KeyTTL: rt.AgentKeyTTL,
-		Examiner: rt.apis, CheckDocument: httptool.CheckDocument,
+		Examiner: rt.apis, CheckDocument: openapi.CheckDocument,
 		SkillDeleted: rt.OAuth.Removed,
 		AgentDeleted: func(ctx context.Context, tx pgx.Tx, agentID uuid.UUID) error {
 			return rt.Callbacks.Removed(ctx, tx, agentID)

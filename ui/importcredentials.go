@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/holdpoint/holdpoint/runtime/agent"
+	"github.com/holdpoint/holdpoint/runtime/httptool/setting"
 	"github.com/holdpoint/holdpoint/runtime/tool"
 	"github.com/holdpoint/holdpoint/ui/view"
 )
@@ -78,7 +79,7 @@ func (u *UI) answerWithCredentials(w http.ResponseWriter, r *http.Request, statu
 }
 
 // schemesWords say what a document says of authentication.
-func schemesWords(schemes []tool.SecurityScheme) string {
+func schemesWords(schemes []setting.SecurityScheme) string {
 	if len(schemes) == 0 {
 		return "The document says nothing of how requests are authenticated."
 	}

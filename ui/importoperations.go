@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/holdpoint/holdpoint/runtime/httptool/setting"
 	"github.com/holdpoint/holdpoint/runtime/tool"
 	"github.com/holdpoint/holdpoint/ui/view"
 	"github.com/holdpoint/holdpoint/ui/view/hostile"
@@ -26,15 +27,15 @@ type search struct {
 	page              int
 }
 
-func (s search) fits(o *tool.Operation) bool {
+func (s search) fits(o *setting.Operation) bool {
 	text := strings.ToLower(s.text)
 	return (s.method == "" || s.method == o.Method) && (s.tag == "" || slices.Contains(o.Tags, s.tag)) &&
 		(text == "" || strings.Contains(strings.ToLower(o.Name+" "+o.Path+" "+o.Summary), text))
 }
 
 // shown are the operations of a page, and how many fit.
-func (s search) shown(all []tool.Operation) (page []tool.Operation, total int) {
-	var fit []tool.Operation
+func (s search) shown(all []setting.Operation) (page []setting.Operation, total int) {
+	var fit []setting.Operation
 	for _, o := range all {
 		if o.Skipped == "" && s.fits(&o) {
 			fit = append(fit, o)
@@ -101,7 +102,7 @@ func (u *UI) answerWithOperations(w http.ResponseWriter, r *http.Request, status
 	u.render(w, r, status, view.ImportPage(u.page(r, view.SectionSkills, "Operations of "+printable(i.notes.Title), pulse), v))
 }
 
-func (i *importing) presentOperations(found *tool.Examination, s search) view.Import {
+func (i *importing) presentOperations(found *setting.Examination, s search) view.Import {
 	form := apiForm{baseURL: i.Spec.BaseURL}
 	v := view.Import{
 		Steps: importSteps(i, stepOperations), URL: importURL(i.ID), Title: i.notes.Title, All: i.notes.All, Chosen: len(i.notes.Chosen),
@@ -132,7 +133,7 @@ func (i *importing) presentOperations(found *tool.Examination, s search) view.Im
 	for _, tag := range v.Search.Tags {
 		v.Tags = append(v.Tags, view.Choice{Value: tag, Word: tag, On: slices.Contains(i.notes.Tags, tag), Hint: plural(tags[tag], "operation", "operations")})
 	}
-	var rows []tool.Operation
+	var rows []setting.Operation
 	rows, v.Shown = s.shown(found.Operations)
 	v.More = (s.page+1)*importPage < v.Shown
 	for _, o := range rows {
@@ -141,7 +142,7 @@ func (i *importing) presentOperations(found *tool.Examination, s search) view.Im
 	return v
 }
 
-func (i *importing) presentOperation(o *tool.Operation) view.ImportOperation {
+func (i *importing) presentOperation(o *setting.Operation) view.ImportOperation {
 	row := view.ImportOperation{
 		Name: o.Name, Method: o.Method, Path: o.Path, Summary: o.Summary, Tags: strings.Join(o.Tags, ", "), NoOutput: o.NoOutputSchema,
 		Chosen: slices.Contains(i.notes.Chosen, o.Name),
@@ -209,12 +210,12 @@ func (u *UI) chooseOperations(w http.ResponseWriter, r *http.Request) {
 }
 
 // readChoice reads what was ticked on a page of operations; those of other pages stay as they are.
-func (i *importing) readChoice(r *http.Request, found *tool.Examination, at search) {
+func (i *importing) readChoice(r *http.Request, found *setting.Examination, at search) {
 	i.Spec.BaseURL = line(r, "base_url")
 	before := len(i.notes.Chosen) + len(i.notes.Tags)
 	i.notes.Tags = nil
 	for _, tag := range r.PostForm["tags"] {
-		if slices.ContainsFunc(found.Operations, func(o tool.Operation) bool { return slices.Contains(o.Tags, tag) }) && !slices.Contains(i.notes.Tags, tag) {
+		if slices.ContainsFunc(found.Operations, func(o setting.Operation) bool { return slices.Contains(o.Tags, tag) }) && !slices.Contains(i.notes.Tags, tag) {
 			i.notes.Tags = append(i.notes.Tags, tag)
 		}
 	}
@@ -235,7 +236,7 @@ func (i *importing) readChoice(r *http.Request, found *tool.Examination, at sear
 }
 
 // include makes filters of what was chosen.
-func (i *importing) include(found *tool.Examination) (wrong faults) {
+func (i *importing) include(found *setting.Examination) (wrong faults) {
 	i.Spec.Include = nil
 	if i.Spec.BaseURL == "" && found.BaseURL == "" {
 		wrong.add("base_url", cmp.Or(found.BaseURLReason, "is required: the document names no server"))
@@ -244,7 +245,7 @@ func (i *importing) include(found *tool.Examination) (wrong faults) {
 		return wrong
 	}
 	for _, tag := range i.notes.Tags {
-		i.Spec.Include = append(i.Spec.Include, tool.OperationFilter{Tag: tool.Literal(tag)})
+		i.Spec.Include = append(i.Spec.Include, tool.OperationFilter{Tag: setting.EscapePattern(tag)})
 	}
 	for _, o := range found.Operations {
 		if !slices.Contains(i.notes.Chosen, o.Name) {

@@ -12,6 +12,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/holdpoint/holdpoint/runtime/agent"
+	"github.com/holdpoint/holdpoint/runtime/httptool/setting"
 	"github.com/holdpoint/holdpoint/runtime/tool"
 	"github.com/holdpoint/holdpoint/ui/login"
 	"github.com/holdpoint/holdpoint/ui/view"
@@ -200,7 +201,7 @@ func (u *UI) checkName(spec *agent.SkillSpec) (wrong faults) {
 }
 
 // firstAuth is the first way of a document to authenticate that takes no more than a secret.
-func firstAuth(found *tool.Examination) *agent.APIAuthSpec {
+func firstAuth(found *setting.Examination) *agent.APIAuthSpec {
 	for _, scheme := range found.SecuritySchemes {
 		if a := scheme.Auth(); a != nil {
 			return &agent.APIAuthSpec{Type: a.Type, In: a.In, Name: a.Name, Username: a.Username}
@@ -261,13 +262,13 @@ func (i *importing) offersNothing() bool {
 type examined struct {
 	mu    sync.Mutex
 	order []uuid.UUID
-	found map[uuid.UUID]*tool.Examination // by draft
+	found map[uuid.UUID]*setting.Examination // by draft
 }
 
 const maxExamined = 4
 
 // examination is what the document of a draft offers.
-func (u *UI) examination(r *http.Request, i *importing) (*tool.Examination, error) {
+func (u *UI) examination(r *http.Request, i *importing) (*setting.Examination, error) {
 	e := &u.examined
 	e.mu.Lock()
 	found := e.found[i.ID]
@@ -282,7 +283,7 @@ func (u *UI) examination(r *http.Request, i *importing) (*tool.Examination, erro
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.found == nil {
-		e.found = map[uuid.UUID]*tool.Examination{}
+		e.found = map[uuid.UUID]*setting.Examination{}
 	}
 	if e.found[i.ID] == nil {
 		e.order = append(e.order, i.ID)

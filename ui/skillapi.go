@@ -13,6 +13,7 @@ import (
 	"github.com/goccy/go-yaml"
 
 	"github.com/holdpoint/holdpoint/runtime/agent"
+	"github.com/holdpoint/holdpoint/runtime/httptool/setting"
 	"github.com/holdpoint/holdpoint/runtime/tool"
 	"github.com/holdpoint/holdpoint/ui/view"
 )
@@ -50,7 +51,7 @@ func formOfAPI(s *agent.Skill) apiForm {
 func filterLines(list []tool.OperationFilter) string {
 	lines := make([]string, len(list))
 	for i, f := range list {
-		lines[i] = f.String()
+		lines[i] = setting.FormatFilter(f)
 	}
 	return strings.Join(lines, "\n")
 }
@@ -105,7 +106,7 @@ func (f *faults) filters(path, lines string) []tool.OperationFilter {
 		if strings.TrimSpace(one) == "" {
 			continue
 		}
-		filter, err := tool.ParseFilter(one)
+		filter, err := setting.ParseFilter(one)
 		if err != nil {
 			f.add(path, fmt.Sprintf("line %q: %v", printable(clean(one)), err))
 		}

@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/holdpoint/holdpoint/runtime/httptool/setting"
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
@@ -176,12 +177,12 @@ func (s *skillState) validateAPI(r report, limits limits) {
 		r.check(api.Spec == "" && api.Document == "", "spec", "belongs to transport openapi")
 		r.check(len(api.Include)+len(api.Exclude) == 0, "include", "and exclude belong to transport openapi")
 	}
-	for _, p := range api.Problems(s.Transport) {
+	for _, p := range setting.Validate(&api.API, s.Transport) {
 		r.add(p.Pointer, p.Message)
 	}
 	r.headers(s.Headers, report.apiHeaderValue)
 	for _, name := range slices.Sorted(maps.Keys(s.Headers)) {
-		r.below("headers").check(name == "Cookie" || reservedHeader(name) || !tool.FramingHeader(name), name, "is a header that Holdpoint sets itself")
+		r.below("headers").check(name == "Cookie" || reservedHeader(name) || !setting.IsFramingHeader(name), name, "is a header that Holdpoint sets itself")
 	}
 	s.validateAuth(r)
 	s.IdentityHeaders.validate(r.below("identity_headers"), s.Headers)
@@ -214,7 +215,7 @@ func (s *skillState) validateAuth(r report) {
 		at.check(auth.In == "header" || auth.In == "query" || auth.In == "cookie", "in", "must be header, query or cookie")
 		at.check(auth.Name != "" && len(auth.Name) <= 128, "name", "is required, of at most 128 bytes: that of the header, query parameter or cookie")
 		at.check(auth.In == "query" || headerForm.MatchString(auth.Name), "name", "has characters that it may not have")
-		at.check(auth.In != "header" || !reservedHeader(auth.Name) && !tool.FramingHeader(auth.Name), "name",
+		at.check(auth.In != "header" || !reservedHeader(auth.Name) && !setting.IsFramingHeader(auth.Name), "name",
 			"is a header that Holdpoint sets itself; a cookie is auth in cookie")
 	default:
 		at.add("type", "must be bearer, basic or api_key")

@@ -19,6 +19,7 @@ import (
 	"github.com/holdpoint/holdpoint/internal/outbound"
 	"github.com/holdpoint/holdpoint/internal/registry"
 	"github.com/holdpoint/holdpoint/internal/secret"
+	"github.com/holdpoint/holdpoint/runtime/httptool/setting"
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
@@ -70,8 +71,8 @@ type Service struct {
 
 // Examiner lists the operations of OpenAPI documents. Errors are *tool.Failure.
 type Examiner interface {
-	Examine(ctx context.Context, url string) (tool.Examination, error)
-	ExamineDocument(ctx context.Context, document []byte) (tool.Examination, error)
+	Examine(ctx context.Context, url string) (setting.Examination, error)
+	ExamineDocument(ctx context.Context, document []byte) (setting.Examination, error)
 }
 
 // limits restrict the skills that can be registered on this server.

@@ -15,6 +15,7 @@ import (
 
 	"github.com/holdpoint/holdpoint/internal/audit"
 	"github.com/holdpoint/holdpoint/internal/postgres"
+	"github.com/holdpoint/holdpoint/runtime/httptool/setting"
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
@@ -78,7 +79,7 @@ func (s *Service) DraftTools(ctx context.Context, spec SkillSpec) (tool.Listing,
 
 // Examine tells what an OpenAPI document offers: the one at a URL, or the one that is given by value. Nothing of it is kept. Errors:
 // *InvalidError, tool.ErrNoSource.
-func (s *Service) Examine(ctx context.Context, spec, document string) (*tool.Examination, error) {
+func (s *Service) Examine(ctx context.Context, spec, document string) (*setting.Examination, error) {
 	if s.examiner == nil {
 		return nil, fmt.Errorf("examine document: %w", tool.ErrNoSource)
 	}
@@ -92,10 +93,10 @@ func (s *Service) Examine(ctx context.Context, spec, document string) (*tool.Exa
 		return nil, err
 	}
 	field := "spec"
-	examine := func() (tool.Examination, error) { return s.examiner.Examine(ctx, spec) }
+	examine := func() (setting.Examination, error) { return s.examiner.Examine(ctx, spec) }
 	if document != "" {
 		field = "document"
-		examine = func() (tool.Examination, error) { return s.examiner.ExamineDocument(ctx, []byte(document)) }
+		examine = func() (setting.Examination, error) { return s.examiner.ExamineDocument(ctx, []byte(document)) }
 	}
 	found, err := examine()
 	if failure, ok := errors.AsType[*tool.Failure](err); ok {

@@ -12,6 +12,8 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/holdpoint/holdpoint/runtime/httptool/selection"
+	"github.com/holdpoint/holdpoint/runtime/httptool/setting"
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
@@ -157,7 +159,7 @@ func (r report) headerValue(field, value string) {
 
 // apiHeaderValue refuses what is not sent to HTTP APIs as the value of a header.
 func (r report) apiHeaderValue(field, value string) {
-	r.check(value != "" && len(value) <= maxHeaderValue && tool.HeaderValueProblem(value) == "",
+	r.check(value != "" && len(value) <= maxHeaderValue && setting.HeaderValueProblem(value) == "",
 		field, fmt.Sprintf("its value must be 1 to %d visible ASCII characters, with spaces only between them", maxHeaderValue))
 }
 
@@ -193,7 +195,7 @@ func (r report) toolSettings(transport tool.Transport, tools map[string]ToolSett
 		r.toolName("tools", name)
 		if program := tools[name].Select; program != "" {
 			r.check(transport.IsAPI(), "tools."+name+".select", "belongs to transports openapi and http-api")
-			if err := tool.CheckSelect(program); err != nil {
+			if _, err := selection.Parse(program); err != nil {
 				r.add("tools."+name+".select", err.Error())
 			}
 		}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/holdpoint/holdpoint/runtime/agent"
+	"github.com/holdpoint/holdpoint/runtime/httptool/setting"
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
@@ -35,7 +36,7 @@ type examineInput struct {
 	} `nameHint:"ExamineRequest"`
 }
 
-func (a *API) examineDocument(ctx context.Context, input *examineInput) (*bodyOutput[tool.Examination], error) {
+func (a *API) examineDocument(ctx context.Context, input *examineInput) (*bodyOutput[setting.Examination], error) {
 	found, err := a.agents.Examine(ctx, input.Body.Spec, input.Body.Document)
 	if errors.Is(err, tool.ErrNoSource) {
 		return nil, problem(http.StatusUnprocessableEntity, CodeNotAvailable, "skills of transport %s are not available on this server", tool.OpenAPI)

@@ -7,14 +7,15 @@ import (
 	"testing"
 
 	"github.com/holdpoint/holdpoint/runtime/httptool"
+	"github.com/holdpoint/holdpoint/runtime/httptool/openapi"
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
 // update is a PUT whose present state a GET reads.
-func update() httptool.Binding {
-	b := post("/items/{id}", httptool.Body{Kind: httptool.BodyJSON, Media: "application/json", Fields: []httptool.Field{{Arg: "name", Name: "name"}}}, param("id", httptool.InPath))
+func update() openapi.Binding {
+	b := post("/items/{id}", openapi.Body{Kind: openapi.BodyJSON, Media: "application/json", Fields: []openapi.Field{{Arg: "name", Name: "name"}}}, param("id", openapi.InPath))
 	b.Method = http.MethodPut
-	look := get("/items/{id}", param("id", httptool.InPath))
+	look := get("/items/{id}", param("id", openapi.InPath))
 	b.Preview = &look
 	return b
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/holdpoint/holdpoint/runtime/httptool"
+	"github.com/holdpoint/holdpoint/runtime/httptool/openapi"
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
@@ -15,39 +16,24 @@ import (
 func TestArgumentsThatMultiply(t *testing.T) {
 	t.Parallel()
 	key, ones := strings.Repeat("k", 10_000), strings.TrimSuffix(strings.Repeat("1,", 10_000), ",")
-	deep := param("filter", httptool.InQuery)
-	deep.Style = httptool.StyleDeepObject
-	list := param(key, httptool.InQuery)
-	list.Arg, list.Style, list.Explode = "list", httptool.StyleForm, true
+	deep := param("filter", openapi.InQuery)
+	deep.Style = openapi.StyleDeepObject
+	list := param(key, openapi.InQuery)
+	list.Arg, list.Style, list.Explode = "list", openapi.StyleForm, true
 	for name, tc := range map[string]struct {
-		binding   httptool.Binding
+		binding   openapi.Binding
 		arguments string
 	}{
 		"deep object":      {get("/x", deep), `{"filter":{"` + key + `":[` + ones + `]}}`},
 		"list":             {get("/x", list), `{"list":[` + ones + `]}`},
-		"repeated in path": {get("/"+strings.Repeat("{a}", 600), param("a", httptool.InPath)), `{"a":"` + key + `"}`},
+		"repeated in path": {get("/"+strings.Repeat("{a}", 600), param("a", openapi.InPath)), `{"a":"` + key + `"}`},
 		"multipart": {
-			post("/x", httptool.Body{Kind: httptool.BodyMultipart, Media: "multipart/form-data", Fields: []httptool.Field{{Arg: "f", Name: key}}}),
+			post("/x", openapi.Body{Kind: openapi.BodyMultipart, Media: "multipart/form-data", Fields: []openapi.Field{{Arg: "f", Name: key}}}),
 			`{"f":[` + ones + `]}`,
 		},
 	} {
 		if told := refused(t, tc.binding, tc.arguments); !strings.Contains(told, "makes") {
 			t.Errorf("%s: %.300s", name, told)
-		}
-	}
-}
-
-// A variable of a server's URL is filled in once.
-func TestServerThatMultiplies(t *testing.T) {
-	t.Parallel()
-	document := strings.Replace(pets, `{"url": "https://pets.example/v1"}`,
-		`{"url": "https://pets.example/`+strings.Repeat("{a}", 40)+`", "variables": {"a": {"default": "{a}{a}"}}}`, 1)
-	source, server := given(t, document)
-	server.URL = ""
-	listing, err := source.List(t.Context(), server)
-	if err == nil && len(listing.Tools) > 0 {
-		if b := binding(t, listing.Tools[0]); len(b.Base) > 2048 {
-			t.Errorf("a base of %d bytes", len(b.Base))
 		}
 	}
 }
@@ -100,16 +86,5 @@ func TestAnswersAreNotFalsified(t *testing.T) {
 	}
 	if got := a.requests()[0].header.Get("X-Forwarded-Proto"); got != "https" {
 		t.Errorf("the operator's header is %q", got)
-	}
-}
-
-// A pattern may say that a star is a star.
-func TestFilterWithAStar(t *testing.T) {
-	t.Parallel()
-	source, server := given(t, strings.ReplaceAll(strings.ReplaceAll(pets, "pets/get", "*"), "pets/update", "update"))
-	server.API.Include = []tool.OperationFilter{{OperationID: tool.Literal("*")}}
-	listing, err := source.List(t.Context(), server)
-	if err != nil || len(listing.Tools) != 1 {
-		t.Errorf("%d tools, %v, want the one that is called *", len(listing.Tools), err)
 	}
 }

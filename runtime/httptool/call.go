@@ -8,87 +8,89 @@ import (
 	"net/url"
 
 	"github.com/holdpoint/holdpoint/oauthclient"
+	"github.com/holdpoint/holdpoint/runtime/httptool/openapi"
+	"github.com/holdpoint/holdpoint/runtime/httptool/setting"
 	"github.com/holdpoint/holdpoint/runtime/skillauth"
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
-// methodCall is what package oauthclient knows a call by.
+// methodCall is the method of calls for package oauthclient.
 const methodCall = "tools/call"
 
 var _ tool.Source = (*Source)(nil)
 
-// exchange is one call on its way.
+// exchange is one call, from its arguments to its result.
 type exchange struct {
-	source  *Source
-	ctx     context.Context
-	server  tool.Server
-	request tool.CallRequest
-	binding *Binding
-	out     *outboundRequest
-	auth    *skillauth.Authorizer
-	ready   *signed // what is sent first
-	told    tool.Exchange
-	secrets []string
-	limit   int64 // bytes of an answer that are read
-	stay    bool  // redirects to other origins are not followed
+	source   *Source
+	ctx      context.Context
+	server   tool.Server
+	call     tool.CallRequest
+	binding  *openapi.Binding
+	request  *outboundRequest
+	auth     *skillauth.Authorizer
+	first    *signedAttempt // nil after it was sent
+	measured tool.Exchange
+	secrets  []string
+	limit    int64 // bytes to read of an answer
+	stay     bool  // do not follow redirects to other origins
 }
 
-// Call implements [tool.Source]. It sends a request once more when no byte of it had been written, and after a 401 that a token mends. An
-// argument that cannot be sent is a result that is an error.
+// Call implements [tool.Source]. It repeats a request if no byte of it was written, and after a 401 if there is a better token. For an
+// argument that cannot be sent it returns an error result.
 func (s *Source) Call(ctx context.Context, server tool.Server, request tool.CallRequest) (tool.Result, error) {
 	if request.Timeout > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, request.Timeout)
 		defer cancel()
 	}
-	x := &exchange{source: s, ctx: ctx, server: server, request: request, auth: s.authorizer(server), limit: s.config.Limits.ResultBytes}
+	x := &exchange{source: s, ctx: ctx, server: server, call: request, auth: s.authorizerFor(server), limit: s.config.Limits.ResultBytes}
 	result, failure := x.run()
 	if failure != nil {
 		skillauth.Hide(failure, x.secrets...)
-		failure.Exchange = x.told
+		failure.Exchange = x.measured
 		return tool.Result{}, failure
 	}
-	result.Exchange = x.told
+	result.Exchange = x.measured
 	return result, nil
 }
 
 func (x *exchange) run() (tool.Result, *tool.Failure) {
 	var err error
-	x.step(stepResolve, func() error {
+	x.runStep(stepResolve, func() error {
 		var base string
-		if x.binding, base, err = bindOf(x.server, x.request.Definition); err == nil {
-			x.out, err = resolve(x.binding, base, x.request.Arguments, false)
+		if x.binding, base, err = bindingFor(x.server, x.call.Definition); err == nil {
+			x.request, err = resolveRequest(x.binding, base, x.call.Arguments, false)
 		}
 		return err
 	})
 	if err != nil {
-		return x.unsendable(err)
+		return x.unsentResult(err)
 	}
 	var failure *tool.Failure
-	x.step(stepCredentials, func() error {
-		if err = x.out.authenticate(x.server, x.request.Caller); err != nil {
+	x.runStep(stepCredentials, func() error {
+		if err = x.request.authenticate(x.server, x.call.Caller); err != nil {
 			return err
 		}
-		x.secrets = x.out.hidden()
+		x.secrets = x.request.secretForms()
 		var first *attempt
-		if first, err = x.first(); err != nil {
+		if first, err = x.firstAttempt(); err != nil {
 			return err
 		}
-		if x.ready, failure = x.sign(first); failure != nil {
+		if x.first, failure = x.signAttempt(first); failure != nil {
 			return failure
 		}
 		return nil
 	})
 	switch {
 	case err != nil:
-		return x.unsendable(err)
+		return x.unsentResult(err)
 	case failure != nil:
 		return tool.Result{}, failure
 	}
-	x.told.Sent = int64(len(x.out.body))
+	x.measured.Sent = int64(len(x.request.body))
 	var got *reply
-	x.step(stepCall, func() error {
-		if got, failure = x.redirected(); failure != nil {
+	x.runStep(stepCall, func() error {
+		if got, failure = x.sendFollowing(); failure != nil {
 			return failure
 		}
 		return nil
@@ -97,33 +99,33 @@ func (x *exchange) run() (tool.Result, *tool.Failure) {
 		return tool.Result{}, failure
 	}
 	var result tool.Result
-	x.step(stepTransform, func() error {
-		result, failure = x.result(got)
+	x.runStep(stepTransform, func() error {
+		result, failure = x.buildResult(got)
 		return nil
 	})
 	return result, failure
 }
 
-// unsendable is what becomes of a call for which there is no request: the model can mend arguments, nobody but the operator all else.
-func (x *exchange) unsendable(err error) (tool.Result, *tool.Failure) {
+// unsentResult returns the outcome of a call without a request: an error result if the model can correct the arguments, otherwise a failure.
+func (x *exchange) unsentResult(err error) (tool.Result, *tool.Failure) {
 	if isArgumentError(err) {
 		return errorResult("Nothing was sent: "+err.Error(), tool.EffectNone), nil
 	}
-	return tool.Result{}, prepareFailure(x.server, err)
+	return tool.Result{}, unsentFailure(x.server, err)
 }
 
-// reply is an answer, read as far as it is of use.
+// reply is an answer with its body, up to the limit.
 type reply struct {
 	status int
 	header http.Header
 	body   []byte
-	cut    bool     // there was more
-	from   *url.URL // where it came from
-	note   string   // what has to be said of it besides
+	cut    bool     // the body was longer
+	from   *url.URL // that it came from
+	note   string   // a note for the reader of the result
 }
 
-// what names the request in failures, without anything of its arguments.
-func (x *exchange) what() string { return "skill " + x.server.Skill + ": " + x.out.method }
+// describe names the request in failures, without its arguments.
+func (x *exchange) describe() string { return "skill " + x.server.Skill + ": " + x.request.method }
 
 // attempt is one HTTP request: of the call itself, or of a redirect.
 type attempt struct {
@@ -132,25 +134,25 @@ type attempt struct {
 	host    string
 	header  http.Header
 	body    []byte
-	foreign bool // it goes where no operator sent it: not to private addresses
-	// stranger: it goes to another origin than the skill's, which gets nothing of its own, and no token.
-	stranger bool
+	foreign bool // no operator named the host: it may not be a private address
+	// crossOrigin: it goes to another origin than the skill's, and carries no headers of the skill and no token.
+	crossOrigin bool
 }
 
-// first is the attempt that the arguments make.
-func (x *exchange) first() (*attempt, error) {
-	u, err := x.out.target()
+// firstAttempt returns the attempt that the arguments resolve to.
+func (x *exchange) firstAttempt() (*attempt, error) {
+	u, err := x.request.target()
 	if err != nil {
 		return nil, err
 	}
 	return &attempt{
-		method: x.out.method, url: u, host: x.out.host, header: x.out.httpHeader(x.source.config.Version), body: x.out.body,
-		foreign: !x.operators(),
+		method: x.request.method, url: u, host: x.request.host, header: x.request.httpHeader(x.source.config.Version), body: x.request.body,
+		foreign: !x.isOperatorBase(),
 	}, nil
 }
 
-// operators reports whether the base URL is the operator's word: set by them, or of the origin of the document that they named.
-func (x *exchange) operators() bool {
+// isOperatorBase reports whether the operator named the host of the base URL: directly, or as the origin of the document.
+func (x *exchange) isOperatorBase() bool {
 	if x.server.URL != "" {
 		return true
 	}
@@ -158,61 +160,61 @@ func (x *exchange) operators() bool {
 		return false
 	}
 	spec, err := url.Parse(x.server.API.Spec)
-	return err == nil && originOf(spec) == originOf(x.out.base)
+	return err == nil && setting.OriginOf(spec) == setting.OriginOf(x.request.base)
 }
 
-// signed is an attempt with a token, if there is one.
-type signed struct {
+// signedAttempt is an attempt with its token, if it has one.
+type signedAttempt struct {
 	*attempt
 	request *http.Request
-	with    oauthclient.Signed
+	token   oauthclient.Signed
 }
 
-// sign puts a token on an attempt, if there is one and it may have it.
-func (x *exchange) sign(a *attempt) (*signed, *tool.Failure) {
-	s := &signed{attempt: a, request: a.build()}
-	if a.stranger || x.auth == nil {
+// signAttempt adds the skill's token to an attempt, unless it goes to another origin.
+func (x *exchange) signAttempt(a *attempt) (*signedAttempt, *tool.Failure) {
+	s := &signedAttempt{attempt: a, request: a.build()}
+	if a.crossOrigin || x.auth == nil {
 		return s, nil
 	}
 	var failure *tool.Failure
-	s.with, failure = x.auth.Sign(x.ctx, s.request)
+	s.token, failure = x.auth.Sign(x.ctx, s.request)
 	if token := skillauth.Token(s.request.Header.Get(authorizationHeader)); token != "" {
 		x.secrets = append(x.secrets, token)
 	}
 	return s, failure
 }
 
-// authorized sends an attempt, and once more with a better token where the server refuses the first: by 401 it says that it did not act.
-func (x *exchange) authorized(a *attempt) (*reply, *tool.Failure) {
+// sendAuthorized sends an attempt. If the server refuses the token it sends it again with a better one: a 401 says that the server did not act.
+func (x *exchange) sendAuthorized(a *attempt) (*reply, *tool.Failure) {
 	for round := 1; ; round++ {
-		s := x.ready
-		if x.ready = nil; s == nil || s.attempt != a {
+		s := x.first
+		if x.first = nil; s == nil || s.attempt != a {
 			var failure *tool.Failure
-			if s, failure = x.sign(a); failure != nil {
+			if s, failure = x.signAttempt(a); failure != nil {
 				return nil, failure
 			}
 		}
-		response, failure := x.post(s) //nolint:bodyclose // read closes it, or FinishRefused
+		response, failure := x.roundTrip(s) //nolint:bodyclose // readReply closes it, or FinishRefused
 		if failure != nil {
 			return nil, failure
 		}
-		if a.stranger || x.auth == nil {
-			return x.read(response, a)
+		if a.crossOrigin || x.auth == nil {
+			return x.readReply(response, a)
 		}
-		again, failure := x.auth.Answered(x.ctx, s.request, methodCall, response, s.with, round)
+		again, failure := x.auth.Answered(x.ctx, s.request, methodCall, response, s.token, round)
 		switch {
 		case failure != nil:
 			skillauth.FinishRefused(response)
-			x.told.Status = response.StatusCode
+			x.measured.Status = response.StatusCode
 			return nil, failure
 		case !again:
-			return x.read(response, a)
+			return x.readReply(response, a)
 		}
 		skillauth.FinishRefused(response)
 	}
 }
 
-// build makes the HTTP request. Its body is never one that net/http could send again on its own.
+// build returns the HTTP request. Its body is never one that net/http could send a second time.
 func (a *attempt) build() *http.Request {
 	r := &http.Request{
 		Method: a.method, URL: a.url, Host: a.host, Header: a.header.Clone(),
@@ -221,16 +223,16 @@ func (a *attempt) build() *http.Request {
 	switch {
 	case len(a.body) > 0:
 		r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(a.body)), int64(len(a.body))
-	case tool.ReadOnlyMethod(a.method):
-		// Without a body net/http sends these a second time when a connection that it had kept breaks, also after the server got them.
-		// Over HTTP/1.1, which is all that is spoken here, this one is found to be empty before anything is written.
-		r.Body, r.ContentLength = nothing{}, -1
+	case openapi.IsSafeMethod(a.method):
+		// Without a body net/http repeats these requests when an idle connection breaks, even after the server received them. Over
+		// HTTP/1.1, the only version in use here, net/http finds this body empty before it writes anything.
+		r.Body, r.ContentLength = emptyBody{}, -1
 	}
 	return r
 }
 
-// nothing is a body without anything in it.
-type nothing struct{}
+// emptyBody is a body without bytes.
+type emptyBody struct{}
 
-func (nothing) Read([]byte) (int, error) { return 0, io.EOF }
-func (nothing) Close() error             { return nil }
+func (emptyBody) Read([]byte) (int, error) { return 0, io.EOF }
+func (emptyBody) Close() error             { return nil }

@@ -1,6 +1,7 @@
 package httptool
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"log/slog"
@@ -8,52 +9,49 @@ import (
 
 	"github.com/holdpoint/holdpoint/internal/telemetry"
 	"github.com/holdpoint/holdpoint/oauthclient"
+	"github.com/holdpoint/holdpoint/runtime/httptool/openapi"
 )
 
-// Config is what a [Source] needs. Every zero field has the default named.
+// Config configures a [Source]. Zero fields have the defaults named.
 type Config struct {
-	// Logger gets what servers and documents do wrong. Default: nothing is logged.
+	// Logger gets the faults of servers and documents. Default: nothing is logged.
 	Logger *slog.Logger
-	// Version is sent to servers in User-Agent, as that of "holdpoint". Default "dev".
+	// Version is sent in User-Agent: "holdpoint/VERSION". Default "dev".
 	Version string
-	// Now is the clock of durations. Default time.Now.
+	// Now is the clock that measures durations. Default time.Now.
 	Now func() time.Time
 
-	// OAuth gets the tokens of protected APIs. Default: there are none.
+	// OAuth gets the tokens of protected APIs. Default: no tokens.
 	OAuth *oauthclient.Service
 
 	// Traces makes the spans of requests. Default: none are recorded.
 	Traces *telemetry.Tracer
 
-	// Document returns the OpenAPI document with a SHA-256, in hex, that was given by value. Default: there are none.
+	// Document returns an OpenAPI document that was given by value, by its SHA-256 in hex. Default: there are none.
 	Document func(ctx context.Context, digest string) ([]byte, error)
 
 	// TLS is used for https. Default: Go's defaults.
 	TLS *tls.Config
-	// TrustedHosts are names that documents and redirects may lead to although they resolve to private addresses, see
+	// TrustedHosts are host names with private addresses that documents and redirects may lead to, see
 	// [github.com/holdpoint/holdpoint/internal/outbound.Policy].
 	TrustedHosts []string
 
-	// Limits bound what servers and documents may take and send.
+	// Limits bound servers and documents.
 	Limits Limits
 }
 
 // Limits bound servers and documents. Zero fields have the defaults named.
 type Limits struct {
 	Connect time.Duration // connecting, and again the TLS handshake. Default 10 s
-	List    time.Duration // one List, fetching the document and making tools of it included. Default 30 s
+	List    time.Duration // one List, including the document and its definitions. Default 30 s
 
-	Operations    int   // tools of one skill. Default 2,000
-	ToolBytes     int   // of the definitions of one skill's tools together. Default 64 MiB
-	DocumentBytes int64 // of one OpenAPI document. Default 32 MiB
-	InputBytes    int   // of one tool's input schema. Default 256 KiB
-	OutputBytes   int   // of one tool's output schema: a longer one is left out. Default 64 KiB
+	Definitions   openapi.Limits // of one skill
+	DocumentBytes int64          // of one OpenAPI document. Default 32 MiB
+	ResultBytes   int64          // of one answer. Default 16 MiB
+	Documents     int            // skills whose definitions are cached. Default 16
 
-	ResultBytes int64 // of one answer. Default 16 MiB
-	Documents   int   // how many skills' definitions are remembered. Default 16
-
-	IdlePerHost int           // unused connections kept for a server. Default 128
-	Idle        time.Duration // how long they are kept. Default 4 s: many servers close theirs after 5 s, and a call that meets a closing connection may count as sent
+	IdlePerHost int           // idle connections to a server. Default 128
+	Idle        time.Duration // their lifetime. Default 4 s: many servers close theirs after 5 s, and a call on a closing connection may count as sent
 }
 
 func (c Config) withDefaults() Config {
@@ -66,26 +64,14 @@ func (c Config) withDefaults() Config {
 	if c.Traces == nil {
 		c.Traces = telemetry.Off()
 	}
-	set(&c.Version, "dev")
+	c.Version = cmp.Or(c.Version, "dev")
 	l := &c.Limits
-	set(&l.Connect, 10*time.Second)
-	set(&l.List, 30*time.Second)
-	set(&l.Operations, 2000)
-	set(&l.ToolBytes, 64<<20)
-	set(&l.DocumentBytes, 32<<20)
-	set(&l.InputBytes, 256<<10)
-	set(&l.OutputBytes, 64<<10)
-	set(&l.ResultBytes, 16<<20)
-	set(&l.Documents, 16)
-	set(&l.IdlePerHost, 128)
-	set(&l.Idle, 4*time.Second)
+	l.Connect = cmp.Or(l.Connect, 10*time.Second)
+	l.List = cmp.Or(l.List, 30*time.Second)
+	l.DocumentBytes = cmp.Or(l.DocumentBytes, 32<<20)
+	l.ResultBytes = cmp.Or(l.ResultBytes, 16<<20)
+	l.Documents = cmp.Or(l.Documents, 16)
+	l.IdlePerHost = cmp.Or(l.IdlePerHost, 128)
+	l.Idle = cmp.Or(l.Idle, 4*time.Second)
 	return c
-}
-
-// set gives a zero field its default.
-func set[T comparable](field *T, value T) {
-	var zero T
-	if *field == zero {
-		*field = value
-	}
 }

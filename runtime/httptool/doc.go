@@ -1,8 +1,6 @@
-// Package httptool owns tools over HTTP APIs: it makes definitions of the operations of OpenAPI documents and of endpoints that
-// operators wrote down, requests of calls, and results of answers. It is a [tool.Source].
+// Package httptool is the [tool.Source] of HTTP APIs. It builds the request of a call from the binding in the tool's definition, sends it, and
+// turns the answer into a result.
 //
-// Everything that a call's request is made of, but the base URL and the secrets, is in the tool's definition (see [Binding]), which is pinned:
-// a call needs no document, and a document that changed shows as changed definitions.
-//
-// It does not own who may call what, nor where documents and secrets are stored, nor how tokens are got.
+// It does not own the definitions, which package openapi makes from documents, nor the rules of an operator's settings (package setting),
+// nor jq (package selection). It does not decide who may call a tool, store documents or secrets, or get tokens.
 package httptool

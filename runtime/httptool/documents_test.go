@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/holdpoint/holdpoint/runtime/httptool"
+	"github.com/holdpoint/holdpoint/runtime/httptool/openapi"
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
@@ -69,8 +70,8 @@ func TestDocumentByURL(t *testing.T) {
 		API: &tool.API{Spec: web.URL + "/openapi.json", Auth: &tool.APIAuth{Type: tool.APIBearer}},
 	}
 	first := listed(t, source, server)
-	if base := binding(t, first.Tools[0]).Base; base != web.URL+"/v1" {
-		t.Errorf("base %q", base)
+	if b, err := openapi.ReadBinding(&first.Tools[0]); err != nil || b.Base != web.URL+"/v1" {
+		t.Errorf("%+v, %v", b, err)
 	}
 	if again := listed(t, source, server); again.Tools[0].Pin() != first.Tools[0].Pin() {
 		t.Error("another pin of the same document")
@@ -208,5 +209,30 @@ func TestNothingButTools(t *testing.T) {
 	failure, ok := errors.AsType[*tool.Failure](err)
 	if !ok || failure.Kind != tool.JSONRPCError || !strings.Contains(string(failure.RPC), "-32601") {
 		t.Errorf("%+v", err)
+	}
+}
+
+func TestList(t *testing.T) {
+	t.Parallel()
+	source, server := given(t, pets)
+	listing, err := source.List(t.Context(), server)
+	if err != nil || len(listing.Tools) != 2 || listing.Generation != openapi.Generation {
+		t.Errorf("%+v, %v", listing, err)
+	}
+	if found, err := source.ExamineDocument(t.Context(), []byte(pets)); err != nil || len(found.Operations) != 2 {
+		t.Errorf("%+v, %v", found, err)
+	}
+	server.API.Document = "00"
+	if _, err := source.List(t.Context(), server); err == nil || !strings.Contains(err.Error(), "its OpenAPI document cannot be loaded") {
+		t.Errorf("unknown document: %v", err)
+	}
+	server = tool.Server{Skill: "crm", Transport: tool.HTTPAPI, URL: "https://crm.example", API: &tool.API{Endpoints: []tool.Endpoint{{Name: "a", Path: "/a"}}}}
+	listing, err = source.List(t.Context(), server)
+	if err != nil || len(listing.Tools) != 1 || listing.Generation != openapi.Generation {
+		t.Errorf("%+v, %v", listing, err)
+	}
+	server.URL = ""
+	if _, err := source.List(t.Context(), server); err == nil || !strings.Contains(err.Error(), "no base_url") {
+		t.Errorf("without a base URL: %v", err)
 	}
 }

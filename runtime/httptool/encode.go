@@ -10,9 +10,10 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/holdpoint/holdpoint/internal/plain"
+	"github.com/holdpoint/holdpoint/runtime/httptool/openapi"
 )
 
-// argumentError says which argument cannot be sent, and what was expected of it.
+// argumentError: an argument cannot be sent.
 type argumentError struct {
 	argument, problem string
 }
@@ -25,26 +26,26 @@ func badArgument(argument, format string, args ...any) error {
 	return &argumentError{argument, fmt.Sprintf(format, args...)}
 }
 
-// styled is an argument as styles write it: a scalar, a list of scalars, or an object of scalars.
-type styled struct {
-	kind  jsontext.Kind // '[', '{', or that of a scalar
+// flatValue is an argument that a style can encode: a scalar, a list of scalars, or an object of scalars.
+type flatValue struct {
+	kind  jsontext.Kind // '[', '{', or the kind of a scalar
 	text  string        // of a scalar
 	items []string
 	pairs []pair
 }
 
-// pair is a name and a value, of an object or of what is sent.
+// pair is a name and a value, of an object or of a request.
 type pair struct {
 	name, value string
 }
 
-// flat reads an argument for a style, none of which can write what is within a list or an object.
-func flat(argument string, raw json.RawMessage) (styled, error) {
-	v := styled{kind: jsontext.Value(raw).Kind()}
+// flatten reads an argument for a style. No style can encode a list or an object inside another.
+func flatten(argument string, raw json.RawMessage) (flatValue, error) {
+	v := flatValue{kind: jsontext.Value(raw).Kind()}
 	switch v.kind {
 	case '[':
-		err := eachElement(raw, func(element json.RawMessage) error {
-			text, ok := scalar(element)
+		err := forEachElement(raw, func(element json.RawMessage) error {
+			text, ok := scalarText(element)
 			if !ok {
 				return badArgument(argument, "is a list with lists or objects in it; want strings, numbers, true or false")
 			}
@@ -53,8 +54,8 @@ func flat(argument string, raw json.RawMessage) (styled, error) {
 		})
 		return v, err
 	case '{':
-		err := eachMember(raw, func(name string, member json.RawMessage) error {
-			text, ok := scalar(member)
+		err := forEachMember(raw, func(name string, member json.RawMessage) error {
+			text, ok := scalarText(member)
 			if !ok {
 				return badArgument(argument, "is an object with lists or objects in it; want strings, numbers, true or false")
 			}
@@ -63,13 +64,13 @@ func flat(argument string, raw json.RawMessage) (styled, error) {
 		})
 		return v, err
 	default:
-		v.text, _ = scalar(raw)
+		v.text, _ = scalarText(raw)
 		return v, nil
 	}
 }
 
-// scalar is a string's text, or a number, true, false or null as it is written.
-func scalar(raw json.RawMessage) (string, bool) {
+// scalarText returns the content of a string, or the notation of a number, true, false or null.
+func scalarText(raw json.RawMessage) (string, bool) {
 	switch jsontext.Value(raw).Kind() {
 	case '[', '{':
 		return "", false
@@ -84,7 +85,8 @@ func scalar(raw json.RawMessage) (string, bool) {
 	}
 }
 
-func eachElement(raw json.RawMessage, do func(json.RawMessage) error) error {
+// forEachElement calls do for the elements of a list in order.
+func forEachElement(raw json.RawMessage, do func(json.RawMessage) error) error {
 	var elements []json.RawMessage
 	if err := json.Unmarshal(raw, &elements); err != nil {
 		return err
@@ -97,8 +99,8 @@ func eachElement(raw json.RawMessage, do func(json.RawMessage) error) error {
 	return nil
 }
 
-// eachMember calls do for the members of an object, in their order.
-func eachMember(raw json.RawMessage, do func(name string, member json.RawMessage) error) error {
+// forEachMember calls do for the members of an object in order.
+func forEachMember(raw json.RawMessage, do func(name string, member json.RawMessage) error) error {
 	d := jsontext.NewDecoder(bytes.NewReader(raw))
 	if token, err := d.ReadToken(); err != nil || token.Kind() != '{' {
 		return fmt.Errorf("want an object: %w", err)
@@ -120,8 +122,8 @@ func eachMember(raw json.RawMessage, do func(name string, member json.RawMessage
 	return nil
 }
 
-// texts are all that of a value comes from outside.
-func (v styled) texts() []string {
+// texts returns all names and values.
+func (v flatValue) texts() []string {
 	switch v.kind {
 	case '[':
 		return v.items
@@ -136,33 +138,33 @@ func (v styled) texts() []string {
 	}
 }
 
-// empty reports whether there is nothing to write: a list or an object without anything in it.
-func (v styled) empty() bool {
+// isEmpty reports whether the value is an empty list or object.
+func (v flatValue) isEmpty() bool {
 	return v.kind == '[' && len(v.items) == 0 || v.kind == '{' && len(v.pairs) == 0
 }
 
-// operator is how a style writes values, in the words of RFC 6570, section 3.2.1.
+// operator is the way a style encodes values, in the terms of RFC 6570, section 3.2.1.
 type operator struct {
 	first, separator string
 	named            bool
 	ifEmpty          string
 }
 
-// The operators of the styles of paths and headers.
-func operatorOf(style string) (operator, bool) {
+// pathOperator returns the operator of a style for paths.
+func pathOperator(style string) (operator, bool) {
 	switch style {
-	case StyleSimple, "":
+	case openapi.StyleSimple, "":
 		return operator{separator: ","}, true
-	case StyleLabel:
+	case openapi.StyleLabel:
 		return operator{first: ".", separator: "."}, true
-	case StyleMatrix:
+	case openapi.StyleMatrix:
 		return operator{first: ";", separator: ";", named: true}, true
 	}
 	return operator{}, false
 }
 
-// expand writes a value as RFC 6570 does.
-func (o operator) expand(name string, v styled, explode bool, escape func(string) string) string {
+// expand encodes a value as RFC 6570 does.
+func (o operator) expand(name string, v flatValue, explode bool, escape func(string) string) string {
 	named := func(text string) string {
 		switch {
 		case !o.named:
@@ -199,22 +201,22 @@ func (o operator) expand(name string, v styled, explode bool, escape func(string
 	return o.first + named(strings.Join(parts, ","))
 }
 
-// queryPairs writes an argument as the pairs of a query, a form or a cookie, already escaped.
-func queryPairs(argument, name, style string, explode bool, raw json.RawMessage, escape func(string) string) ([]pair, error) {
+// queryPairs encodes an argument as escaped pairs of a query, a form or a cookie.
+func encodePairs(argument, name, style string, explode bool, raw json.RawMessage, escape func(string) string) ([]pair, error) {
 	left := maxWritten
-	if style == StyleDeepObject {
-		return deepPairs(argument, escapeAll(name), raw, escape, 0, &left)
+	if style == openapi.StyleDeepObject {
+		return encodeDeepObject(argument, escapeAll(name), raw, escape, 0, &left)
 	}
-	v, err := flat(argument, raw)
-	if err != nil || v.empty() {
+	v, err := flatten(argument, raw)
+	if err != nil || v.isEmpty() {
 		return nil, err
 	}
 	delimiter := ","
 	switch style {
-	case StyleForm, "":
-	case StyleSpaceDelimited:
+	case openapi.StyleForm, "":
+	case openapi.StyleSpaceDelimited:
 		delimiter = "%20"
-	case StylePipeDelimited:
+	case openapi.StylePipeDelimited:
 		delimiter = "%7C"
 	default:
 		return nil, fmt.Errorf("style %q is none of a query", plain.Line(style, 40))
@@ -224,7 +226,7 @@ func queryPairs(argument, name, style string, explode bool, raw json.RawMessage,
 	case v.kind == '[' && explode:
 		for _, item := range v.items {
 			if left -= len(name) + len(item); left < 0 {
-				return nil, tooMuch(argument)
+				return nil, tooLongError(argument)
 			}
 			pairs = append(pairs, pair{escapeAll(name), escape(item)})
 		}
@@ -242,42 +244,42 @@ func queryPairs(argument, name, style string, explode bool, raw json.RawMessage,
 	return []pair{{escapeAll(name), strings.Join(texts, delimiter)}}, nil
 }
 
-// maxWritten bounds what one argument is written as, in bytes: names are repeated for each of many values.
+// maxWritten bounds the encoded form of one argument, in bytes: the name is repeated for each value.
 const maxWritten = 4 << 20
 
-func tooMuch(argument string) error {
+func tooLongError(argument string) error {
 	return badArgument(argument, "makes more than %d MiB of a request", maxWritten>>20)
 }
 
-// maxDeep bounds how deep an argument of style deepObject is.
+// maxDeep bounds the nesting of an argument of style deepObject.
 const maxDeep = 8
 
-// deepPairs writes name[key]=value. OpenAPI says nothing of what is deeper: objects go on as name[key][key], lists as name[key][0].
-func deepPairs(argument, name string, raw json.RawMessage, escape func(string) string, depth int, left *int) ([]pair, error) {
+// deepPairs encodes name[key]=value. OpenAPI does not define deeper levels: they become name[key][key] for objects and name[key][0] for lists.
+func encodeDeepObject(argument, name string, raw json.RawMessage, escape func(string) string, depth int, left *int) ([]pair, error) {
 	if depth > maxDeep {
 		return nil, badArgument(argument, "is nested more than %d deep", maxDeep)
 	}
 	var pairs []pair
 	below := func(key string, member json.RawMessage) error {
-		deeper, err := deepPairs(argument, name+"%5B"+escapeAll(key)+"%5D", member, escape, depth+1, left)
+		deeper, err := encodeDeepObject(argument, name+"%5B"+escapeAll(key)+"%5D", member, escape, depth+1, left)
 		pairs = append(pairs, deeper...)
 		return err
 	}
 	switch jsontext.Value(raw).Kind() {
 	case '{':
-		err := eachMember(raw, below)
+		err := forEachMember(raw, below)
 		return pairs, err
 	case '[':
 		i := -1
-		err := eachElement(raw, func(element json.RawMessage) error {
+		err := forEachElement(raw, func(element json.RawMessage) error {
 			i++
 			return below(strconv.Itoa(i), element)
 		})
 		return pairs, err
 	default:
-		text, _ := scalar(raw)
+		text, _ := scalarText(raw)
 		if *left -= len(name) + len(text); *left < 0 {
-			return nil, tooMuch(argument)
+			return nil, tooLongError(argument)
 		}
 		return []pair{{name, escape(text)}}, nil
 	}

@@ -14,13 +14,13 @@ import (
 func TestEncodings(t *testing.T) {
 	t.Parallel()
 	const base64 = `{"type": "string", "contentEncoding": "base64"}`
-	d := one(t, `"post": {"requestBody": {"content": {"application/x-www-form-urlencoded": {"schema": {"type": "object", "properties": {
+	d := defineOne(t, `"post": {"requestBody": {"content": {"application/x-www-form-urlencoded": {"schema": {"type": "object", "properties": {
 		"address": {"type": "object", "properties": {"street": {"type": "string"}, "place": {"type": "object"}}}, "tags": {"type": "array", "items": {"type": "string"}},
 		"lines": {"type": "array", "items": {"type": "object"}}, "name": {"type": "string"}, "filter": {"type": "object"}, "spread": {"type": "object"}}},
-		"encoding": {"filter": {"style": "deepObject", "explode": true}, "spread": {"explode": true}}}}}}`, nil)
+		"encoding": {"filter": {"style": "deepObject", "explode": true}, "spread": {"explode": true}}}}}}`)
 	api := newAPI(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) })
 	source := newSource(t, httptool.Config{})
-	call(t, source, skill(api.URL), binding(t, d), `{"id":"1","address":{"street":"s","place":{"zip":1}},"tags":["a","b"],"lines":[{"n":1.0},[2]],"name":"n","filter":{"k":"v"},"spread":{"x":"y"}}`)
+	call(t, source, skill(api.URL), d, `{"id":"1","address":{"street":"s","place":{"zip":1}},"tags":["a","b"],"lines":[{"n":1.0},[2]],"name":"n","filter":{"k":"v"},"spread":{"x":"y"}}`)
 	got, err := url.ParseQuery(api.requests()[0].body)
 	if err != nil {
 		t.Fatal(err)
@@ -32,9 +32,9 @@ func TestEncodings(t *testing.T) {
 		t.Error(diff)
 	}
 
-	d = one(t, `"post": {"requestBody": {"content": {"multipart/form-data": {"schema": {"type": "object", "properties": {
-		"text": `+base64+`, "texts": {"type": "array", "items": `+base64+`}, "file": {}}}}}}}`, nil)
-	call(t, source, skill(api.URL), binding(t, d), `{"id": "1", "text": "AAE=", "texts": ["/w==", "/g=="], "file": "AAE="}`)
+	d = defineOne(t, `"post": {"requestBody": {"content": {"multipart/form-data": {"schema": {"type": "object", "properties": {
+		"text": `+base64+`, "texts": {"type": "array", "items": `+base64+`}, "file": {}}}}}}}`)
+	call(t, source, skill(api.URL), d, `{"id": "1", "text": "AAE=", "texts": ["/w==", "/g=="], "file": "AAE="}`)
 	sent := api.requests()[1]
 	r := &http.Request{Method: http.MethodPost, Header: sent.header, Body: readCloser(sent.body)}
 	if err := r.ParseMultipartForm(1 << 20); err != nil {

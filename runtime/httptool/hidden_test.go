@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/holdpoint/holdpoint/runtime/httptool"
+	"github.com/holdpoint/holdpoint/runtime/httptool/openapi"
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
@@ -96,7 +97,7 @@ func TestCookieKeyIsHidden(t *testing.T) {
 		_, _ = fmt.Fprintf(w, "%s and %s, %v", written, read, err)
 	})
 	server := skill(a.URL)
-	server.API.Auth, server.AuthSecret = &tool.APIAuth{Type: tool.APIKey, In: httptool.InCookie, Name: "sid"}, secret
+	server.API.Auth, server.AuthSecret = &tool.APIAuth{Type: tool.APIKey, In: openapi.InCookie, Name: "sid"}, secret
 	if r := call(t, newSource(t, httptool.Config{}), server, get("/x"), `{}`); r.text() != "… and …, <nil>" {
 		t.Errorf("%s", r.text())
 	}

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/holdpoint/holdpoint/runtime/httptool"
+	"github.com/holdpoint/holdpoint/runtime/httptool/openapi"
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
@@ -18,7 +19,7 @@ import (
 
 func TestInjectionPathTraversal(t *testing.T) {
 	t.Parallel()
-	b := get("/files/{name}", param("name", httptool.InPath))
+	b := get("/files/{name}", param("name", openapi.InPath))
 	for _, value := range []string{
 		"..", ".", "../admin", "a/../../admin", "a/..", "./a", `..\admin`, "%2e%2e", "%2E%2e/admin", "..%2fadmin", "%252e%252e%252fadmin",
 		"..;/admin", "..;x=1", "%" + strings.Repeat("25", 20) + "2e", "a/%2e./b",
@@ -40,8 +41,8 @@ func TestInjectionPathTraversal(t *testing.T) {
 func TestInjectionTraversalOfParts(t *testing.T) {
 	t.Parallel()
 	a := newAPI(t, nil)
-	label := httptool.Param{Arg: "b", Name: "b", In: httptool.InPath, Style: httptool.StyleLabel}
-	for _, b := range []httptool.Binding{get("/x/.{b}", label), get("/x/{b}/..", param("b", httptool.InPath)), get("/x/%2e%2e/{b}", param("b", httptool.InPath))} {
+	label := openapi.Param{Arg: "b", Name: "b", In: openapi.InPath, Style: openapi.StyleLabel}
+	for _, b := range []openapi.Binding{get("/x/.{b}", label), get("/x/{b}/..", param("b", openapi.InPath)), get("/x/%2e%2e/{b}", param("b", openapi.InPath))} {
 		r, err := newSource(t, httptool.Config{}).Call(t.Context(), skill(a.URL), request(define(t, b, nil), `{"b":"/"}`))
 		if err == nil && !r.IsError && !strings.HasPrefix(a.requests()[0].uri, "/x/..%2F") {
 			t.Errorf("%s: sent %+v", b.Path, a.requests())
@@ -51,7 +52,7 @@ func TestInjectionTraversalOfParts(t *testing.T) {
 
 func TestInjectionEncodedSlashes(t *testing.T) {
 	t.Parallel()
-	b := get("/repos/{name}/readme", param("name", httptool.InPath))
+	b := get("/repos/{name}/readme", param("name", openapi.InPath))
 	for value, want := range map[string]string{
 		"group/project": "group%2Fproject", "a%2Fb": "a%252Fb", `a\b`: "a%5Cb", "/etc/passwd": "%2Fetc%2Fpasswd", "//evil.example": "%2F%2Fevil.example",
 		"a?b=c": "a%3Fb%3Dc", "a#b": "a%23b", "a;b": "a%3Bb", "@evil.example": "%40evil.example", "a:80": "a%3A80",
@@ -64,7 +65,7 @@ func TestInjectionEncodedSlashes(t *testing.T) {
 
 func TestInjectionCRLFInHeader(t *testing.T) {
 	t.Parallel()
-	b := get("/x", param("X-Note", httptool.InHeader))
+	b := get("/x", param("X-Note", openapi.InHeader))
 	for _, value := range []string{"a\r\nX-Admin: 1", "a\nb", "a\rb", "a\x00b", "a\x7fb", "a\tb", "\u00fc", "a\u2028b", " a", "a "} {
 		if why := refused(t, b, encoded(t, map[string]string{"X-Note": value})); !strings.Contains(why, `argument "X-Note"`) {
 			t.Errorf("%q: %s", value, why)
@@ -77,7 +78,7 @@ func TestInjectionCRLFInHeader(t *testing.T) {
 
 func TestInjectionCRLFInPathAndQuery(t *testing.T) {
 	t.Parallel()
-	b := get("/x/{id}", param("id", httptool.InPath), param("q", httptool.InQuery))
+	b := get("/x/{id}", param("id", openapi.InPath), param("q", openapi.InQuery))
 	if got := sent(t, b, `{"id":"a\r\nX-Admin: 1","q":"b HTTP/1.1\r\nHost: evil\r\n\r\n"}`); got.uri != "/v1/x/a%0D%0AX-Admin%3A%201?q=b%20HTTP%2F1.1%0D%0AHost%3A%20evil%0D%0A%0D%0A" || got.header.Get("X-Admin") != "" {
 		t.Errorf("%+v", got)
 	}
@@ -85,7 +86,7 @@ func TestInjectionCRLFInPathAndQuery(t *testing.T) {
 
 func TestInjectionArraysAndObjectsInQuery(t *testing.T) {
 	t.Parallel()
-	b := get("/x", param("filter", httptool.InQuery), param("limit", httptool.InQuery))
+	b := get("/x", param("filter", openapi.InQuery), param("limit", openapi.InQuery))
 	if got := sent(t, b, `{"filter":["a&limit=1","b=c"]}`).uri; got != "/v1/x?filter=a%26limit%3D1&filter=b%3Dc" {
 		t.Error(got)
 	}
@@ -100,10 +101,10 @@ func TestInjectionArraysAndObjectsInQuery(t *testing.T) {
 
 func TestInjectionQueryValueAddsNoPair(t *testing.T) {
 	t.Parallel()
-	plain := param("q", httptool.InQuery)
+	plain := param("q", openapi.InQuery)
 	free := plain
 	free.AllowReserved = true
-	for _, p := range []httptool.Param{plain, free} {
+	for _, p := range []openapi.Param{plain, free} {
 		a := newAPI(t, func(w http.ResponseWriter, r *http.Request) {
 			if q := r.URL.Query(); len(q) != 1 || len(q["q"]) != 1 || q.Get("q") != "1&admin=true#x+y%26z=1" {
 				t.Errorf("read as %v", q)
@@ -122,14 +123,14 @@ func TestInjectionDuplicateKeys(t *testing.T) {
 	server := skill(a.URL)
 	server.API.Auth, server.AuthSecret = &tool.APIAuth{Type: tool.APIKey, In: "query", Name: "api key"}, "the-secret-key"
 	s := newSource(t, httptool.Config{})
-	for _, b := range []httptool.Binding{get("/x", param("filter", httptool.InQuery)), get("/x", httptool.Param{Arg: "filter", Name: "api key", In: "query", Style: "form"})} {
+	for _, b := range []openapi.Binding{get("/x", param("filter", openapi.InQuery)), get("/x", openapi.Param{Arg: "filter", Name: "api key", In: "query", Style: "form"})} {
 		r := call(t, s, server, b, `{"filter":{"api key":"mine"}}`)
 		if !r.IsError || !strings.Contains(r.text(), `argument "filter"`) || len(a.requests()) > 0 {
 			t.Errorf("%s, %d sent", r.text(), len(a.requests()))
 		}
 	}
-	form := post("/x", httptool.Body{Kind: httptool.BodyForm, Fields: []httptool.Field{
-		{Arg: "amount", Name: "amount"}, {Arg: "meta", Name: "meta", Style: httptool.StyleForm, Explode: true},
+	form := post("/x", openapi.Body{Kind: openapi.BodyForm, Fields: []openapi.Field{
+		{Arg: "amount", Name: "amount"}, {Arg: "meta", Name: "meta", Style: openapi.StyleForm, Explode: true},
 	}})
 	if why := refused(t, form, `{"amount":1,"meta":{"amount":1000}}`); !strings.Contains(why, `argument "meta"`) {
 		t.Error(why)
@@ -148,7 +149,7 @@ func TestInjectionHeaderOfOurs(t *testing.T) {
 		"Host", "content-length", "Transfer-Encoding", "Connection", "cookie", "X-Forwarded-For", "Proxy-Authorization", "Sec-Fetch-Site",
 		"authorization", "AUTHORIZATION", "x-org", "X-Agent", "Traceparent", "Content-Type", "X Org", "X-Org\r\nX-Admin", "",
 	} {
-		b := post("/x", httptool.Body{Kind: httptool.BodyJSON, Arg: "body"}, httptool.Param{Arg: "h", Name: name, In: httptool.InHeader})
+		b := post("/x", openapi.Body{Kind: openapi.BodyJSON, Arg: "body"}, openapi.Param{Arg: "h", Name: name, In: openapi.InHeader})
 		r := request(define(t, b, nil), `{"h":"mine","body":1}`)
 		r.Caller.Headers = map[string]string{"X-Agent": "sales"}
 		got, err := s.Call(t.Context(), server, r)
@@ -168,14 +169,14 @@ func TestInjectionFixedHeader(t *testing.T) {
 	server := skill(a.URL)
 	server.API.Auth, server.AuthSecret = &tool.APIAuth{Type: tool.APIBearer}, "bearer-secret"
 	b := get("/x")
-	b.Fixed = []httptool.FixedHead{{Name: "authorization", Value: "Bearer other"}, {Name: "X-Api-Version", Value: "2"}}
+	b.Fixed = []openapi.FixedHeader{{Name: "authorization", Value: "Bearer other"}, {Name: "X-Api-Version", Value: "2"}}
 	call(t, newSource(t, httptool.Config{}), server, b, `{}`)
 	got := a.only(t)
 	if got.header.Get("Authorization") != "Bearer bearer-secret" || "http://"+got.host != a.URL || got.header.Get("X-Api-Version") != "2" {
 		t.Errorf("%+v", got)
 	}
-	for _, bad := range []httptool.FixedHead{{Name: "Host", Value: "evil.example"}, {Name: "X-Bad", Value: "a\r\nb"}, {Name: "X-A: b\r\nX-B", Value: "c"}} {
-		b.Fixed = []httptool.FixedHead{bad}
+	for _, bad := range []openapi.FixedHeader{{Name: "Host", Value: "evil.example"}, {Name: "X-Bad", Value: "a\r\nb"}, {Name: "X-A: b\r\nX-B", Value: "c"}} {
+		b.Fixed = []openapi.FixedHeader{bad}
 		f := fails(t, newSource(t, httptool.Config{}), server, request(define(t, b, nil), `{}`))
 		if f.Effect != tool.EffectNone || !strings.Contains(f.Message, "nothing was sent: the ") || len(a.requests()) != 1 {
 			t.Errorf("%+v: %+v", bad, f)
@@ -185,7 +186,7 @@ func TestInjectionFixedHeader(t *testing.T) {
 
 func TestInjectionCookie(t *testing.T) {
 	t.Parallel()
-	b := get("/x", param("track", httptool.InCookie), param("bag", httptool.InCookie))
+	b := get("/x", param("track", openapi.InCookie), param("bag", openapi.InCookie))
 	if got := sent(t, b, `{"track":"a; admin=1, \"x\"\\\r\n\u00fc%41"}`).header.Get("Cookie"); got != "track=a%3B%20admin=1%2C%20%22x%22%5C%0D%0A%C3%BC%2541" {
 		t.Error(got)
 	}
@@ -209,7 +210,7 @@ func TestInjectionCookie(t *testing.T) {
 
 func TestInjectionMultipartName(t *testing.T) {
 	t.Parallel()
-	b := post("/x", httptool.Body{Kind: httptool.BodyMultipart, Arg: "form"})
+	b := post("/x", openapi.Body{Kind: openapi.BodyMultipart, Arg: "form"})
 	got := sent(t, b, `{"form":{"a\"; filename=\"x.sh\r\nContent-Type: text/html\r\n\r\nx":"1","b":"--holdpoint-x\r\nContent-Disposition: form-data; name=\"c\"\r\n\r\n2"}}`)
 	_, parameters, err := mime.ParseMediaType(got.header.Get("Content-Type"))
 	if err != nil {
@@ -224,8 +225,8 @@ func TestInjectionMultipartName(t *testing.T) {
 // TestInjectionTemplateInValue: what is in braces, or looks like a template, is text.
 func TestInjectionTemplateInValue(t *testing.T) {
 	t.Parallel()
-	b := post("/x/{a}/{b}", httptool.Body{Kind: httptool.BodyJSON, Fields: []httptool.Field{{Arg: "c", Name: "c"}}},
-		param("a", httptool.InPath), param("b", httptool.InPath), param("q", httptool.InQuery), param("X-H", httptool.InHeader))
+	b := post("/x/{a}/{b}", openapi.Body{Kind: openapi.BodyJSON, Fields: []openapi.Field{{Arg: "c", Name: "c"}}},
+		param("a", openapi.InPath), param("b", openapi.InPath), param("q", openapi.InQuery), param("X-H", openapi.InHeader))
 	got := sent(t, b, `{"a":"{b}","b":"{{a}}","q":"${b}","X-H":"{a} %s %7Bb%7D","c":"{b}{{.Secret}}${HOME}"}`)
 	if got.uri != "/v1/x/%7Bb%7D/%7B%7Ba%7D%7D?q=%24%7Bb%7D" || got.header.Get("X-H") != "{a} %s %7Bb%7D" || got.body != `{"c":"{b}{{.Secret}}${HOME}"}` {
 		t.Errorf("%+v", got)
@@ -243,7 +244,7 @@ func TestInjectionHost(t *testing.T) {
 		"http://user:pass@api.example/v1": "http://api.example/v1/x/%40evil.example",
 		"http://[::1]:99/v1/":             "http://[::1]:99/v1/x/%40evil.example",
 	} {
-		told, err := s.Outgoing(skill(base), request(define(t, get("/x/{id}", param("id", httptool.InPath)), nil), `{"id":"@evil.example"}`))
+		told, err := s.Outgoing(skill(base), request(define(t, get("/x/{id}", param("id", openapi.InPath)), nil), `{"id":"@evil.example"}`))
 		if err != nil || told.URL != want {
 			t.Errorf("%s: %+v, %v", base, told, err)
 		}
@@ -323,7 +324,7 @@ func redirecting(t *testing.T, to func(other string) string) (server tool.Server
 	return server, first, other
 }
 
-func followed(t *testing.T, s *httptool.Source, server tool.Server, b httptool.Binding, arguments string) result {
+func followed(t *testing.T, s *httptool.Source, server tool.Server, b openapi.Binding, arguments string) result {
 	t.Helper()
 	r := request(define(t, b, nil), arguments)
 	r.Caller.Headers = map[string]string{"X-Agent": "sales"}
@@ -339,7 +340,7 @@ func TestRedirectToAnotherOrigin(t *testing.T) {
 	t.Parallel()
 	server, first, other := redirecting(t, func(other string) string { return other + "/there?a=1" })
 	s := newSource(t, httptool.Config{TrustedHosts: []string{strings.TrimPrefix(other.URL, "http://")}})
-	r := followed(t, s, server, get("/x", param("X-Note", httptool.InHeader), param("track", httptool.InCookie)), `{"X-Note":"note","track":"t"}`)
+	r := followed(t, s, server, get("/x", param("X-Note", openapi.InHeader), param("track", openapi.InCookie)), `{"X-Note":"note","track":"t"}`)
 	if r.IsError || r.text() != `{"ok":true}` {
 		t.Fatalf("%s", r.Raw)
 	}

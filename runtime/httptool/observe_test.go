@@ -13,6 +13,7 @@ import (
 
 	"github.com/holdpoint/holdpoint/internal/telemetry"
 	"github.com/holdpoint/holdpoint/runtime/httptool"
+	"github.com/holdpoint/holdpoint/runtime/httptool/openapi"
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
@@ -35,7 +36,7 @@ func TestSteps(t *testing.T) {
 	now := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
 	a := newAPI(t, nil)
 	s := newSource(t, httptool.Config{Traces: tracer, Version: "1.2", Now: func() time.Time { ticks += time.Second; return now.Add(ticks) }})
-	r := request(define(t, post("/x/{id}", httptool.Body{Kind: httptool.BodyJSON, Arg: "body"}, param("id", httptool.InPath), param("q", httptool.InQuery)), nil),
+	r := request(define(t, post("/x/{id}", openapi.Body{Kind: openapi.BodyJSON, Arg: "body"}, param("id", openapi.InPath), param("q", openapi.InQuery)), nil),
 		`{"id":"private-id","q":"private-query","body":"private-body"}`)
 	result, err := s.Call(ctx, skill(a.URL), r)
 	if err != nil {

@@ -7,16 +7,17 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/holdpoint/holdpoint/runtime/httptool/openapi"
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
-// masked stands for a secret in what is shown of a request.
+// masked replaces a secret in a request that is shown.
 const masked = "•••"
 
-// address is the URL of a request, secrets masked or not.
-func (o *outboundRequest) address(mask bool) string {
+// formatURL returns the URL of a request.
+func (o *outboundRequest) formatURL(mask bool) string {
 	var b strings.Builder
-	b.WriteString(origin(o.base))
+	b.WriteString(baseOrigin(o.base))
 	b.WriteString(o.path)
 	for i, f := range o.query {
 		b.WriteByte("?&"[min(i, 1)])
@@ -31,24 +32,24 @@ func (o *outboundRequest) address(mask bool) string {
 	return b.String()
 }
 
-// target is the URL of a request. Whatever was put into it, it has to be below the base URL.
+// target returns the URL of a request. It refuses any URL outside the base URL.
 func (o *outboundRequest) target() (*url.URL, error) {
-	text := o.address(false)
+	text := o.formatURL(false)
 	u, err := url.Parse(text)
 	prefix := strings.TrimSuffix(o.base.EscapedPath(), "/")
 	switch {
 	case err != nil:
 		return nil, errors.New("the URL of the request is none")
 	case u.Scheme != o.base.Scheme || u.Host != o.base.Host || u.User != nil || u.Fragment != "" || u.Opaque != "",
-		u.EscapedPath() != prefix && !strings.HasPrefix(u.EscapedPath(), prefix+"/"), traverses(u.EscapedPath()),
+		u.EscapedPath() != prefix && !strings.HasPrefix(u.EscapedPath(), prefix+"/"), hasTraversal(u.EscapedPath()),
 		strings.ContainsAny(text, "#\\\r\n\x00 "):
 		return nil, errors.New("the URL of the request would be beyond the skill's base URL")
 	}
 	return u, nil
 }
 
-// headerFields are the header fields as they are sent, cookies among them, sorted by name. What the transport adds of its own
-// (Host, User-Agent, Content-Length, traceparent) is not among them.
+// headerFields returns the header fields as they are sent, including cookies, sorted by name. It leaves out the fields that the transport adds:
+// Host, User-Agent, Content-Length and traceparent.
 func (o *outboundRequest) headerFields(mask bool) []field {
 	all := slices.Clone(o.header)
 	if len(o.cookies) > 0 {
@@ -67,22 +68,22 @@ func (o *outboundRequest) headerFields(mask bool) []field {
 	return all
 }
 
-// httpHeader is the header of the request that is sent.
+// httpHeader returns the header of the request that is sent.
 func (o *outboundRequest) httpHeader(version string) http.Header {
 	header := http.Header{"User-Agent": {"holdpoint/" + version}}
 	for _, f := range o.headerFields(false) {
 		name := f.name
 		if name == "Idempotency-Key" || name == "X-Idempotency-Key" {
-			name = strings.ToLower(name) // net/http sends requests with these again on its own
+			name = strings.ToLower(name) // net/http repeats requests with the canonical name
 		}
 		header[name] = []string{f.value}
 	}
 	return header
 }
 
-// shown is the request as people see it. A Cookie header of which arguments are a part has the secret ones masked.
+// shown returns the request for display. In a Cookie header with arguments, only the secret cookies are masked.
 func (o *outboundRequest) shown() tool.Outgoing {
-	out := tool.Outgoing{Method: o.method, URL: o.address(true), Body: o.body}
+	out := tool.Outgoing{Method: o.method, URL: o.formatURL(true), Body: o.body}
 	if o.host != "" {
 		out.Headers = append(out.Headers, tool.OutgoingHeader{Name: "Host", Secret: true})
 	}
@@ -96,36 +97,35 @@ func (o *outboundRequest) shown() tool.Outgoing {
 	return out
 }
 
-// Outgoing implements [tool.Source]. User-Agent, Host and what HTTP frames messages with are not told; where the skill takes OAuth tokens,
-// there is an Authorization that is secret. An argument that cannot be sent is a failure here, of kind ToolError: of Call it is the
-// result.
+// Outgoing implements [tool.Source]. It leaves out User-Agent, Host and framing headers. If the skill uses OAuth tokens it shows a secret
+// Authorization. For an argument that cannot be sent it returns a failure of kind ToolError, where Call returns an error result.
 func (s *Source) Outgoing(server tool.Server, request tool.CallRequest) (*tool.Outgoing, error) {
-	o, err := prepare(server, request, nil)
+	o, err := buildRequest(server, request, nil)
 	if err != nil {
-		return nil, prepareFailure(server, err)
+		return nil, unsentFailure(server, err)
 	}
-	if s.config.OAuth != nil && takesTokens(server) {
+	if s.config.OAuth != nil && usesTokens(server) {
 		if err := o.setHeader(field{name: authorizationHeader, secret: true}); err != nil {
-			return nil, prepareFailure(server, err)
+			return nil, unsentFailure(server, err)
 		}
 	}
 	out := o.shown()
 	return &out, nil
 }
 
-// prepare makes the request of a call, without an OAuth token. preview: that which reads what the call would change; nil if there is none.
-func prepare(server tool.Server, request tool.CallRequest, preview *Binding) (*outboundRequest, error) {
-	b, base, err := bindOf(server, request.Definition)
+// buildRequest builds the request of a call without an OAuth token. If preview is set it builds the request that reads the current state.
+func buildRequest(server tool.Server, request tool.CallRequest, preview *openapi.Binding) (*outboundRequest, error) {
+	b, base, err := bindingFor(server, request.Definition)
 	if err != nil {
 		return nil, err
 	}
 	if preview != nil {
 		b = preview
-		if base, err = b.baseOf(server); err != nil {
+		if base, err = baseURLFor(b, server); err != nil {
 			return nil, err
 		}
 	}
-	o, err := resolve(b, base, request.Arguments, preview != nil)
+	o, err := resolveRequest(b, base, request.Arguments, preview != nil)
 	if err != nil {
 		return nil, err
 	}
@@ -138,8 +138,8 @@ func prepare(server tool.Server, request tool.CallRequest, preview *Binding) (*o
 	return o, nil
 }
 
-// prepareFailure: nothing was sent.
-func prepareFailure(server tool.Server, err error) *tool.Failure {
+// unsentFailure returns the failure of a request that was not sent.
+func unsentFailure(server tool.Server, err error) *tool.Failure {
 	kind := tool.ProtocolFailure
 	if isArgumentError(err) {
 		kind = tool.ToolError

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/holdpoint/holdpoint/runtime/httptool"
+	"github.com/holdpoint/holdpoint/runtime/httptool/openapi"
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
@@ -75,14 +76,14 @@ func encoded(t testing.TB, v any) string {
 }
 
 // everything is a binding with parameters in all places.
-func everything(body httptool.Body) httptool.Binding {
-	styled := func(name, in, style string, explode bool) httptool.Param {
-		return httptool.Param{Arg: name, Name: name, In: in, Style: style, Explode: explode}
+func everything(body openapi.Body) openapi.Binding {
+	styled := func(name, in, style string, explode bool) openapi.Param {
+		return openapi.Param{Arg: name, Name: name, In: in, Style: style, Explode: explode}
 	}
 	return post("/a/{id}/{m}.json?fixed=1", body,
-		param("id", httptool.InPath), styled("m", "path", "matrix", true), param("q", httptool.InQuery),
+		param("id", openapi.InPath), styled("m", "path", "matrix", true), param("q", openapi.InQuery),
 		styled("deep", "query", "deepObject", true), styled("pipe", "query", "pipeDelimited", false),
-		httptool.Param{Arg: "free", Name: "free", In: "query", Style: "form", AllowReserved: true}, param("X-Note", httptool.InHeader), param("track", httptool.InCookie))
+		openapi.Param{Arg: "free", Name: "free", In: "query", Style: "form", AllowReserved: true}, param("X-Note", openapi.InHeader), param("track", openapi.InCookie))
 }
 
 func secretive(base string) tool.Server {
@@ -98,12 +99,12 @@ func TestOutgoingIsWhatIsSent(t *testing.T) {
 	t.Parallel()
 	a := newAPI(t, nil)
 	s := newSource(t, httptool.Config{})
-	fields := []httptool.Field{{Arg: "f", Name: "f"}, {Arg: "g", Name: "g\"\r\n"}, {Arg: "h", Name: "h", Style: httptool.StyleForm, Explode: true}}
-	kinds := []httptool.Body{
-		{Kind: httptool.BodyJSON, Media: "application/json", Fields: fields},
-		{Kind: httptool.BodyForm, Fields: fields},
-		{Kind: httptool.BodyMultipart, Fields: fields},
-		{Kind: httptool.BodyText, Media: "text/plain", Arg: "f"},
+	fields := []openapi.Field{{Arg: "f", Name: "f"}, {Arg: "g", Name: "g\"\r\n"}, {Arg: "h", Name: "h", Style: openapi.StyleForm, Explode: true}}
+	kinds := []openapi.Body{
+		{Kind: openapi.BodyJSON, Media: "application/json", Fields: fields},
+		{Kind: openapi.BodyForm, Fields: fields},
+		{Kind: openapi.BodyMultipart, Fields: fields},
+		{Kind: openapi.BodyText, Media: "text/plain", Arg: "f"},
 	}
 	random := rand.New(rand.NewPCG(1, 2))
 	for i := range 300 {
@@ -145,7 +146,7 @@ func TestOutgoingTellsNoSecret(t *testing.T) {
 	s := newSource(t, httptool.Config{})
 	server := secretive("http://user:pass-secret@127.0.0.1:1/base")
 	server.Headers["Host"] = "inner.example"
-	r := request(define(t, everything(httptool.Body{Kind: httptool.BodyJSON}), nil), `{"id":1,"m":2,"track":"t"}`)
+	r := request(define(t, everything(openapi.Body{Kind: openapi.BodyJSON}), nil), `{"id":1,"m":2,"track":"t"}`)
 	told, err := s.Outgoing(server, r)
 	if err != nil {
 		t.Fatal(err)
@@ -170,7 +171,7 @@ func TestOutgoingTellsNoSecret(t *testing.T) {
 
 func TestOutgoingOfWrongArguments(t *testing.T) {
 	t.Parallel()
-	_, err := newSource(t, httptool.Config{}).Outgoing(skill("http://127.0.0.1:1"), request(define(t, get("/x/{id}", param("id", httptool.InPath)), nil), `{"id":".."}`))
+	_, err := newSource(t, httptool.Config{}).Outgoing(skill("http://127.0.0.1:1"), request(define(t, get("/x/{id}", param("id", openapi.InPath)), nil), `{"id":".."}`))
 	if err == nil || !strings.Contains(err.Error(), `argument "id"`) {
 		t.Error(err)
 	}
@@ -184,7 +185,7 @@ func FuzzOutgoing(f *testing.F) {
 	a := newAPI(f, nil)
 	s := httptool.New(httptool.Config{})
 	defer s.Close()
-	b := get("/a/{id}", param("id", httptool.InPath), param("q", httptool.InQuery), param("X-Note", httptool.InHeader))
+	b := get("/a/{id}", param("id", openapi.InPath), param("q", openapi.InQuery), param("X-Note", openapi.InHeader))
 	f.Fuzz(func(t *testing.T, id, q, note string) {
 		arguments := encoded(t, map[string]any{"id": id, "q": q, "X-Note": note})
 		r := request(define(t, b, nil), arguments)

@@ -4,29 +4,37 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/holdpoint/holdpoint/runtime/httptool/openapi"
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
-// Probe implements [tool.Source]: it gets the document, and makes its operations tools. No request is made to the API itself.
+// Probe implements [tool.Source]. It reads the document and makes definitions. It sends no request to the API itself.
 func (s *Source) Probe(ctx context.Context, server tool.Server, step func(tool.Step)) error {
 	ctx, cancel := context.WithTimeout(ctx, s.config.Limits.List)
 	defer cancel()
-	var tell probe
-	tell.source, tell.step = s, step
+	take := func(name string, do func() (string, error)) error {
+		began := s.config.Now()
+		detail, err := do()
+		if err != nil {
+			detail = ""
+		}
+		step(tool.Step{Name: name, Detail: detail, Took: s.config.Now().Sub(began), Err: err})
+		return err
+	}
 	if server.API == nil || !server.Transport.IsAPI() {
 		_, err := s.List(ctx, server)
 		return err
 	}
 	if server.Transport == tool.HTTPAPI {
-		return tell.take("endpoints", func() (string, error) {
+		return take("endpoints", func() (string, error) {
 			listing, err := listEndpoints(&server)
-			return counted(len(listing.Tools), len(listing.Skipped)), err
+			return countTools(len(listing.Tools), len(listing.Skipped)), err
 		})
 	}
 	var text []byte
-	err := tell.take("document", func() (string, error) {
+	err := take("document", func() (string, error) {
 		var failure *tool.Failure
-		if text, failure = s.documentNow(ctx, &server); failure != nil {
+		if text, failure = s.readDocument(ctx, &server); failure != nil {
 			return "", failure
 		}
 		return fmt.Sprintf("%d KiB", (len(text)+1023)/1024), nil
@@ -34,32 +42,20 @@ func (s *Source) Probe(ctx context.Context, server tool.Server, step func(tool.S
 	if err != nil {
 		return err
 	}
-	return tell.take("operations", func() (string, error) {
-		made, err := s.alone(ctx, text, &server)
+	return take("operations", func() (string, error) {
+		if err := s.documents.lock(ctx); err != nil {
+			return "", documentFailure(ctx, &server, err)
+		}
+		defer s.documents.unlock()
+		made, err := openapi.Define(ctx, text, &server, s.config.Limits.Definitions)
 		if err != nil {
 			return "", documentFailure(ctx, &server, err)
 		}
-		return fmt.Sprintf("%d in the document, %s", made.operations, counted(len(made.tools), len(made.skipped))), nil
+		return fmt.Sprintf("%d in the document, %s", made.Operations, countTools(len(made.Tools), len(made.Skipped))), nil
 	})
 }
 
-type probe struct {
-	source *Source
-	step   func(tool.Step)
-}
-
-// take takes one step and tells of it.
-func (p probe) take(name string, do func() (string, error)) error {
-	began := p.source.config.Now()
-	detail, err := do()
-	if err != nil {
-		detail = ""
-	}
-	p.step(tool.Step{Name: name, Detail: detail, Took: p.source.config.Now().Sub(began), Err: err})
-	return err
-}
-
-func counted(tools, skipped int) string {
+func countTools(tools, skipped int) string {
 	detail := fmt.Sprintf("%d tools", tools)
 	if skipped > 0 {
 		detail += fmt.Sprintf(", %d skipped", skipped)

@@ -1,6 +1,7 @@
 package httptool
 
 import (
+	"cmp"
 	"fmt"
 	"net/http"
 	"strings"
@@ -8,34 +9,35 @@ import (
 	"golang.org/x/net/idna"
 
 	"github.com/holdpoint/holdpoint/internal/plain"
+	"github.com/holdpoint/holdpoint/runtime/httptool/setting"
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
-// maxRedirects is how many redirects one call follows.
+// maxRedirects is the number of redirects that one call follows.
 const maxRedirects = 5
 
-// redirected sends the request, and follows redirects of GET and HEAD. Within the origin everything goes along; another origin gets
-// nothing that the skill, the caller or an argument put into the header, and so it stays, wherever it redirects to.
-func (x *exchange) redirected() (*reply, *tool.Failure) {
+// sendFollowing sends the request and follows redirects of GET and HEAD. Within the origin the request keeps its headers. Another origin gets
+// no header of the skill, the caller or an argument, nor does any host that it redirects to.
+func (x *exchange) sendFollowing() (*reply, *tool.Failure) {
 	var a *attempt
-	if x.ready != nil {
-		a = x.ready.attempt
+	if x.first != nil {
+		a = x.first.attempt
 	} else {
 		var err error
-		if a, err = x.first(); err != nil {
-			return nil, prepareFailure(x.server, err)
+		if a, err = x.firstAttempt(); err != nil {
+			return nil, unsentFailure(x.server, err)
 		}
 	}
-	for follows := 0; ; follows++ {
-		got, failure := x.authorized(a)
+	for followed := 0; ; followed++ {
+		got, failure := x.sendAuthorized(a)
 		if failure != nil || !isRedirect(got.status) || a.method != http.MethodGet && a.method != http.MethodHead {
 			return got, failure
 		}
-		if follows == maxRedirects {
+		if followed == maxRedirects {
 			got.note = fmt.Sprintf("More than %d redirects are not followed.", maxRedirects)
 			return got, nil
 		}
-		next, problem := x.follow(a, got.header.Get("Location"))
+		next, problem := x.redirectAttempt(a, got.header.Get("Location"))
 		if problem != "" {
 			got.note = problem
 			return got, nil
@@ -52,8 +54,8 @@ func isRedirect(status int) bool {
 	return false
 }
 
-// follow is the attempt that a redirect asks for, or why it is not made.
-func (x *exchange) follow(a *attempt, location string) (next *attempt, problem string) {
+// redirectAttempt returns the attempt that a redirect leads to, or why it is not followed.
+func (x *exchange) redirectAttempt(a *attempt, location string) (next *attempt, problem string) {
 	if location == "" {
 		return nil, "It is a redirect without a Location."
 	}
@@ -65,14 +67,14 @@ func (x *exchange) follow(a *attempt, location string) (next *attempt, problem s
 		to.Host = strings.Replace(to.Host, to.Hostname(), host, 1)
 	}
 	to.User, to.Fragment, to.RawFragment = nil, "", ""
-	if originOf(a.url) == originOf(to) {
+	if setting.OriginOf(a.url) == setting.OriginOf(to) {
 		same := *a
 		same.url = to
 		return &same, ""
 	}
-	shown := plain.Line(x.hideText(origin(to)), 200)
+	shown := plain.Line(x.maskText(baseOrigin(to)), 200)
 	switch {
-	case x.quotes(to.String()): // which may be its host
+	case x.hasSecret(to.String()): // possibly in its host, so it is not shown
 		return nil, "It redirects to another origin, with a secret of the skill in the URL, and is not followed."
 	case x.stay:
 		return nil, fmt.Sprintf("It redirects to another origin, %s, and is not followed.", shown)
@@ -80,21 +82,13 @@ func (x *exchange) follow(a *attempt, location string) (next *attempt, problem s
 		return nil, fmt.Sprintf("It redirects to %s, which is not encrypted, and is not followed.", shown)
 	}
 	return &attempt{
-		method: a.method, url: to, foreign: true, stranger: true,
-		header: http.Header{"User-Agent": a.header["User-Agent"], "Accept": {x.accept()}},
+		method: a.method, url: to, foreign: true, crossOrigin: true,
+		header: http.Header{"User-Agent": a.header["User-Agent"], "Accept": {cmp.Or(x.binding.Accept, "*/*")}},
 	}, ""
 }
 
-// accept is what the definition asks for, not what a header of the skill's does.
-func (x *exchange) accept() string {
-	if x.binding.Accept == "" {
-		return "*/*"
-	}
-	return x.binding.Accept
-}
-
-// quotes reports whether a URL has a secret in it, in whatever form: hosts have no upper case.
-func (x *exchange) quotes(text string) bool {
+// hasSecret reports whether a URL contains a secret in any encoding. It ignores case, because hosts are in lower case.
+func (x *exchange) hasSecret(text string) bool {
 	text = strings.ToLower(text)
 	for range maxDecodings {
 		for _, secret := range x.secrets {
@@ -103,7 +97,7 @@ func (x *exchange) quotes(text string) bool {
 				return true
 			}
 		}
-		next := strings.ToLower(decoded(text))
+		next := strings.ToLower(decodePercent(text))
 		if next == text {
 			return false
 		}

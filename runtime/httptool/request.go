@@ -14,20 +14,22 @@ import (
 	"golang.org/x/net/idna"
 
 	"github.com/holdpoint/holdpoint/internal/plain"
+	"github.com/holdpoint/holdpoint/runtime/httptool/openapi"
+	"github.com/holdpoint/holdpoint/runtime/httptool/setting"
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
-// outboundRequest is a request before it is sent. What is secret of it is known to be.
+// outboundRequest is a request before it is sent. It knows which of its parts are secret.
 type outboundRequest struct {
 	method  string
-	base    *url.URL // without what comes after its path
-	path    string   // all of it, escaped
+	base    *url.URL // without query and fragment
+	path    string   // the whole path, escaped
 	query   []field  // escaped
-	header  []field  // in the order in which they are shown
+	header  []field  // in display order
 	cookies []field  // escaped
-	host    string   // Host; empty: that of the URL
+	host    string   // Host; empty: the host of the URL
 	body    []byte
-	media   string // the body's Content-Type; empty: there is no body
+	media   string // Content-Type; empty: there is no body
 	secrets []string
 }
 
@@ -35,10 +37,10 @@ type outboundRequest struct {
 type field struct {
 	name, value string
 	secret      bool
-	argument    string // that it comes from; empty: none
+	argument    string // the argument that it comes from; empty: none
 }
 
-// arguments are the members of a call's arguments, and which of them were used.
+// arguments are a call's arguments. They record which were used.
 type arguments struct {
 	values map[string]json.RawMessage
 	used   map[string]bool
@@ -55,19 +57,20 @@ func readArguments(raw json.RawMessage) (*arguments, error) {
 	return a, nil
 }
 
-// take returns an argument; false: it was not given. Outside of JSON, null is nothing.
+// take returns an argument and whether it was given, and marks it as used.
 func (a *arguments) take(name string) (json.RawMessage, bool) {
 	raw, ok := a.values[name]
 	a.used[name] = true
 	return raw, ok
 }
 
+// takeValue is take for places other than JSON, where null means that the argument was not given.
 func (a *arguments) takeValue(name string) (json.RawMessage, bool) {
 	raw, ok := a.take(name)
 	return raw, ok && string(bytes.TrimSpace(raw)) != "null"
 }
 
-// unused names an argument that is for nothing.
+// unused returns the name of an argument that was not used.
 func (a *arguments) unused() (string, bool) {
 	var names []string
 	for name := range a.values {
@@ -81,11 +84,11 @@ func (a *arguments) unused() (string, bool) {
 	return slices.Min(names), true
 }
 
-// resolve makes a request of arguments. It is about the arguments what it fails for with an *argumentError; else about the definition or
-// the skill. All arguments have to be for something, unless more is set.
-func resolve(b *Binding, base string, raw json.RawMessage, more bool) (*outboundRequest, error) {
+// resolveRequest builds a request from a binding and arguments. An *argumentError is about the arguments, other errors are about the
+// definition or the skill. Unless allowUnused is set, each argument must have a place in the request.
+func resolveRequest(b *openapi.Binding, base string, raw json.RawMessage, allowUnused bool) (*outboundRequest, error) {
 	o := &outboundRequest{method: strings.ToUpper(b.Method)}
-	if !token(o.method) || o.method == http.MethodConnect || o.method == http.MethodTrace {
+	if !isToken(o.method) || o.method == http.MethodConnect || o.method == http.MethodTrace {
 		return nil, fmt.Errorf("the method %q cannot be sent", plain.Line(b.Method, 40))
 	}
 	var err error
@@ -96,18 +99,18 @@ func resolve(b *Binding, base string, raw json.RawMessage, more bool) (*outbound
 	if err != nil {
 		return nil, err
 	}
-	for _, step := range []func(*Binding, *arguments) error{o.putPath, o.putQuery, o.putHeader, o.putCookies, o.putBody} {
+	for _, step := range []func(*openapi.Binding, *arguments) error{o.putPath, o.putQuery, o.putHeader, o.putCookies, o.putBody} {
 		if err := step(b, args); err != nil {
 			return nil, err
 		}
 	}
-	if name, found := args.unused(); found && !more {
+	if name, found := args.unused(); found && !allowUnused {
 		return nil, badArgument(name, "is none of this tool's")
 	}
 	return o, nil
 }
 
-// parseBase reads a base URL: its path is a prefix of all paths.
+// parseBase reads a base URL, whose path is a prefix of all paths.
 func parseBase(text string) (*url.URL, error) {
 	if text == "" {
 		return nil, errors.New("the skill has no base URL")
@@ -118,11 +121,11 @@ func parseBase(text string) (*url.URL, error) {
 		return nil, errors.New("the base URL is not an http or https URL")
 	case u.RawQuery != "" || u.ForceQuery || u.Fragment != "":
 		return nil, errors.New("the base URL has a query or a fragment, which it cannot have")
-	case traverses(u.EscapedPath()):
+	case hasTraversal(u.EscapedPath()):
 		return nil, errors.New("the base URL's path has . or .. in it")
 	}
 	host, err := idna.Lookup.ToASCII(u.Hostname())
-	if err != nil && !isASCII(u.Hostname()) { // also IP addresses and names with underscores are hosts
+	if err != nil && !isASCII(u.Hostname()) { // IP addresses and names with underscores are valid
 		return nil, errors.New("the base URL's host is not a name")
 	}
 	if err == nil && host != u.Hostname() {
@@ -138,14 +141,14 @@ func isASCII(s string) bool {
 	return !strings.ContainsFunc(s, func(r rune) bool { return r > 0x7E })
 }
 
-func (o *outboundRequest) putPath(b *Binding, args *arguments) error {
+func (o *outboundRequest) putPath(b *openapi.Binding, args *arguments) error {
 	values := map[string]string{}
 	for i := range b.Params {
 		p := &b.Params[i]
-		if p.In != InPath {
+		if p.In != openapi.InPath {
 			continue
 		}
-		text, err := pathValue(p, args)
+		text, err := encodePathValue(p, args)
 		if err != nil {
 			return err
 		}
@@ -155,10 +158,10 @@ func (o *outboundRequest) putPath(b *Binding, args *arguments) error {
 	if hasQuery {
 		for text := range strings.SplitSeq(query, "&") {
 			name, value, _ := strings.Cut(text, "=")
-			o.query = append(o.query, field{name: escapeAll(decoded(name)), value: escapeAll(decoded(value))})
+			o.query = append(o.query, field{name: escapeAll(decodePercent(name)), value: escapeAll(decodePercent(value))})
 		}
 	}
-	path, err := fill(template, values)
+	path, err := fillPath(template, values)
 	if err != nil {
 		return err
 	}
@@ -167,14 +170,14 @@ func (o *outboundRequest) putPath(b *Binding, args *arguments) error {
 		path = "/" + path
 	}
 	o.path = prefix + path
-	if traverses(path) {
+	if hasTraversal(path) {
 		return errors.New("the path has . or .. in it")
 	}
 	return nil
 }
 
-// fill puts values in a template. What is in braces within a value stays as it is.
-func fill(template string, values map[string]string) (string, error) {
+// fillPath inserts values into a path template, once: braces in a value are not expanded.
+func fillPath(template string, values map[string]string) (string, error) {
 	var b strings.Builder
 	for rest := template; rest != ""; {
 		literal, after, found := strings.Cut(rest, "{")
@@ -188,98 +191,95 @@ func fill(template string, values map[string]string) (string, error) {
 			return "", fmt.Errorf("the path has {%s}, which is none of its parameters", plain.Line(name, 100))
 		}
 		b.WriteString(value)
-		if b.Len() > longestAddress {
-			return "", badArgument(name, "makes a path of more than %d bytes", longestAddress)
+		if b.Len() > maxAddress {
+			return "", badArgument(name, "makes a path of more than %d bytes", maxAddress)
 		}
 		rest = after
 	}
 	return b.String(), nil
 }
 
-func pathValue(p *Param, args *arguments) (string, error) {
+func encodePathValue(p *openapi.Param, args *arguments) (string, error) {
 	raw, ok := args.takeValue(p.Arg)
 	if !ok {
 		return "", badArgument(p.Arg, "is required: it is part of the path")
 	}
-	var v styled
-	op, known := operatorOf(p.Style)
+	var v flatValue
+	op, known := pathOperator(p.Style)
 	if p.JSON {
-		v = styled{kind: '"', text: string(raw)}
+		v = flatValue{kind: '"', text: string(raw)}
 	} else {
 		if !known {
 			return "", fmt.Errorf("style %q is none of a path", plain.Line(p.Style, 40))
 		}
 		var err error
-		if v, err = flat(p.Arg, raw); err != nil {
+		if v, err = flatten(p.Arg, raw); err != nil {
 			return "", err
 		}
 	}
-	if v.empty() {
+	if v.isEmpty() {
 		return "", badArgument(p.Arg, "is empty, which a part of a path cannot be")
 	}
 	for _, text := range v.texts() {
-		if text == "" || traverses(text) {
+		if text == "" || hasTraversal(text) {
 			return "", badArgument(p.Arg, `is empty, or has "." or ".." as a part of a path: it would lead to another resource`)
 		}
 	}
 	return op.expand(p.Name, v, p.Explode, escapeAll), nil
 }
 
-func (o *outboundRequest) putQuery(b *Binding, args *arguments) error {
+func (o *outboundRequest) putQuery(b *openapi.Binding, args *arguments) error {
 	length := 0
-	own := map[string]bool{} // the names of pairs, which no member of an exploded object may take
+	own := map[string]bool{} // names that no member of an exploded object may have
 	for _, f := range o.query {
 		own[f.name] = true
 	}
 	for i := range b.Params {
-		if p := &b.Params[i]; p.In == InQuery {
+		if p := &b.Params[i]; p.In == openapi.InQuery {
 			own[escapeAll(p.Name)] = true
 		}
 	}
 	for i := range b.Params {
 		p := &b.Params[i]
-		if p.In != InQuery {
+		if p.In != openapi.InQuery {
 			continue
 		}
 		raw, ok := args.takeValue(p.Arg)
 		if !ok {
 			continue
 		}
-		pairs, err := paramPairs(p, raw, escapeQuery(p))
+		escape := escapeAll
+		if p.AllowReserved {
+			escape = escapeReserved
+		}
+		pairs, err := encodeParam(p, raw, escape)
 		if err != nil {
 			return err
 		}
 		for _, pair := range pairs {
 			if pair.name != escapeAll(p.Name) && own[pair.name] {
-				return badArgument(p.Arg, "has the member %q, which is another parameter of the query", plain.Line(decoded(pair.name), 100))
+				return badArgument(p.Arg, "has the member %q, which is another parameter of the query", plain.Line(decodePercent(pair.name), 100))
 			}
 			o.query = append(o.query, field{name: pair.name, value: pair.value, argument: p.Arg})
-			if length += len(pair.name) + len(pair.value) + 2; length > longestAddress {
-				return badArgument(p.Arg, "makes a query of more than %d bytes", longestAddress)
+			if length += len(pair.name) + len(pair.value) + 2; length > maxAddress {
+				return badArgument(p.Arg, "makes a query of more than %d bytes", maxAddress)
 			}
 		}
 	}
 	return nil
 }
 
-// longestAddress bounds a path, and again a query, in bytes: what is longer no server takes.
-const longestAddress = 256 << 10
+// maxAddress bounds a path, and also a query, in bytes. No server accepts longer ones.
+const maxAddress = 256 << 10
 
-func escapeQuery(p *Param) func(string) string {
-	if p.AllowReserved {
-		return escapeReserved
-	}
-	return escapeAll
-}
-
-func paramPairs(p *Param, raw json.RawMessage, escape func(string) string) ([]pair, error) {
+func encodeParam(p *openapi.Param, raw json.RawMessage, escape func(string) string) ([]pair, error) {
 	if p.JSON {
 		return []pair{{escapeAll(p.Name), escape(string(raw))}}, nil
 	}
-	return queryPairs(p.Arg, p.Name, p.Style, p.Explode, raw, escape)
+	return encodePairs(p.Arg, p.Name, p.Style, p.Explode, raw, escape)
 }
 
-func (o *outboundRequest) putHeader(b *Binding, args *arguments) error {
+func (o *outboundRequest) putHeader(b *openapi.Binding, args *arguments) error {
 	accept := b.Accept
 	if accept == "" {
 		accept = "*/*"
@@ -288,17 +288,17 @@ func (o *outboundRequest) putHeader(b *Binding, args *arguments) error {
 		return err
 	}
 	for i := range b.Params {
-		if p := &b.Params[i]; p.In == InHeader {
+		if p := &b.Params[i]; p.In == openapi.InHeader {
 			if err := o.putHeaderParam(p, args); err != nil {
 				return err
 			}
 		}
 	}
 	for _, f := range b.Fixed {
-		if !token(f.Name) || tool.ReservedHeader(f.Name) {
+		if !isToken(f.Name) || setting.IsReservedHeader(f.Name) {
 			return fmt.Errorf("the endpoint's header %s is none that it may set", plain.Line(f.Name, 100))
 		}
-		if problem := tool.HeaderValueProblem(f.Value); problem != "" {
+		if problem := setting.HeaderValueProblem(f.Value); problem != "" {
 			return fmt.Errorf("the value of the endpoint's header %s %s", plain.Line(f.Name, 100), problem)
 		}
 		if err := o.setHeader(field{name: f.Name, value: f.Value}); err != nil {
@@ -308,29 +308,29 @@ func (o *outboundRequest) putHeader(b *Binding, args *arguments) error {
 	return nil
 }
 
-func (o *outboundRequest) putHeaderParam(p *Param, args *arguments) error {
+func (o *outboundRequest) putHeaderParam(p *openapi.Param, args *arguments) error {
 	raw, ok := args.takeValue(p.Arg)
 	if !ok {
 		return nil
 	}
 	text := string(raw)
 	if !p.JSON {
-		v, err := flat(p.Arg, raw)
+		v, err := flatten(p.Arg, raw)
 		if err != nil {
 			return err
 		}
 		text = operator{separator: ","}.expand(p.Name, v, p.Explode, func(s string) string { return s })
 	}
-	if problem := tool.HeaderValueProblem(text); problem != "" {
+	if problem := setting.HeaderValueProblem(text); problem != "" {
 		return badArgument(p.Arg, "%s", problem)
 	}
-	if !token(p.Name) || tool.ReservedHeader(p.Name) {
+	if !isToken(p.Name) || setting.IsReservedHeader(p.Name) {
 		return badArgument(p.Arg, "would be the header %s, which no argument sets", plain.Line(p.Name, 100))
 	}
 	return o.setHeader(field{name: p.Name, value: text, argument: p.Arg})
 }
 
-// setHeader sets a header field in the place of another of its name, which may not be an argument's.
+// setHeader adds or replaces a header field. It refuses to replace an argument's.
 func (o *outboundRequest) setHeader(f field) error {
 	f.name = textproto.CanonicalMIMEHeaderKey(f.name)
 	for i := range o.header {
@@ -338,7 +338,7 @@ func (o *outboundRequest) setHeader(f field) error {
 			continue
 		}
 		if o.header[i].argument != "" {
-			return notTheirs(o.header[i].argument, "header", f.name)
+			return conflictError(o.header[i].argument, "header", f.name)
 		}
 		o.header = slices.Delete(o.header, i, i+1)
 		break
@@ -347,35 +347,35 @@ func (o *outboundRequest) setHeader(f field) error {
 	return nil
 }
 
-// notTheirs is the error of an argument that would be sent as what the skill sets itself.
-func notTheirs(argument, place, name string) error {
+// conflictError refuses an argument in a place that the skill sets itself.
+func conflictError(argument, place, name string) error {
 	return badArgument(argument, "would be the %s %s, which the skill sets itself", place, plain.Line(name, 100))
 }
 
-func (o *outboundRequest) putCookies(b *Binding, args *arguments) error {
+func (o *outboundRequest) putCookies(b *openapi.Binding, args *arguments) error {
 	own := map[string]bool{}
 	for i := range b.Params {
-		if p := &b.Params[i]; p.In == InCookie {
+		if p := &b.Params[i]; p.In == openapi.InCookie {
 			own[p.Name] = true
 		}
 	}
 	for i := range b.Params {
 		p := &b.Params[i]
-		if p.In != InCookie {
+		if p.In != openapi.InCookie {
 			continue
 		}
 		raw, ok := args.takeValue(p.Arg)
 		if !ok {
 			continue
 		}
-		pairs, err := paramPairs(p, raw, escapeCookie)
+		pairs, err := encodeParam(p, raw, escapeCookie)
 		if err != nil {
 			return err
 		}
 		for _, pair := range pairs {
-			name := decoded(pair.name)
+			name := decodePercent(pair.name)
 			switch {
-			case !token(name):
+			case !isToken(name):
 				return badArgument(p.Arg, "would be the cookie %q, which is no name of a cookie", plain.Line(name, 100))
 			case name != p.Name && own[name]:
 				return badArgument(p.Arg, "has the member %q, which is another cookie", plain.Line(name, 100))
@@ -386,21 +386,22 @@ func (o *outboundRequest) putCookies(b *Binding, args *arguments) error {
 	return nil
 }
 
-// origin is the base URL's scheme, host and port.
-func origin(u *url.URL) string { return u.Scheme + "://" + u.Host }
+// baseOrigin returns the scheme and host of a URL.
+func baseOrigin(u *url.URL) string { return u.Scheme + "://" + u.Host }
 
-// bindOf is what a call is made by: the binding of its definition, and the base URL. It fails with an error that is about the skill.
-func bindOf(server tool.Server, d *tool.Definition) (b *Binding, base string, err error) {
-	if b, err = bindingOf(d); err != nil {
+// bindingFor returns the binding of a definition and the base URL of its requests. Its errors are about the skill.
+func bindingFor(server tool.Server, d *tool.Definition) (b *openapi.Binding, base string, err error) {
+	if b, err = openapi.ReadBinding(d); err != nil {
 		return nil, "", err
 	}
-	base, err = b.baseOf(server)
+	base, err = baseURLFor(b, server)
 	return b, base, err
 }
 
-// baseOf is the base URL that a request of a binding has. Without the operator's it is that of a document, which a skill may not have any more
-// while its definitions are still known: what is secret of the skill goes only to where the present document may send it.
-func (b *Binding) baseOf(server tool.Server) (string, error) {
+// baseURLFor returns the base URL of a binding's requests: the operator's, or else the document's. A definition may come from a document that
+// the skill no longer has. So the document's base URL must have an origin that the current document names, or the skill's secrets
+// could go elsewhere.
+func baseURLFor(b *openapi.Binding, server tool.Server) (string, error) {
 	switch {
 	case server.URL != "" || b.Base == "":
 		return server.URL, nil
@@ -413,10 +414,10 @@ func (b *Binding) baseOf(server tool.Server) (string, error) {
 		if err != nil {
 			return "", errOtherDocument
 		}
-		origins = []string{originOf(spec)}
+		origins = []string{setting.OriginOf(spec)}
 	}
 	base, err := url.Parse(b.Base)
-	if err != nil || !slices.Contains(origins, originOf(base)) {
+	if err != nil || !slices.Contains(origins, setting.OriginOf(base)) {
 		return "", errOtherDocument
 	}
 	return b.Base, nil

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/holdpoint/holdpoint/runtime/httptool"
+	"github.com/holdpoint/holdpoint/runtime/httptool/openapi"
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
@@ -77,7 +78,7 @@ func TestStyles(t *testing.T) {
 		name := strings.Join([]string{test.in, test.style, map[bool]string{true: "explode"}[test.explode], test.value}, " ")
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p := httptool.Param{Arg: "value", Name: "color", In: test.in, Style: test.style, Explode: test.explode}
+			p := openapi.Param{Arg: "value", Name: "color", In: test.in, Style: test.style, Explode: test.explode}
 			path, where := "/x", func(r received) string { _, query, _ := strings.Cut(r.uri, "?"); return query }
 			switch test.in {
 			case "path":
@@ -96,7 +97,7 @@ func TestStyles(t *testing.T) {
 
 func TestAllowReserved(t *testing.T) {
 	t.Parallel()
-	p := param("q", httptool.InQuery)
+	p := param("q", openapi.InQuery)
 	p.AllowReserved = true
 	if got := sent(t, get("/x", p), `{"q":"a/b?c=[d]:@!$'()*,;&e=f#g+h%41 i"}`).uri; got != "/v1/x?q=a/b?c=[d]:@!$'()*,;%26e=f%23g%2Bh%2541%20i" {
 		t.Errorf("got %q", got)
@@ -105,7 +106,7 @@ func TestAllowReserved(t *testing.T) {
 
 func TestJSONParameter(t *testing.T) {
 	t.Parallel()
-	p := param("filter", httptool.InQuery)
+	p := param("filter", openapi.InQuery)
 	p.JSON = true
 	if got := sent(t, get("/x", p), `{"filter":{"a":[1,9007199254740993]}}`).uri; got != "/v1/x?filter=%7B%22a%22%3A%5B1%2C9007199254740993%5D%7D" {
 		t.Errorf("got %q", got)
@@ -115,14 +116,14 @@ func TestJSONParameter(t *testing.T) {
 // TestJSONBody: what an argument is, is sent as it was written.
 func TestJSONBody(t *testing.T) {
 	t.Parallel()
-	body := httptool.Body{Kind: httptool.BodyJSON, Media: "application/json", Fields: []httptool.Field{
+	body := openapi.Body{Kind: openapi.BodyJSON, Media: "application/json", Fields: []openapi.Field{
 		{Arg: "n", Name: "number"}, {Arg: "s_body", Name: "s\"x"}, {Arg: "none", Name: "none"}, {Arg: "o", Name: "o"},
 	}}
 	got := sent(t, post("/x", body), `{"o":{"z":1e2,"a":9007199254740993},"n":1.10,"s_body":"\u00fc","none":null}`)
 	if want := `{"number":1.10,"s\"x":"\u00fc","none":null,"o":{"z":1e2,"a":9007199254740993}}`; got.body != want || got.header.Get("Content-Type") != "application/json" {
 		t.Errorf("%s of %s, want %s", got.body, got.header.Get("Content-Type"), want)
 	}
-	whole := httptool.Body{Kind: httptool.BodyJSON, Media: "application/vnd.api+json", Arg: "body"}
+	whole := openapi.Body{Kind: openapi.BodyJSON, Media: "application/vnd.api+json", Arg: "body"}
 	if got := sent(t, post("/x", whole), `{"body":[1,{"a":12345678901234567890}]}`); got.body != `[1,{"a":12345678901234567890}]` || got.header.Get("Content-Type") != "application/vnd.api+json" {
 		t.Errorf("%s of %s", got.body, got.header.Get("Content-Type"))
 	}
@@ -137,8 +138,8 @@ func TestJSONBody(t *testing.T) {
 
 func TestFormBody(t *testing.T) {
 	t.Parallel()
-	body := httptool.Body{Kind: httptool.BodyForm, Media: "application/x-www-form-urlencoded", Fields: []httptool.Field{
-		{Arg: "a", Name: "a"}, {Arg: "list", Name: "list[]"}, {Arg: "meta", Name: "meta", Style: httptool.StyleDeepObject, Explode: true}, {Arg: "o", Name: "o"},
+	body := openapi.Body{Kind: openapi.BodyForm, Media: "application/x-www-form-urlencoded", Fields: []openapi.Field{
+		{Arg: "a", Name: "a"}, {Arg: "list", Name: "list[]"}, {Arg: "meta", Name: "meta", Style: openapi.StyleDeepObject, Explode: true}, {Arg: "o", Name: "o"},
 	}}
 	got := sent(t, post("/x", body), `{"a":"x&b=c d","list":[1,2],"meta":{"k":"v"},"o":{"k":[1]}}`)
 	want := "a=x%26b%3Dc%20d&list%5B%5D=1&list%5B%5D=2&meta%5Bk%5D=v&o=%7B%22k%22%3A%5B1%5D%7D"
@@ -149,7 +150,7 @@ func TestFormBody(t *testing.T) {
 
 func TestMultipartBody(t *testing.T) {
 	t.Parallel()
-	body := httptool.Body{Kind: httptool.BodyMultipart, Media: "multipart/form-data", Fields: []httptool.Field{
+	body := openapi.Body{Kind: openapi.BodyMultipart, Media: "multipart/form-data", Fields: []openapi.Field{
 		{Arg: "title", Name: "title"}, {Arg: "files", Name: "files", File: true, Media: "image/png"}, {Arg: "o", Name: "o"},
 	}}
 	a := newAPI(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) })
@@ -174,10 +175,10 @@ func TestMultipartBody(t *testing.T) {
 
 func TestTextAndBytes(t *testing.T) {
 	t.Parallel()
-	if got := sent(t, post("/x", httptool.Body{Kind: httptool.BodyText, Media: "text/markdown", Arg: "body"}), `{"body":"# Ünï\r\n"}`); got.body != "# Ünï\r\n" || got.header.Get("Content-Type") != "text/markdown" {
+	if got := sent(t, post("/x", openapi.Body{Kind: openapi.BodyText, Media: "text/markdown", Arg: "body"}), `{"body":"# Ünï\r\n"}`); got.body != "# Ünï\r\n" || got.header.Get("Content-Type") != "text/markdown" {
 		t.Errorf("%q", got.body)
 	}
-	raw := httptool.Body{Kind: httptool.BodyBytes, Media: "image/png", Arg: "body"}
+	raw := openapi.Body{Kind: openapi.BodyBytes, Media: "image/png", Arg: "body"}
 	if got := sent(t, post("/x", raw), `{"body":"AAH/"}`); got.body != "\x00\x01\xff" {
 		t.Errorf("%q", got.body)
 	}
@@ -189,7 +190,7 @@ func TestTextAndBytes(t *testing.T) {
 // TestWrongArguments are named, with what was expected.
 func TestWrongArguments(t *testing.T) {
 	t.Parallel()
-	b := get("/x/{id}", param("id", httptool.InPath), param("q", httptool.InQuery))
+	b := get("/x/{id}", param("id", openapi.InPath), param("q", openapi.InQuery))
 	for arguments, want := range map[string]string{
 		`{"q":1}`:                      `argument "id": is required`,
 		`{"id":null}`:                  `argument "id": is required`,
@@ -211,11 +212,11 @@ func TestWrongArguments(t *testing.T) {
 func TestFixedHeaders(t *testing.T) {
 	t.Parallel()
 	b := get("/x")
-	b.Fixed = []httptool.FixedHead{{Name: "X-Mode", Value: "dry run"}}
+	b.Fixed = []openapi.FixedHeader{{Name: "X-Mode", Value: "dry run"}}
 	if got := sent(t, b, `{}`).header.Get("X-Mode"); got != "dry run" {
 		t.Errorf("X-Mode %q", got)
 	}
-	for want, f := range map[string]httptool.FixedHead{
+	for want, f := range map[string]openapi.FixedHeader{
 		"the value of the endpoint's header X-Mode has a line break, a control": {Name: "X-Mode", Value: "dry\trun"},
 		"the value of the endpoint's header X-Who has a line break":             {Name: "X-Who", Value: "Zürich"},
 		"the endpoint's header X-Real-Ip is none that it may set":               {Name: "X-Real-Ip", Value: "10.0.0.1"},

@@ -2,6 +2,7 @@ package httptool
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
@@ -14,79 +15,80 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/holdpoint/holdpoint/internal/plain"
+	"github.com/holdpoint/holdpoint/runtime/httptool/openapi"
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
 const (
-	// maxErrorBody is how much of an answer that is an error is told.
+	// maxErrorBody bounds the text of an error answer, in bytes.
 	maxErrorBody = 32 << 10
-	// maxUnasked is how large JSON may be that is told as structuredContent too though the tool has no output schema.
-	maxUnasked = 256 << 10
+	// maxUnaskedJSON bounds the JSON that becomes structuredContent although the tool has no output schema, in bytes.
+	maxUnaskedJSON = 256 << 10
 )
 
-// result makes a tool's result of an answer.
-func (x *exchange) result(got *reply) (tool.Result, *tool.Failure) {
+// buildResult turns a reply into a result.
+func (x *exchange) buildResult(got *reply) (tool.Result, *tool.Failure) {
 	media, parameters, err := mime.ParseMediaType(got.header.Get("Content-Type"))
 	if err != nil {
 		media = ""
 	}
 	if got.status < 200 || got.status > 299 {
-		return x.refusal(got, media, parameters["charset"]), nil
+		return x.buildErrorResult(got, media, parameters["charset"]), nil
 	}
 	var blocks []block
 	var structured json.RawMessage
-	shown := x.hideMedia(media)
+	shown := x.maskMedia(media)
 	switch {
 	case len(got.body) == 0:
-		blocks = []block{textBlock(x.emptyText(got))}
-	case isJSON(media):
+		blocks = []block{textBlock(x.describeEmpty(got))}
+	case openapi.IsJSON(media):
 		var failure *tool.Failure
-		if blocks, structured, failure = x.json(got, parameters["charset"]); failure != nil {
+		if blocks, structured, failure = x.convertJSON(got, parameters["charset"]); failure != nil {
 			return tool.Result{}, failure
 		}
-	case isPicture(shown) && !got.cut:
-		blocks = []block{{Type: "image", Data: base64.StdEncoding.EncodeToString(x.hideIn(got.body)), MimeType: shown}}
+	case isImage(shown) && !got.cut:
+		blocks = []block{{Type: "image", Data: base64.StdEncoding.EncodeToString(x.maskBytes(got.body)), MimeType: shown}}
 	case strings.HasPrefix(shown, "audio/") && !got.cut:
-		blocks = []block{{Type: "audio", Data: base64.StdEncoding.EncodeToString(x.hideIn(got.body)), MimeType: shown}}
+		blocks = []block{{Type: "audio", Data: base64.StdEncoding.EncodeToString(x.maskBytes(got.body)), MimeType: shown}}
 	default:
-		blocks = x.other(got, media, parameters["charset"])
+		blocks = x.convertOther(got, media, parameters["charset"])
 	}
 	if got.cut {
 		blocks = append(blocks, textBlock(fmt.Sprintf("[The answer was longer than %d bytes: what came after them is missing.]", x.limit)))
 	}
-	for _, line := range x.location(got) {
+	for _, line := range x.locationLines(got) {
 		blocks = append(blocks, textBlock(line))
 	}
 	return tool.Result{Raw: resultJSON(blocks, structured, false)}, nil
 }
 
-// emptyText is what is told of an answer without a body.
-func (x *exchange) emptyText(got *reply) string {
+// describeEmpty describes a reply without a body.
+func (x *exchange) describeEmpty(got *reply) string {
 	lines := []string{strings.TrimSpace(fmt.Sprintf("HTTP %d %s", got.status, http.StatusText(got.status)))}
 	for _, name := range []string{"Content-Type", "Content-Length", "Last-Modified", "ETag"} {
 		if value := got.header.Get(name); value != "" && got.status == http.StatusOK {
-			lines = append(lines, name+": "+plain.Line(x.hideText(value), 300))
+			lines = append(lines, name+": "+plain.Line(x.maskText(value), 300))
 		}
 	}
 	return strings.Join(lines, "\n")
 }
 
-// refusal is the result of an answer whose status is no success. Of one that says that the server broke it is not known what was done.
-func (x *exchange) refusal(got *reply, media, charset string) tool.Result {
+// buildErrorResult returns the result of a reply whose status is not 2xx. After a server error the effect is unknown.
+func (x *exchange) buildErrorResult(got *reply, media, charset string) tool.Result {
 	text := strings.TrimSpace(x.errorText(got, media, charset))
 	if text == "" {
 		text = http.StatusText(got.status)
 	}
 	lines := []string{strings.TrimSuffix(fmt.Sprintf("Upstream API returned %d: %s", got.status, text), ": ")}
-	lines = append(lines, x.location(got)...)
+	lines = append(lines, x.locationLines(got)...)
 	if wait := got.header.Get("Retry-After"); wait != "" {
-		lines = append(lines, "Retry-After: "+plain.Line(x.hideText(wait), 100))
+		lines = append(lines, "Retry-After: "+plain.Line(x.maskText(wait), 100))
 	}
 	if got.note != "" {
 		lines = append(lines, got.note)
 	}
 	effect := tool.EffectNone
-	if got.status >= 500 || got.status < 400 && !tool.ReadOnlyMethod(x.out.method) { // a redirect may well follow what was done
+	if got.status >= 500 || got.status < 400 && !openapi.IsSafeMethod(x.request.method) { // many servers redirect after a POST succeeded
 		effect = tool.EffectPossible
 		lines = append(lines, "It may have been executed: do not repeat it blindly.")
 	}
@@ -95,22 +97,22 @@ func (x *exchange) refusal(got *reply, media, charset string) tool.Result {
 	return r
 }
 
-// location is where the server says that something is, unless a secret is in it.
-func (x *exchange) location(got *reply) []string {
+// locationLines returns the Location of a reply, unless it contains a secret.
+func (x *exchange) locationLines(got *reply) []string {
 	text := got.header.Get("Location")
-	if text == "" || x.quotes(text) {
+	if text == "" || x.hasSecret(text) {
 		return nil
 	}
 	return []string{"Location: " + plain.Line(text, 2000)}
 }
 
-// errorText is the body of an error, bounded.
+// errorText returns the body of an error reply, bounded.
 func (x *exchange) errorText(got *reply, media, charset string) string {
-	text, ok := x.text(got.body, media, charset)
+	text, ok := x.readText(got.body, media, charset)
 	if !ok {
-		return fmt.Sprintf("(%d bytes of %s)", len(got.body), plain.Line(orElse(x.hideMedia(media), "an unknown type"), 100))
+		return fmt.Sprintf("(%d bytes of %s)", len(got.body), plain.Line(cmp.Or(x.maskMedia(media), "an unknown type"), 100))
 	}
-	if compact, err := compacted([]byte(text)); err == nil && isJSON(media) {
+	if compact, err := compactJSON([]byte(text)); err == nil && openapi.IsJSON(media) {
 		text = string(compact)
 	}
 	if len(text) > maxErrorBody {
@@ -119,21 +121,14 @@ func (x *exchange) errorText(got *reply, media, charset string) string {
 	return text
 }
 
-func orElse(text, otherwise string) string {
-	if text == "" {
-		return otherwise
-	}
-	return text
-}
-
-// json is an answer that claims to be JSON: as text, and, if it is JSON and all there, as structured content. A selection takes the place
-// of both.
-func (x *exchange) json(got *reply, charset string) ([]block, json.RawMessage, *tool.Failure) {
-	text, _ := x.text(got.body, "application/json", charset)
-	compact, err := compacted([]byte(text))
+// convertJSON converts a reply with a JSON content type to text and, if it is complete and valid, to structured content. The output of a jq
+// program replaces both.
+func (x *exchange) convertJSON(got *reply, charset string) ([]block, json.RawMessage, *tool.Failure) {
+	text, _ := x.readText(got.body, "application/json", charset)
+	compact, err := compactJSON([]byte(text))
 	switch {
-	case got.cut && x.wantsStructure():
-		f := protocolFailure(fmt.Sprintf("%s: the answer is longer than %d bytes, and the tool's output schema wants it whole", x.what(), x.limit), nil)
+	case got.cut && x.hasOutputSchema():
+		f := protocolFailure(fmt.Sprintf("%s: the answer is longer than %d bytes, and the tool's output schema wants it whole", x.describe(), x.limit), nil)
 		f.Raw = tool.Evidence([]byte(text))
 		return nil, nil, f
 	case got.cut:
@@ -141,49 +136,49 @@ func (x *exchange) json(got *reply, charset string) ([]block, json.RawMessage, *
 	case err != nil:
 		return []block{textBlock(text), textBlock("[The answer says that it is JSON, and is not: " + plain.Line(err.Error(), 200) + "]")}, nil, nil
 	case x.binding.Select != "":
-		return x.selected(compact), nil, nil
-	case !x.wantsStructure() && len(compact) > maxUnasked:
+		return x.runSelect(compact), nil, nil
+	case !x.hasOutputSchema() && len(compact) > maxUnaskedJSON:
 		return []block{textBlock(string(compact))}, nil, nil
 	}
-	return []block{textBlock(string(compact))}, structure(compact), nil
+	return []block{textBlock(string(compact))}, structureJSON(compact), nil
 }
 
-func (x *exchange) wantsStructure() bool {
-	return x.request.Definition != nil && len(x.request.Definition.OutputSchema) > 0
+func (x *exchange) hasOutputSchema() bool {
+	return x.call.Definition != nil && len(x.call.Definition.OutputSchema) > 0
 }
 
-// structure makes an object of JSON: what is none is the member result.
-func structure(compact jsontext.Value) json.RawMessage {
+// structureJSON returns JSON as an object. Other values become its member result.
+func structureJSON(compact jsontext.Value) json.RawMessage {
 	if compact.Kind() == '{' {
 		return json.RawMessage(compact)
 	}
 	return json.RawMessage(`{"result":` + string(compact) + `}`)
 }
 
-// compacted is JSON without insignificant white space, and else as it came.
-func compacted(text []byte) (jsontext.Value, error) {
+// compactJSON removes insignificant white space from JSON and changes nothing else.
+func compactJSON(text []byte) (jsontext.Value, error) {
 	v := jsontext.Value(bytes.Clone(text))
 	err := v.Compact(jsontext.PreserveRawStrings(true), jsontext.AllowDuplicateNames(false), jsontext.AllowInvalidUTF8(false),
 		jsontext.CanonicalizeRawInts(false), jsontext.CanonicalizeRawFloats(false))
 	return v, err
 }
 
-// other is an answer of any other kind: text as such, bytes as a resource.
-func (x *exchange) other(got *reply, media, charset string) []block {
-	if text, ok := x.text(got.body, media, charset); ok {
+// convertOther converts a reply of any other type: text to text, bytes to a resource.
+func (x *exchange) convertOther(got *reply, media, charset string) []block {
+	if text, ok := x.readText(got.body, media, charset); ok {
 		return []block{textBlock(text)}
 	}
 	from := url.URL{Scheme: got.from.Scheme, Host: got.from.Host, Path: got.from.Path, RawPath: got.from.RawPath}
-	uri := x.hideText(from.String())
-	if x.quotes(uri) { // written in another way, where a redirect led to
-		uri = origin(got.from)
+	uri := x.maskText(from.String())
+	if x.hasSecret(uri) { // in another notation, after a redirect
+		uri = baseOrigin(got.from)
 	}
 	return []block{{Type: "resource", Resource: &resource{
-		URI: uri, MimeType: orElse(x.hideMedia(media), "application/octet-stream"), Blob: base64.StdEncoding.EncodeToString(x.hideIn(got.body)),
+		URI: uri, MimeType: cmp.Or(x.maskMedia(media), "application/octet-stream"), Blob: base64.StdEncoding.EncodeToString(x.maskBytes(got.body)),
 	}}}
 }
 
-func isPicture(media string) bool {
+func isImage(media string) bool {
 	return strings.HasPrefix(media, "image/") && media != "image/svg+xml"
 }
 
@@ -217,13 +212,13 @@ func errorResult(text string, effect tool.Effect) tool.Result {
 	return r
 }
 
-// resultJSON writes a result of MCP.
+// resultJSON encodes a result of MCP.
 func resultJSON(blocks []block, structured json.RawMessage, isError bool) json.RawMessage {
 	raw := []byte(`{"content":`)
 	var content bytes.Buffer
 	encoder := json.NewEncoder(&content)
 	encoder.SetEscapeHTML(false)
-	if err := encoder.Encode(blocks); err != nil { // they are strings
+	if err := encoder.Encode(blocks); err != nil { // cannot happen: blocks hold strings
 		return errorResult("The answer could not be encoded.", tool.EffectPossible).Raw
 	}
 	raw = append(raw, bytes.TrimSpace(content.Bytes())...)

@@ -8,11 +8,12 @@ import (
 	"testing"
 
 	"github.com/holdpoint/holdpoint/runtime/httptool"
+	"github.com/holdpoint/holdpoint/runtime/httptool/openapi"
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
 // answering calls a tool whose API answers so.
-func answering(t testing.TB, status int, header map[string]string, body string, b httptool.Binding, members map[string]any) result {
+func answering(t testing.TB, status int, header map[string]string, body string, b openapi.Binding, members map[string]any) result {
 	t.Helper()
 	a := newAPI(t, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header()["Content-Type"] = nil
@@ -331,7 +332,7 @@ func TestLengthsOfSecrets(t *testing.T) {
 	} {
 		server := skill(a.URL)
 		if test.key != "" {
-			server.API.Auth, server.AuthSecret = &tool.APIAuth{Type: tool.APIKey, In: httptool.InHeader, Name: "X-Key"}, test.key
+			server.API.Auth, server.AuthSecret = &tool.APIAuth{Type: tool.APIKey, In: openapi.InHeader, Name: "X-Key"}, test.key
 		} else {
 			server.Headers = map[string]string{test.header: test.value}
 		}

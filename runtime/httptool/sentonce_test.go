@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/holdpoint/holdpoint/runtime/httptool"
+	"github.com/holdpoint/holdpoint/runtime/httptool/openapi"
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
@@ -44,8 +45,8 @@ func raw(t testing.TB, answer string) (url string, requests *atomic.Int64) {
 	}), requests
 }
 
-func write() httptool.Binding {
-	return post("/x", httptool.Body{Kind: httptool.BodyJSON, Media: "application/json", Fields: []httptool.Field{{Arg: "a", Name: "a"}}})
+func write() openapi.Binding {
+	return post("/x", openapi.Body{Kind: openapi.BodyJSON, Media: "application/json", Fields: []openapi.Field{{Arg: "a", Name: "a"}}})
 }
 
 func TestNoConnection(t *testing.T) {
@@ -98,7 +99,7 @@ func TestKeptConnectionBreaks(t *testing.T) {
 		})
 		b, arguments := get("/x"), `{}`
 		if idempotencyKey {
-			b, arguments = get("/x", param("Idempotency-Key", httptool.InHeader)), `{"Idempotency-Key":"k"}`
+			b, arguments = get("/x", param("Idempotency-Key", openapi.InHeader)), `{"Idempotency-Key":"k"}`
 			b.Method = http.MethodPost
 		}
 		s := newSource(t, httptool.Config{})

@@ -13,29 +13,27 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
-// Source carries the tools of HTTP APIs. It keeps idle connections, and the definitions that were made of documents; both are no more
-// than savings, so there is nothing to lose when it ends.
+// Source is the [tool.Source] of HTTP APIs. It keeps idle connections and caches definitions; losing either costs only time.
 type Source struct {
 	config Config
-	// own dials what operators named, also on private networks; foreign what documents and redirects named, and names of operators
-	// that were public then. Neither dials link-local or
-	// cloud-metadata addresses.
+	// own dials hosts that operators named, also on private networks. foreign dials hosts that documents and redirects named, and
+	// operators' hosts that were public when they were named. Neither dials link-local or cloud-metadata addresses.
 	own, foreign *http.Transport
-	documents    *documents
-	selecting    bounded
+	documents    *documentCache
+	programs     limiter
 }
 
 var _ tool.Source = (*Source)(nil)
 
 // New returns a Source. The caller closes it.
 func New(config Config) *Source {
-	s := &Source{config: config.withDefaults(), documents: newDocuments(), selecting: make(bounded, maxSelecting)}
-	s.own = s.transport(outbound.Policy{AllowPrivate: true})
-	s.foreign = s.transport(outbound.Policy{TrustedHosts: s.config.TrustedHosts})
+	s := &Source{config: config.withDefaults(), documents: newDocumentCache(), programs: make(limiter, maxPrograms)}
+	s.own = s.newTransport(outbound.Policy{AllowPrivate: true})
+	s.foreign = s.newTransport(outbound.Policy{TrustedHosts: s.config.TrustedHosts})
 	return s
 }
 
-// ownFor is the transport to a host that an operator named: one that was public then may not have become private.
+// ownFor returns the transport to a host that an operator named. A host that was public then may not become private.
 func (s *Source) ownFor(publicHosts []string, host string) *http.Transport {
 	if slices.Contains(publicHosts, strings.ToLower(host)) {
 		return s.foreign
@@ -43,23 +41,23 @@ func (s *Source) ownFor(publicHosts []string, host string) *http.Transport {
 	return s.own
 }
 
-// transport speaks HTTP/1.1 only. Over HTTP/2 a body whose length is not known (see attempt.build) goes out as an empty DATA frame, so each
-// GET would be one with a body, which some servers refuse (https://go.dev/issue/18891); and of requests that share a connection it is not
-// known which of them was written.
-func (s *Source) transport(policy outbound.Policy) *http.Transport {
+// newTransport returns a transport that speaks only HTTP/1.1. Over HTTP/2 a body of unknown length (see attempt.build) is sent as an empty
+// DATA frame, so each GET would have a body, which some servers refuse (https://go.dev/issue/18891). And of several requests on one
+// connection it is unknown which were written.
+func (s *Source) newTransport(policy outbound.Policy) *http.Transport {
 	return outbound.NewTransport(outbound.Config{
 		Policy: policy, TLS: s.config.TLS, DialTimeout: s.config.Limits.Connect,
 		IdleTimeout: s.config.Limits.Idle, MaxIdlePerHost: s.config.Limits.IdlePerHost, Wrap: outbound.Count, HTTP1Only: true,
 	})
 }
 
-// Close closes the connections that are not in use. Calls on their way still get their answers.
+// Close closes idle connections. Running calls still get their answers.
 func (s *Source) Close() {
 	s.own.CloseIdleConnections()
 	s.foreign.CloseIdleConnections()
 }
 
-// Forget implements [tool.Source]. There is nothing of a skill to close: what is kept is kept by document and by host.
+// Forget implements [tool.Source]. There is nothing to close: connections and definitions are kept by host and by document, not by skill.
 func (*Source) Forget(uuid.UUID) {}
 
 // Request implements [tool.Source]: an HTTP API has no other methods of MCP.

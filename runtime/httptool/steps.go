@@ -13,25 +13,25 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
-// The steps of a call that this package takes, as [tool.Exchange] and traces name them.
+// The steps of a call, as [tool.Exchange] and traces name them.
 const (
-	stepResolve     = "resolve"     // arguments become a request
-	stepCredentials = "credentials" // what the skill and Holdpoint set is put on it
-	stepCall        = "call"        // it is sent, and its answer read
-	stepTransform   = "transform"   // the answer becomes a result
+	stepResolve     = "resolve"     // build the request from the arguments
+	stepCredentials = "credentials" // add the headers and credentials of the skill
+	stepCall        = "call"        // send it and read the answer
+	stepTransform   = "transform"   // turn the answer into a result
 )
 
-// step takes a step of a call, measures it, and writes its span where the call is part of a trace.
-func (x *exchange) step(name string, do func() error) {
+// runStep runs a step of a call and measures it. If the call is traced it records a span.
+func (x *exchange) runStep(name string, do func() error) {
 	now := x.source.config.Now
 	began, before := now(), x.ctx
 	var span trace.Span
 	if telemetry.Traced(x.ctx) && x.source.config.Traces.Recording() {
-		x.ctx, span = x.start(name)
+		x.ctx, span = x.startSpan(name)
 	}
 	err := do()
 	x.ctx = before
-	x.told.Steps = append(x.told.Steps, tool.Step{Name: name, Took: now().Sub(began), Err: stepError(err)})
+	x.measured.Steps = append(x.measured.Steps, tool.Step{Name: name, Took: now().Sub(began), Err: stepError(err)})
 	if span == nil {
 		return
 	}
@@ -44,31 +44,31 @@ func (x *exchange) step(name string, do func() error) {
 	span.End()
 }
 
-func (x *exchange) start(name string) (context.Context, trace.Span) {
-	about := []attribute.KeyValue{telemetry.Skill.String(x.server.Skill), telemetry.ToolName.String(x.request.Tool)}
+func (x *exchange) startSpan(name string) (context.Context, trace.Span) {
+	about := []attribute.KeyValue{telemetry.Skill.String(x.server.Skill), telemetry.ToolName.String(x.call.Tool)}
 	kind := trace.SpanKindInternal
 	if name == stepCall {
 		kind = trace.SpanKindClient
-		about = append(about, semconv.HTTPRequestMethodKey.String(x.out.method), semconv.ServerAddress(x.out.base.Hostname()))
-		if port, err := strconv.Atoi(x.out.base.Port()); err == nil {
+		about = append(about, semconv.HTTPRequestMethodKey.String(x.request.method), semconv.ServerAddress(x.request.base.Hostname()))
+		if port, err := strconv.Atoi(x.request.base.Port()); err == nil {
 			about = append(about, semconv.ServerPort(port))
 		}
 	}
-	return x.source.config.Traces.Start(x.ctx, name, trace.WithSpanKind(kind), trace.WithAttributes(about...)) //nolint:spancheck // step ends it
+	return x.source.config.Traces.Start(x.ctx, name, trace.WithSpanKind(kind), trace.WithAttributes(about...)) //nolint:spancheck // runStep ends it
 }
 
-// describeAnswer says of a span what was answered.
+// describeAnswer adds the answer to a span.
 func (x *exchange) describeAnswer(span trace.Span) {
-	if x.told.Status == 0 {
+	if x.measured.Status == 0 {
 		return
 	}
-	span.SetAttributes(semconv.HTTPResponseStatusCode(x.told.Status))
-	if x.told.Status >= 400 {
-		telemetry.Fail(span, strconv.Itoa(x.told.Status))
+	span.SetAttributes(semconv.HTTPResponseStatusCode(x.measured.Status))
+	if x.measured.Status >= 400 {
+		telemetry.Fail(span, strconv.Itoa(x.measured.Status))
 	}
 }
 
-// stepError is the error of a step as it is kept with a failure, which it would else hold itself.
+// stepError returns the error of a step for a failure's Exchange. A failure becomes its kind, so that it does not contain itself.
 func stepError(err error) error {
 	if failure, ok := errors.AsType[*tool.Failure](err); ok {
 		return errors.New(string(failure.Kind))
@@ -76,6 +76,7 @@ func stepError(err error) error {
 	return err
 }
 
+// errorType returns the error type of a span.
 func errorType(err error) string {
 	if failure, ok := errors.AsType[*tool.Failure](err); ok {
 		return string(failure.Kind)

@@ -15,6 +15,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/holdpoint/holdpoint/runtime/httptool"
+	"github.com/holdpoint/holdpoint/runtime/httptool/openapi"
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
@@ -81,9 +82,9 @@ func skill(base string) tool.Server {
 }
 
 // define makes the definition of a tool with a binding; members are more of its members.
-func define(t testing.TB, b httptool.Binding, members map[string]any) *tool.Definition {
+func define(t testing.TB, b openapi.Binding, members map[string]any) *tool.Definition {
 	t.Helper()
-	all := map[string]any{"name": "do", "inputSchema": map[string]any{"type": "object"}, httptool.Member: b}
+	all := map[string]any{"name": "do", "inputSchema": map[string]any{"type": "object"}, tool.BindingMember: b}
 	maps.Copy(all, members)
 	raw, err := json.Marshal(all)
 	if err != nil {
@@ -96,20 +97,20 @@ func define(t testing.TB, b httptool.Binding, members map[string]any) *tool.Defi
 	return &d
 }
 
-func get(path string, params ...httptool.Param) httptool.Binding {
-	return httptool.Binding{Method: http.MethodGet, Path: path, Params: params}
+func get(path string, params ...openapi.Param) openapi.Binding {
+	return openapi.Binding{Method: http.MethodGet, Path: path, Params: params}
 }
 
-func param(name, in string) httptool.Param {
-	p := httptool.Param{Arg: name, Name: name, In: in, Style: httptool.StyleSimple}
-	if in == httptool.InQuery || in == httptool.InCookie {
-		p.Style, p.Explode = httptool.StyleForm, true
+func param(name, in string) openapi.Param {
+	p := openapi.Param{Arg: name, Name: name, In: in, Style: openapi.StyleSimple}
+	if in == openapi.InQuery || in == openapi.InCookie {
+		p.Style, p.Explode = openapi.StyleForm, true
 	}
 	return p
 }
 
-func post(path string, body httptool.Body, params ...httptool.Param) httptool.Binding {
-	return httptool.Binding{Method: http.MethodPost, Path: path, Params: params, Body: &body}
+func post(path string, body openapi.Body, params ...openapi.Param) openapi.Binding {
+	return openapi.Binding{Method: http.MethodPost, Path: path, Params: params, Body: &body}
 }
 
 func request(d *tool.Definition, arguments string) tool.CallRequest {
@@ -147,7 +148,7 @@ func (r result) text() string {
 }
 
 // call makes a call that gets an answer.
-func call(t testing.TB, s *httptool.Source, server tool.Server, b httptool.Binding, arguments string) result {
+func call(t testing.TB, s *httptool.Source, server tool.Server, b openapi.Binding, arguments string) result {
 	t.Helper()
 	r, err := s.Call(t.Context(), server, request(define(t, b, nil), arguments))
 	if err != nil {
@@ -157,7 +158,7 @@ func call(t testing.TB, s *httptool.Source, server tool.Server, b httptool.Bindi
 }
 
 // refused makes a call that is not sent for its arguments, and returns why.
-func refused(t testing.TB, b httptool.Binding, arguments string) string {
+func refused(t testing.TB, b openapi.Binding, arguments string) string {
 	t.Helper()
 	a := newAPI(t, nil)
 	r := call(t, newSource(t, httptool.Config{}), skill(a.URL), b, arguments)
@@ -168,7 +169,7 @@ func refused(t testing.TB, b httptool.Binding, arguments string) string {
 }
 
 // sent makes a call and returns what the server got.
-func sent(t testing.TB, b httptool.Binding, arguments string) received {
+func sent(t testing.TB, b openapi.Binding, arguments string) received {
 	t.Helper()
 	a := newAPI(t, nil)
 	if r := call(t, newSource(t, httptool.Config{}), skill(a.URL+"/v1"), b, arguments); r.IsError {

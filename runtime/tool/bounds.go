@@ -46,8 +46,8 @@ func (b *NumberBudget) Spend(number string) error {
 	return nil
 }
 
-// checkNumbers spends a budget on all numbers of a JSON text.
-func checkNumbers(text json.RawMessage) error {
+// CheckNumbers refuses a JSON text whose numbers cost more than one [NumberBudget].
+func CheckNumbers(text json.RawMessage) error {
 	var budget NumberBudget
 	decoder := jsontext.NewDecoder(bytes.NewReader(text), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 	for {
@@ -62,7 +62,7 @@ func checkNumbers(text json.RawMessage) error {
 			continue
 		}
 		if err := budget.Spend(token.String()); err != nil {
-			return fmt.Errorf("%s: %w", clip(string(decoder.StackPointer())), err)
+			return fmt.Errorf("%s: %w", Clip(string(decoder.StackPointer())), err)
 		}
 	}
 }
@@ -82,7 +82,7 @@ func checkCost(schemas []*jsonschema.Schema) error {
 	switch {
 	case c.round != nil:
 		_, at, _ := strings.Cut(c.round.Location, "#")
-		return fmt.Errorf("the schema at %q applies itself to the same value again, without an end", clip(at))
+		return fmt.Errorf("the schema at %q applies itself to the same value again, without an end", Clip(at))
 	case highest > maxApplied:
 		return fmt.Errorf("more than %d schemas apply to one value", maxApplied)
 	}
@@ -173,8 +173,8 @@ func deeper(s *jsonschema.Schema) []*jsonschema.Schema {
 	return list
 }
 
-// clip bounds a piece of hostile text that an error repeats.
-func clip(text string) string {
+// Clip shortens hostile text that an error quotes.
+func Clip(text string) string {
 	const limit = 300
 	if len(text) <= limit {
 		return text

@@ -158,7 +158,11 @@ func (d Definition) Hints() Hints {
 	return h
 }
 
-// Previewed reports whether there is a way to look at what a call of the tool would change, before it does; see [Source].
+// BindingMember is the member of a definition that says how arguments become an HTTP request. It is Holdpoint's own: pinned like
+// the others, shown to operators, and hidden from agents. Package runtime/httptool/openapi writes it.
+const BindingMember = "x-holdpoint-http"
+
+// Previewed reports whether the current state of a call's resource can be read before the call changes it, see [Source].
 func (d Definition) Previewed() bool {
 	if !bytes.Contains(d.raw, []byte(BindingMember)) {
 		return false

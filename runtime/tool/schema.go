@@ -52,7 +52,7 @@ func CompileSchemas(d Definition) (*Schemas, error) {
 }
 
 func compile(name string, schema json.RawMessage) (*validators, error) {
-	if err := checkNumbers(schema); err != nil {
+	if err := CheckNumbers(schema); err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(schema))
@@ -81,19 +81,19 @@ func (s *Schemas) ValidateOutput(ctx context.Context, structured json.RawMessage
 }
 
 func validate(ctx context.Context, schema *validators, text json.RawMessage) ([]Problem, error) {
-	if err := checkNumbers(text); err != nil {
+	if err := CheckNumbers(text); err != nil {
 		return []Problem{{Message: err.Error()}}, nil //nolint:nilerr // it is what is wrong with the text
 	}
 	value, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
 	if err != nil {
-		return []Problem{{Message: clip("not JSON: " + err.Error())}}, nil //nolint:nilerr // likewise
+		return []Problem{{Message: Clip("not JSON: " + err.Error())}}, nil //nolint:nilerr // likewise
 	}
 	invalid, err := schema.check(ctx, value, len(text))
 	switch {
 	case errors.Is(err, ErrTooComplex), ctx.Err() != nil:
 		return nil, err
 	case err != nil:
-		return []Problem{{Message: clip(err.Error())}}, nil
+		return []Problem{{Message: Clip(err.Error())}}, nil
 	case invalid == nil:
 		return nil, nil
 	}
@@ -109,7 +109,7 @@ func listErrors(invalid *jsonschema.ValidationError) (problems []Problem) {
 			return
 		}
 		if len(e.Causes) == 0 {
-			problems = append(problems, Problem{clip(pointer(e.InstanceLocation)), clip(e.ErrorKind.LocalizedString(printer))})
+			problems = append(problems, Problem{Clip(pointer(e.InstanceLocation)), Clip(e.ErrorKind.LocalizedString(printer))})
 			return
 		}
 		for _, cause := range e.Causes {

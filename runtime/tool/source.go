@@ -169,6 +169,38 @@ type Result struct {
 	Exchange Exchange
 }
 
+// Outgoing is the exact request that a call sends, with secrets masked.
+type Outgoing struct {
+	Method  string           `json:"method"`
+	URL     string           `json:"url"`
+	Headers []OutgoingHeader `json:"headers,omitempty"` // in display order
+	Body    []byte           `json:"body,omitempty"`    // as it is sent
+}
+
+// OutgoingHeader is one header field of an [Outgoing].
+type OutgoingHeader struct {
+	Name   string `json:"name"`
+	Value  string `json:"value,omitempty"`
+	Secret bool   `json:"secret,omitempty"` // the value is not shown
+}
+
+// State is a resource before a call changes it.
+type State struct {
+	Request Outgoing // the request that read it
+	Status  int      // HTTP status
+	// Body, bounded; Cut: it was longer.
+	Body  []byte
+	Media string // content type without parameters
+	Cut   bool
+}
+
+// Exchange holds the measurements of a call's exchange with its server.
+type Exchange struct {
+	Status         int    // HTTP status of the answer; zero: no answer, or not an HTTP API
+	Sent, Received int64  // bytes of the bodies
+	Steps          []Step // in the order they were taken
+}
+
 // FailureKind tells failures apart by the side of the wire that broke.
 type FailureKind string
 

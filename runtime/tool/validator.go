@@ -35,7 +35,7 @@ const (
 	// applicationsByLook is how many applications there are between two looks at the clock.
 	applicationsByLook = 256
 
-	maxPatternSize    = 20_000  // instructions of one pattern
+	MaxPatternSize    = 20_000  // instructions of one pattern
 	maxPatternsSize   = 100_000 // of all patterns of one schema
 	maxPatternWork    = 1 << 29 // instructions of a pattern times bytes of the text that it is matched with
 	patternWorkByStep = 4096
@@ -230,7 +230,7 @@ func (m *meter) begin(applications int) func(*error) {
 		case overspent:
 			*err = cause.err
 		default: // an error while judging means that the value does not pass
-			*err = errors.New(clip(fmt.Sprintf("cannot be validated: %v", cause)))
+			*err = errors.New(Clip(fmt.Sprintf("cannot be validated: %v", cause)))
 		}
 	}
 }
@@ -430,9 +430,9 @@ func (m *meter) compilePattern(text string) (jsonschema.Regexp, error) {
 	if err != nil {
 		return nil, err
 	}
-	size := patternSize(parsed)
-	if size > maxPatternSize {
-		return nil, fmt.Errorf("pattern of %d steps, at most %d", size, maxPatternSize)
+	size := PatternSize(parsed)
+	if size > MaxPatternSize {
+		return nil, fmt.Errorf("pattern of %d steps, at most %d", size, MaxPatternSize)
 	}
 	if m.ctx == nil {
 		if m.patterns += size; m.patterns > maxPatternsSize {
@@ -446,20 +446,20 @@ func (m *meter) compilePattern(text string) (jsonschema.Regexp, error) {
 	return &pattern{Regexp: compiled, meter: m, size: size}, nil
 }
 
-// patternSize is about how many instructions a regular expression compiles to, and of a class of characters how many steps
-// it takes to find one in it.
-func patternSize(re *syntax.Regexp) int {
+// PatternSize estimates how many instructions a regular expression compiles to. A class of characters counts the steps that it takes to
+// find a character in it. The result is at most [MaxPatternSize] + 1.
+func PatternSize(re *syntax.Regexp) int {
 	size := 1 + bits.Len(uint(len(re.Rune)))
 	if re.Op == syntax.OpLiteral {
 		size = len(re.Rune)
 	}
 	for _, sub := range re.Sub {
-		size = min(size+patternSize(sub), maxPatternSize+1)
+		size = min(size+PatternSize(sub), MaxPatternSize+1)
 	}
 	if re.Op == syntax.OpRepeat {
 		size *= max(re.Min, re.Max, 1)
 	}
-	return min(size, maxPatternSize+1)
+	return min(size, MaxPatternSize+1)
 }
 
 // depthOf is how deep a value is nested.

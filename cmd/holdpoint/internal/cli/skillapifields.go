@@ -2,6 +2,7 @@ package cli
 
 import (
 	"github.com/holdpoint/holdpoint/cmd/holdpoint/internal/manifest"
+	"github.com/holdpoint/holdpoint/runtime/httptool/setting"
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
@@ -53,7 +54,7 @@ func filtersOf(flag string, texts []string) ([]tool.OperationFilter, error) {
 		if text == "" {
 			continue
 		}
-		filter, err := tool.ParseFilter(text)
+		filter, err := setting.ParseFilter(text)
 		if err != nil {
 			return nil, misuse("--%s %s: %v", flag, text, err)
 		}

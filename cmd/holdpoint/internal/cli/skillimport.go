@@ -17,6 +17,7 @@ import (
 
 	"github.com/holdpoint/holdpoint/cmd/holdpoint/internal/manifest"
 	"github.com/holdpoint/holdpoint/runtime/httptool"
+	"github.com/holdpoint/holdpoint/runtime/httptool/setting"
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
@@ -97,12 +98,12 @@ func writeNew(path, text string) error {
 }
 
 // examineSpec reads the document, and finds the names of the tools that the filters leave.
-func (e *Env) examineSpec(ctx context.Context, i *importing, api tool.API) (*tool.Examination, map[string]bool, error) {
+func (e *Env) examineSpec(ctx context.Context, i *importing, api tool.API) (*setting.Examination, map[string]bool, error) {
 	var document []byte
 	const digest = "given"
 	source := httptool.New(httptool.Config{Document: func(context.Context, string) ([]byte, error) { return document, nil }})
 	defer source.Close()
-	var found tool.Examination
+	var found setting.Examination
 	var err error
 	if manifest.IsURL(i.spec) {
 		api.Spec = i.spec
@@ -120,7 +121,7 @@ func (e *Env) examineSpec(ctx context.Context, i *importing, api tool.API) (*too
 	if i.baseURL = cmp.Or(i.baseURL, found.BaseURL); i.baseURL == "" {
 		return nil, nil, misuse("%s: name it with --base-url", found.BaseURLReason)
 	}
-	for _, p := range api.Problems(tool.OpenAPI) {
+	for _, p := range setting.Validate(&api, tool.OpenAPI) {
 		return nil, nil, misuse("--%s", p)
 	}
 	listing, err := source.List(ctx, tool.Server{Skill: i.name, Transport: tool.OpenAPI, URL: i.baseURL, API: &api})
@@ -149,7 +150,7 @@ func plainFailure(err error) error {
 const maxListed = 200
 
 // entry is the YAML.
-func entry(i *importing, api tool.API, found *tool.Examination, chosen map[string]bool) string {
+func entry(i *importing, api tool.API, found *setting.Examination, chosen map[string]bool) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "# %s\n", clipped(strings.TrimSpace(found.Title+" "+found.Version), 100))
 	b.WriteString("skills:\n")
@@ -229,7 +230,7 @@ func filterText(f tool.OperationFilter) string {
 	return "{" + strings.Join(parts, ", ") + "}"
 }
 
-func writeSkipped(b *strings.Builder, found *tool.Examination, chosen map[string]bool) {
+func writeSkipped(b *strings.Builder, found *setting.Examination, chosen map[string]bool) {
 	var skipped, left int
 	for _, o := range found.Operations {
 		switch {
@@ -248,8 +249,8 @@ func writeSkipped(b *strings.Builder, found *tool.Examination, chosen map[string
 }
 
 // writeAuth writes the first way to authenticate that needs nothing but a secret, and tells of the others.
-func writeAuth(b *strings.Builder, name string, schemes []tool.SecurityScheme) {
-	first := slices.IndexFunc(schemes, func(s tool.SecurityScheme) bool { return s.Auth() != nil })
+func writeAuth(b *strings.Builder, name string, schemes []setting.SecurityScheme) {
+	first := slices.IndexFunc(schemes, func(s setting.SecurityScheme) bool { return s.Auth() != nil })
 	if first >= 0 {
 		auth := schemes[first].Auth()
 		parts := []string{"type: " + auth.Type}
@@ -277,7 +278,7 @@ func writeAuth(b *strings.Builder, name string, schemes []tool.SecurityScheme) {
 	}
 }
 
-func schemeWords(s tool.SecurityScheme) string {
+func schemeWords(s setting.SecurityScheme) string {
 	if auth := s.Auth(); auth != nil {
 		return strings.TrimSpace("auth: {type: " + auth.Type + "} " + auth.In + " " + auth.Name)
 	}

