@@ -94,7 +94,7 @@ func readEntries(body *openapi.Body, args *arguments) (raw json.RawMessage, whol
 	return raw, true, entries, err
 }
 
-// jsonBody joins the arguments byte for byte.
+// encodeJSONBody joins the arguments byte for byte.
 func encodeJSONBody(entries []entry) []byte {
 	body := []byte{'{'}
 	for i, e := range entries {
@@ -108,7 +108,7 @@ func encodeJSONBody(entries []entry) []byte {
 	return append(body, '}')
 }
 
-// formBody encodes a form. Without a style, objects are encoded as JSON, also in lists.
+// encodeForm encodes a form. Without a style, objects are encoded as JSON, also in lists.
 func encodeForm(entries []entry) ([]byte, error) {
 	own := map[string]bool{}
 	for _, e := range entries {
@@ -231,12 +231,12 @@ func encodePart(e entry, raw json.RawMessage) (part, error) {
 	return p, nil
 }
 
-// partName escapes a name for quotes (WHATWG HTML, multipart/form-data encoding algorithm).
+// quotePartName escapes a name for quotes (WHATWG HTML, multipart/form-data encoding algorithm).
 func quotePartName(name string) string {
 	return strings.NewReplacer("\r", "%0D", "\n", "%0A", `"`, "%22", "\x00", "%00").Replace(name)
 }
 
-// boundaryOf derives the boundary from the parts. So the same arguments give the same bytes, and no argument can contain the boundary.
+// chooseBoundary derives the boundary from the parts. So the same arguments give the same bytes, and no argument can contain the boundary.
 func chooseBoundary(parts []part) string {
 	h := sha256.New()
 	for _, p := range parts {

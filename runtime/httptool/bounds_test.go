@@ -12,7 +12,7 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
-// Few arguments do not make a request without bounds.
+// Small arguments do not make an unbounded request.
 func TestArgumentsThatMultiply(t *testing.T) {
 	t.Parallel()
 	key, ones := strings.Repeat("k", 10_000), strings.TrimSuffix(strings.Repeat("1,", 10_000), ",")
@@ -38,7 +38,7 @@ func TestArgumentsThatMultiply(t *testing.T) {
 	}
 }
 
-// A server that takes the connection for another protocol does not keep the call.
+// A server that switches protocols does not hold the call.
 func TestSwitchedProtocols(t *testing.T) {
 	t.Parallel()
 	a := newAPI(t, func(w http.ResponseWriter, _ *http.Request) {
@@ -58,7 +58,7 @@ func TestSwitchedProtocols(t *testing.T) {
 	}
 }
 
-// A redirect after a POST is how many servers say that it was done.
+// Many servers redirect after a POST succeeded.
 func TestRedirectAfterPost(t *testing.T) {
 	t.Parallel()
 	a := newAPI(t, func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/orders/7", http.StatusSeeOther) })
@@ -72,7 +72,7 @@ func TestRedirectAfterPost(t *testing.T) {
 	}
 }
 
-// What only says something of the skill, such as a version, is left where it stands in answers.
+// Header values that are not credentials, such as a version, stay in answers.
 func TestAnswersAreNotFalsified(t *testing.T) {
 	t.Parallel()
 	a := newAPI(t, func(w http.ResponseWriter, _ *http.Request) {

@@ -147,7 +147,7 @@ func TestDocumentFailures(t *testing.T) {
 	}
 }
 
-// Many ask at once: the document is read one at a time, and whoever gives up does not wait.
+// Concurrent listings read the document once, and a canceled listing does not wait.
 func TestDocumentsAtOnce(t *testing.T) {
 	t.Parallel()
 	loads := make(chan struct{}, 100)

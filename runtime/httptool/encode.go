@@ -201,7 +201,7 @@ func (o operator) expand(name string, v flatValue, explode bool, escape func(str
 	return o.first + named(strings.Join(parts, ","))
 }
 
-// queryPairs encodes an argument as escaped pairs of a query, a form or a cookie.
+// encodePairs encodes an argument as escaped pairs of a query, a form or a cookie.
 func encodePairs(argument, name, style string, explode bool, raw json.RawMessage, escape func(string) string) ([]pair, error) {
 	left := maxWritten
 	if style == openapi.StyleDeepObject {
@@ -254,7 +254,7 @@ func tooLongError(argument string) error {
 // maxDeep bounds the nesting of an argument of style deepObject.
 const maxDeep = 8
 
-// deepPairs encodes name[key]=value. OpenAPI does not define deeper levels: they become name[key][key] for objects and name[key][0] for lists.
+// encodeDeepObject encodes name[key]=value. OpenAPI does not define deeper levels: they become name[key][key] for objects and name[key][0] for lists.
 func encodeDeepObject(argument, name string, raw json.RawMessage, escape func(string) string, depth int, left *int) ([]pair, error) {
 	if depth > maxDeep {
 		return nil, badArgument(argument, "is nested more than %d deep", maxDeep)

@@ -10,7 +10,7 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/httptool"
 )
 
-// What a document says of a form or of parts, and what is sent for it.
+// The encoding of forms and parts in a document determines the request.
 func TestEncodings(t *testing.T) {
 	t.Parallel()
 	const base64 = `{"type": "string", "contentEncoding": "base64"}`

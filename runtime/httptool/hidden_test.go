@@ -15,7 +15,7 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
-// TestSecretsBesidesTheBody: what a server repeats in its status line, its header and its redirects is not told either.
+// TestSecretsBesidesTheBody checks that secrets are masked in the status line, the header and redirects.
 func TestSecretsBesidesTheBody(t *testing.T) {
 	t.Parallel()
 	const secret = "Hunter2Hunter2"

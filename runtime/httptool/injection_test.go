@@ -15,7 +15,7 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
-// The gallery of what arguments, documents and servers try to get into requests. Each has a test of its own.
+// Attacks on requests by arguments, documents and servers. Each has its own test.
 
 func TestInjectionPathTraversal(t *testing.T) {
 	t.Parallel()
@@ -162,7 +162,7 @@ func TestInjectionHeaderOfOurs(t *testing.T) {
 	}
 }
 
-// TestInjectionFixedHeader: what a definition writes down is no way past the skill's credentials either.
+// TestInjectionFixedHeader checks that the headers of a definition do not replace the skill's credentials.
 func TestInjectionFixedHeader(t *testing.T) {
 	t.Parallel()
 	a := newAPI(t, nil)
@@ -222,7 +222,7 @@ func TestInjectionMultipartName(t *testing.T) {
 	}
 }
 
-// TestInjectionTemplateInValue: what is in braces, or looks like a template, is text.
+// TestInjectionTemplateInValue checks that braces in a value are text.
 func TestInjectionTemplateInValue(t *testing.T) {
 	t.Parallel()
 	b := post("/x/{a}/{b}", openapi.Body{Kind: openapi.BodyJSON, Fields: []openapi.Field{{Arg: "c", Name: "c"}}},
@@ -233,7 +233,7 @@ func TestInjectionTemplateInValue(t *testing.T) {
 	}
 }
 
-// TestInjectionHost: neither names in other scripts nor what looks like a user in a path changes where a request goes.
+// TestInjectionHost checks that neither names in other scripts nor an @ in a path change the host of a request.
 func TestInjectionHost(t *testing.T) {
 	t.Parallel()
 	s := newSource(t, httptool.Config{})
@@ -277,7 +277,7 @@ func TestPrivateBase(t *testing.T) {
 	sameOrigin := document
 	sameOrigin.API = &tool.API{Spec: a.URL + "/openapi.json"}
 	call(t, newSource(t, httptool.Config{}), sameOrigin, b, `{}`)
-	// What is known of a document that the skill has no more leads its secrets nowhere.
+	// A definition from a document that the skill no longer has does not send its secrets anywhere.
 	other := document
 	other.API, other.AuthSecret = &tool.API{Document: "another", Origins: []string{"http://another.example:80"}, Auth: &tool.APIAuth{Type: tool.APIBearer}}, "for another document"
 	server := skill("")
@@ -294,7 +294,7 @@ func TestPrivateBase(t *testing.T) {
 	}
 }
 
-// TestMetadataBase: no base URL leads to a cloud's metadata, whoever wrote it down.
+// TestMetadataBase checks that no base URL leads to cloud metadata, not even an operator's.
 func TestMetadataBase(t *testing.T) {
 	t.Parallel()
 	s := newSource(t, httptool.Config{TrustedHosts: []string{"169.254.169.254"}})
@@ -353,7 +353,7 @@ func TestRedirectToAnotherOrigin(t *testing.T) {
 	}
 }
 
-// TestRedirectBack: who left the origin comes back as a stranger.
+// TestRedirectBack checks that a redirect back to the origin carries no headers of the skill.
 func TestRedirectBack(t *testing.T) {
 	t.Parallel()
 	var first *api
@@ -383,7 +383,7 @@ func TestRedirectWithinTheOrigin(t *testing.T) {
 	}
 }
 
-// TestRedirectToPrivate: nobody but the operator leads to a private network.
+// TestRedirectToPrivate checks that only the operator can name a host on a private network.
 func TestRedirectToPrivate(t *testing.T) {
 	t.Parallel()
 	server, _, other := redirecting(t, func(other string) string { return other })
@@ -402,7 +402,7 @@ func TestRedirectToMetadata(t *testing.T) {
 	}
 }
 
-// TestRedirectQuotesSecret: a server that repeats the key of the query in its redirect does not get it to somebody else.
+// TestRedirectQuotesSecret checks that a redirect cannot pass the skill's key to another origin.
 func TestRedirectQuotesSecret(t *testing.T) {
 	t.Parallel()
 	for _, secret := range []string{"K&y secret", "K%26y%20secret", "K%2526y%2520secret", "K%26y+secret"} {

@@ -25,7 +25,7 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
-// guarded is an API that lets in whoever has the newest token of its own authorization server.
+// guarded is an API that accepts the newest token of its own authorization server.
 type guarded struct {
 	*httptest.Server
 	mu       sync.Mutex
@@ -139,7 +139,7 @@ func TestOAuth(t *testing.T) {
 	}
 }
 
-// TestOAuthOfPerson: who is not connected is told to connect, and nothing was executed.
+// TestOAuthOfPerson checks that a call without a connection asks for one and executes nothing.
 func TestOAuthOfPerson(t *testing.T) {
 	t.Parallel()
 	g := newGuarded(t)

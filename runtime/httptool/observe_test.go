@@ -87,7 +87,7 @@ func TestSteps(t *testing.T) {
 	}
 }
 
-// TestFailedSteps say what kind of failure there was.
+// TestFailedSteps checks that a failed step has the kind of its failure.
 func TestFailedSteps(t *testing.T) {
 	t.Parallel()
 	url, _ := raw(t, "")

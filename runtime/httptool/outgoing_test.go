@@ -15,12 +15,12 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
-// mask takes the secrets of the tests out of what a server received, as Outgoing does.
+// mask masks the secrets of the tests in a received request like Outgoing.
 func mask(s string) string {
 	return strings.NewReplacer("K%26y%20secret", "•••", "session-secret", "•••", "other-secret", "•••").Replace(s)
 }
 
-// compareOutgoing makes a call and compares what the server got with what was told before.
+// compareOutgoing makes a call and compares the received request with Outgoing.
 func compareOutgoing(t testing.TB, a *api, s *httptool.Source, server tool.Server, r tool.CallRequest) {
 	t.Helper()
 	before := len(a.requests())
@@ -94,7 +94,7 @@ func secretive(base string) tool.Server {
 	return server
 }
 
-// TestOutgoingIsWhatIsSent: for whatever arguments, what is told is what a server receives, but for the secrets.
+// TestOutgoingIsWhatIsSent checks for random arguments that the server receives the request of Outgoing, except for the secrets.
 func TestOutgoingIsWhatIsSent(t *testing.T) {
 	t.Parallel()
 	a := newAPI(t, nil)
@@ -130,7 +130,7 @@ func TestOutgoingIsWhatIsSent(t *testing.T) {
 	}
 }
 
-// word is a text of what is hard to send.
+// word returns a text of characters that are hard to encode.
 func word(random *rand.Rand) string {
 	const hard = "abc /\\?#&=%;,+\"'<>{}[]|^`~!@$()*:.\r\n\t\x00\u00e9\u202e\U0001F600-_"
 	letters := []rune(hard)
@@ -177,7 +177,7 @@ func TestOutgoingOfWrongArguments(t *testing.T) {
 	}
 }
 
-// FuzzOutgoing: whatever the arguments, they are refused, or what is sent is below the base URL and what was told.
+// FuzzOutgoing checks that arguments are refused, or the request is below the base URL and equals Outgoing.
 func FuzzOutgoing(f *testing.F) {
 	for _, id := range []string{"1", "..", "a/../b", "%2e%2e%2f", "a?b#c", "\r\nX: y", "..;/x", "{other}"} {
 		f.Add(id, id, id)

@@ -288,10 +288,30 @@ func (o *outboundRequest) putHeader(b *openapi.Binding, args *arguments) error {
 		return err
 	}
 	for i := range b.Params {
-		if p := &b.Params[i]; p.In == openapi.InHeader {
-			if err := o.putHeaderParam(p, args); err != nil {
+		p := &b.Params[i]
+		if p.In != openapi.InHeader {
+			continue
+		}
+		raw, ok := args.takeValue(p.Arg)
+		if !ok {
+			continue
+		}
+		text := string(raw)
+		if !p.JSON {
+			v, err := flatten(p.Arg, raw)
+			if err != nil {
 				return err
 			}
+			text = operator{separator: ","}.expand(p.Name, v, p.Explode, func(s string) string { return s })
+		}
+		if problem := setting.HeaderValueProblem(text); problem != "" {
+			return badArgument(p.Arg, "%s", problem)
+		}
+		if !isToken(p.Name) || setting.IsReservedHeader(p.Name) {
+			return badArgument(p.Arg, "would be the header %s, which no argument sets", plain.Line(p.Name, 100))
+		}
+		if err := o.setHeader(field{name: p.Name, value: text, argument: p.Arg}); err != nil {
+			return err
 		}
 	}
 	for _, f := range b.Fixed {
@@ -306,28 +326,6 @@ func (o *outboundRequest) putHeader(b *openapi.Binding, args *arguments) error {
 		}
 	}
 	return nil
-}
-
-func (o *outboundRequest) putHeaderParam(p *openapi.Param, args *arguments) error {
-	raw, ok := args.takeValue(p.Arg)
-	if !ok {
-		return nil
-	}
-	text := string(raw)
-	if !p.JSON {
-		v, err := flatten(p.Arg, raw)
-		if err != nil {
-			return err
-		}
-		text = operator{separator: ","}.expand(p.Name, v, p.Explode, func(s string) string { return s })
-	}
-	if problem := setting.HeaderValueProblem(text); problem != "" {
-		return badArgument(p.Arg, "%s", problem)
-	}
-	if !isToken(p.Name) || setting.IsReservedHeader(p.Name) {
-		return badArgument(p.Arg, "would be the header %s, which no argument sets", plain.Line(p.Name, 100))
-	}
-	return o.setHeader(field{name: p.Name, value: text, argument: p.Arg})
 }
 
 // setHeader adds or replaces a header field. It refuses to replace an argument's.

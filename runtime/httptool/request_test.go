@@ -113,7 +113,7 @@ func TestJSONParameter(t *testing.T) {
 	}
 }
 
-// TestJSONBody: what an argument is, is sent as it was written.
+// TestJSONBody checks that arguments are sent byte for byte.
 func TestJSONBody(t *testing.T) {
 	t.Parallel()
 	body := openapi.Body{Kind: openapi.BodyJSON, Media: "application/json", Fields: []openapi.Field{
@@ -187,7 +187,7 @@ func TestTextAndBytes(t *testing.T) {
 	}
 }
 
-// TestWrongArguments are named, with what was expected.
+// TestWrongArguments checks that errors name the argument and the expected value.
 func TestWrongArguments(t *testing.T) {
 	t.Parallel()
 	b := get("/x/{id}", param("id", openapi.InPath), param("q", openapi.InQuery))

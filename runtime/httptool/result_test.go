@@ -207,7 +207,7 @@ func TestSelect(t *testing.T) {
 	}
 }
 
-// TestSelectFails: the call succeeded, and nobody is led to make it again.
+// TestSelectFails checks that a failed program does not make the call look failed.
 func TestSelectFails(t *testing.T) {
 	t.Parallel()
 	const answer = `{"a":[1,2]}`
@@ -221,7 +221,7 @@ func TestSelectFails(t *testing.T) {
 	}
 }
 
-// TestSelectOfErrors: an error is told as it is.
+// TestSelectOfErrors checks that programs do not run on errors.
 func TestSelectOfErrors(t *testing.T) {
 	t.Parallel()
 	b := get("/x")
@@ -299,7 +299,7 @@ func TestSecretsAreNotTold(t *testing.T) {
 	}
 }
 
-// TestShortHeaderValuesStay: what an operator sets that is no credential is not looked for in answers.
+// TestShortHeaderValuesStay checks that short header values are not masked in answers.
 func TestShortHeaderValuesStay(t *testing.T) {
 	t.Parallel()
 	a := newAPI(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "en v1 application/json") })
@@ -313,7 +313,7 @@ func TestShortHeaderValuesStay(t *testing.T) {
 	}
 }
 
-// TestLengthsOfSecrets: credentials are taken out of answers from 8 bytes on, values of other headers from 12; what is shorter stays.
+// TestLengthsOfSecrets checks that credentials of 8 bytes and header values of 12 bytes are masked, and shorter ones are not.
 func TestLengthsOfSecrets(t *testing.T) {
 	t.Parallel()
 	const answer = "1234567 12345678 abcdefghijk abcdefghijkl"

@@ -111,7 +111,7 @@ func TestKeptConnectionBreaks(t *testing.T) {
 	}
 }
 
-// TestTimeout: what the server got, and does not answer in time, may have been executed.
+// TestTimeout checks that a call without an answer in time may have been executed.
 func TestTimeout(t *testing.T) {
 	t.Parallel()
 	ctx, end := context.WithCancelCause(t.Context())
@@ -131,7 +131,7 @@ func TestTimeout(t *testing.T) {
 	}
 }
 
-// TestTruncated: an answer that ends before its end is no answer; what came of it is kept.
+// TestTruncated checks that a truncated answer is a failure that keeps the received part.
 func TestTruncated(t *testing.T) {
 	t.Parallel()
 	for name, answer := range map[string]string{
@@ -214,7 +214,7 @@ func TestSlow(t *testing.T) {
 	}
 }
 
-// TestServerErrors: a status of 500 or more says that the server broke, and not what it had done by then.
+// TestServerErrors checks that a call with a status of 500 or more may have been executed.
 func TestServerErrors(t *testing.T) {
 	t.Parallel()
 	for status, effect := range map[int]tool.Effect{404: "", 409: "", 429: "", 500: tool.EffectPossible, 503: tool.EffectPossible} {
@@ -238,7 +238,7 @@ func TestServerErrors(t *testing.T) {
 	}
 }
 
-// TestRetryAfter: an answer that asks to be left alone is told with how long, and nothing is sent again.
+// TestRetryAfter checks that the result has the time of Retry-After, and that nothing is sent again.
 func TestRetryAfter(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)

@@ -35,8 +35,11 @@ func (x *exchange) runStep(name string, do func() error) {
 	if span == nil {
 		return
 	}
-	if name == stepCall {
-		x.describeAnswer(span)
+	if status := x.measured.Status; name == stepCall && status != 0 {
+		span.SetAttributes(semconv.HTTPResponseStatusCode(status))
+		if status >= 400 {
+			telemetry.Fail(span, strconv.Itoa(status))
+		}
 	}
 	if err != nil {
 		telemetry.Fail(span, errorType(err))
@@ -55,17 +58,6 @@ func (x *exchange) startSpan(name string) (context.Context, trace.Span) {
 		}
 	}
 	return x.source.config.Traces.Start(x.ctx, name, trace.WithSpanKind(kind), trace.WithAttributes(about...)) //nolint:spancheck // runStep ends it
-}
-
-// describeAnswer adds the answer to a span.
-func (x *exchange) describeAnswer(span trace.Span) {
-	if x.measured.Status == 0 {
-		return
-	}
-	span.SetAttributes(semconv.HTTPResponseStatusCode(x.measured.Status))
-	if x.measured.Status >= 400 {
-		telemetry.Fail(span, strconv.Itoa(x.measured.Status))
-	}
 }
 
 // stepError returns the error of a step for a failure's Exchange. A failure becomes its kind, so that it does not contain itself.

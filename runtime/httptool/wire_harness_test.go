@@ -19,14 +19,14 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
-// received is a request as a server got it.
+// received is a request as the server received it.
 type received struct {
 	method, uri, host string
 	header            http.Header
 	body              string
 }
 
-// api is a server that remembers what it was sent.
+// api is a server that records requests.
 type api struct {
 	*httptest.Server
 	mu  sync.Mutex
@@ -168,7 +168,7 @@ func refused(t testing.TB, b openapi.Binding, arguments string) string {
 	return r.text()
 }
 
-// sent makes a call and returns what the server got.
+// sent makes a call and returns the received request.
 func sent(t testing.TB, b openapi.Binding, arguments string) received {
 	t.Helper()
 	a := newAPI(t, nil)

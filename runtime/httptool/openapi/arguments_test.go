@@ -75,7 +75,7 @@ func TestCollisions(t *testing.T) {
 	}
 }
 
-// What is not an argument: what OpenAPI has other words for, what the operator set, and headers of ours.
+// Parameters that OpenAPI describes elsewhere, that the operator sets, and Holdpoint's headers are not arguments.
 func TestParametersLeftOut(t *testing.T) {
 	t.Parallel()
 	const operation = `"get": {"parameters": [{"name": "accept", "in": "header"}, {"name": "Authorization", "in": "header", "required": true}, {"name": "Content-Type", "in": "header"},

@@ -8,7 +8,7 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
-// A variable of a server's URL is filled in once.
+// Variables of a server's URL are expanded once.
 func TestServerThatMultiplies(t *testing.T) {
 	t.Parallel()
 	text := strings.Replace(pets, `{"url": "https://pets.example/v1"}`,
@@ -23,7 +23,7 @@ func TestServerThatMultiplies(t *testing.T) {
 	}
 }
 
-// A pattern may say that a star is a star.
+// An escaped star in a pattern matches a star.
 func TestFilterWithAStar(t *testing.T) {
 	t.Parallel()
 	source, server := given(t, strings.ReplaceAll(strings.ReplaceAll(pets, "pets/get", "*"), "pets/update", "update"))

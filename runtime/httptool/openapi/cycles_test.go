@@ -9,7 +9,7 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
-// polymorphic is a document of a parent that lists its children, each of which is the parent and more, and of schemas that have no end.
+// polymorphic has a parent that lists its children, each allOf the parent, and endless schemas.
 const polymorphic = `{"openapi": "3.0.3", "servers": [{"url": "https://pets.example"}], "paths": {
 "/pets": {"post": {"operationId": "add",
   "requestBody": {"content": {"application/json": {"schema": {"$ref": "#/components/schemas/Pet"}}}},
@@ -27,7 +27,7 @@ const polymorphic = `{"openapi": "3.0.3", "servers": [{"url": "https://pets.exam
   "Dog": {"allOf": [{"$ref": "#/components/schemas/Pet"}, {"type": "object", "properties": {"tricks": {"anyOf": [{"type": "array"}, {"type": "string"}]}}}]},
   "Endless": {"allOf": [{"$ref": "#/components/schemas/More"}]}, "More": {"not": {"$ref": "#/components/schemas/Endless"}}}}}`
 
-// What applies itself to the same value is never offered: no call of it could be made, and no answer would be right.
+// An operation whose schema is endless is skipped: no arguments and no answer would be valid.
 func TestCycles(t *testing.T) {
 	t.Parallel()
 	source, server := given(t, polymorphic)

@@ -45,7 +45,7 @@ func TestHostileDocuments(t *testing.T) {
 	}
 }
 
-// What is wrong with one operation leaves the others alone, and is told.
+// An invalid operation is skipped with a reason, and does not affect the others.
 func TestSkippedOperations(t *testing.T) {
 	t.Parallel()
 	allOf := func(levels int) string {
@@ -107,7 +107,7 @@ func TestSkippedOperations(t *testing.T) {
 	}
 }
 
-// FuzzDocument looks for documents that are not survived, and for tools that are none.
+// FuzzDocument looks for documents that cause a panic or an invalid tool.
 func FuzzDocument(f *testing.F) {
 	for _, seed := range []string{
 		pets, "openapi: 3.1.0\npaths: {/a: {get: {operationId: a}}}\n", `{"openapi":"3.0.0","paths":{"/{a}":{"post":{"parameters":[{"name":"a","in":"path","schema":{"nullable":true,"enum":[1]}}],` +

@@ -20,7 +20,7 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
-// published are descriptions of real APIs, in testdata/npm/node_modules (task setup).
+// published are documents of real APIs, in testdata/npm/node_modules (task setup).
 var published = map[string]struct {
 	file    string
 	tools   int
@@ -118,7 +118,7 @@ func TestGenerationOfDefinitions(t *testing.T) {
 	}
 }
 
-// countOperations counts a document's operations by other means.
+// countOperations counts a document's operations independently.
 func countOperations(t *testing.T, text []byte) int {
 	t.Helper()
 	var document struct {
@@ -202,7 +202,7 @@ func arguments(b openapi.Binding) []string {
 	return list
 }
 
-// BenchmarkImport makes the tools of published documents: the time, what is allocated on the way, and what is kept.
+// BenchmarkImport measures time, allocations and kept memory for published documents.
 func BenchmarkImport(b *testing.B) {
 	for _, name := range []string{"GitHub", "Stripe", "Codat"} {
 		b.Run(name, func(b *testing.B) {

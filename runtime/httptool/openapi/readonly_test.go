@@ -8,7 +8,7 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
-// What does not go one way is not asked for there, wherever in allOf it is said: neither of a body that is taken apart, nor of one that is not, nor of
+// Hidden properties are not required, wherever in allOf they are annotated: in a body of several arguments, in a body of one argument, and in
 // an answer.
 func TestHiddenProperties(t *testing.T) {
 	t.Parallel()
@@ -53,7 +53,7 @@ func TestHiddenProperties(t *testing.T) {
 	}
 }
 
-// The dashboard hides what the tool's schema calls writeOnly, so a body that is taken apart says so of each argument.
+// The dashboard masks writeOnly arguments, so each argument of a body keeps the annotation.
 func TestWriteOnlyArgumentsAreMarked(t *testing.T) {
 	t.Parallel()
 	source, server := given(t, `{"openapi": "3.1.0", "paths": {"/a": {"post": {"requestBody": {"content": {"application/json": {"schema":
@@ -75,7 +75,7 @@ func TestWriteOnlyArgumentsAreMarked(t *testing.T) {
 	}
 }
 
-// validInput is what is wrong with arguments that can be judged.
+// validInput returns the problems of arguments that can be validated.
 func validInput(t testing.TB, s *tool.Schemas, arguments json.RawMessage) []tool.Problem {
 	t.Helper()
 	problems, err := s.ValidateInput(t.Context(), arguments)
@@ -85,7 +85,7 @@ func validInput(t testing.TB, s *tool.Schemas, arguments json.RawMessage) []tool
 	return problems
 }
 
-// validOutput is what is wrong with a result that can be judged.
+// validOutput returns the problems of a result that can be validated.
 func validOutput(t testing.TB, s *tool.Schemas, structured json.RawMessage) []tool.Problem {
 	t.Helper()
 	problems, err := s.ValidateOutput(t.Context(), structured)

@@ -108,7 +108,14 @@ func (b *builder) rootKindWithin(v *value, budget *int) int {
 		return rootUnknown
 	}
 	if ref := v.get("$ref"); ref.is('"') {
-		return b.rootKindOfRef(v, ref.text, budget)
+		target, err := b.doc.lookup(ref.text)
+		if err != nil {
+			return rootUnknown
+		}
+		if kind := b.rootKindWithin(target, budget); kind != rootUnknown {
+			return kind
+		}
+		return b.rootKindWithin(b.doc.besideRef(v), budget)
 	}
 	switch kind := v.get("type"); {
 	case kind.is('"') && kind.text == "object":
@@ -143,17 +150,6 @@ func (b *builder) rootKindWithin(v *value, budget *int) int {
 		}
 	}
 	return found
-}
-
-func (b *builder) rootKindOfRef(v *value, ref string, budget *int) int {
-	target, err := b.doc.lookup(ref)
-	if err != nil {
-		return rootUnknown
-	}
-	if kind := b.rootKindWithin(target, budget); kind != rootUnknown {
-		return kind
-	}
-	return b.rootKindWithin(b.doc.besideRef(v), budget)
 }
 
 // convertOutput returns the schema of structuredContent, which is an object: other values become its member result.

@@ -223,14 +223,6 @@ func (s *converter) convertKeyword(result *value, name string, v *value, gone hi
 		return s.convertMember(result, name, v, gone)
 	case "additionalProperties", "unevaluatedProperties", "unevaluatedItems", "contains", "propertyNames":
 		return s.convertMember(result, name, v, nil)
-	}
-	s.copyAssertion(result, name, v)
-	return nil
-}
-
-// copyAssertion copies a member that holds no schemas.
-func (s *converter) copyAssertion(result *value, name string, v *value) {
-	switch name {
 	case "title", "description":
 		if v.kind == '"' {
 			result.set(name, *v)
@@ -259,6 +251,7 @@ func (s *converter) copyAssertion(result *value, name string, v *value) {
 		"uniqueItems", "maxProperties", "minProperties", "dependentRequired", "minContains", "maxContains":
 		result.set(name, *v)
 	}
+	return nil
 }
 
 func (s *converter) convertMember(result *value, name string, v *value, gone hiddenNames) error {

@@ -10,7 +10,7 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
-// What becomes of a schema, in a request and in an answer.
+// The conversion of a schema for requests and for answers.
 func TestSchemas(t *testing.T) {
 	t.Parallel()
 	const same = "" // in answers as in requests

@@ -38,7 +38,7 @@ func run(code *gojq.Code, text any) (results []any, failed bool) {
 	}
 }
 
-// TestSelectMatchesAsJQDoes: functions of ours make what the library's make.
+// TestSelectMatchesAsJQDoes checks that replacements return the results of the library's functions.
 func TestSelectMatchesAsJQDoes(t *testing.T) {
 	t.Parallel()
 	texts := []string{"", "a", "abc", "aXbXc", "xxa", "áéí xé", "a\nb\nc", "foo bar  baz", "ab12cd345", "日本語 テスト", "aaaa", "\U0001f600a\U0001f600"}
@@ -113,7 +113,7 @@ func TestSelectCollectsAsJQDoes(t *testing.T) {
 	}
 }
 
-// TestSelectStepsEnd: a match ends with its context, and what no context could end is refused.
+// TestSelectStepsEnd checks that a match ends with its context, and that steps which no context can end are refused.
 func TestSelectStepsEnd(t *testing.T) {
 	t.Parallel()
 	for _, program := range []string{

@@ -20,7 +20,7 @@ func selectOf(t testing.TB, program, text string) (string, error) {
 	return string(made), err
 }
 
-// TestSelectGuardsChangeNothing of what programs make as long as they are within bounds.
+// TestSelectGuardsChangeNothing checks that guards do not change results within the limits.
 func TestSelectGuardsChangeNothing(t *testing.T) {
 	t.Parallel()
 	const text = `{"a":[1,2,3],"b":[2],"n":7,"s":"x,y","o":{"p":{"q":1}},"i":1,"t":[[1,2],[3]],"price":9007199254740993}`
@@ -56,7 +56,7 @@ func TestSelectGuardsChangeNothing(t *testing.T) {
 	}
 }
 
-// TestSelectGuards: what an answer would make take far more than the answer itself does, is not done.
+// TestSelectGuards checks that a step which would take far more than the answer itself is refused.
 func TestSelectGuards(t *testing.T) {
 	t.Parallel()
 	list := "[" + strings.TrimSuffix(strings.Repeat("0,", 5000), ",") + "]"
@@ -114,7 +114,7 @@ func TestSelectBounds(t *testing.T) {
 	}
 }
 
-// A program that multiplies what it was given is ended by its budget, before it takes the memory.
+// A program that multiplies its input is stopped by its budget before it takes the memory.
 func TestSelectThatMultiplies(t *testing.T) {
 	t.Parallel()
 	for _, program := range []string{

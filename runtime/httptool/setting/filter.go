@@ -7,7 +7,7 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
-// ErrFilter: the text is not an operation filter.
+// ErrFilter reports that a text is not an operation filter.
 var ErrFilter = errors.New("want an operationId, or some of operation_id=, tag=, method= and path= with commas between")
 
 // ParseFilter reads a filter on one line: the pattern of an operationId, or operation_id=, tag=, method= and path= separated by
