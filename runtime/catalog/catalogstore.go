@@ -31,7 +31,7 @@ func (s *Service) shareCatalog(c *Catalog) *Catalog {
 	return c
 }
 
-// storeCatalog stores a catalog unless it is cached: what is cached has been stored.
+// storeCatalog stores a catalog unless it is cached: every cached catalog is already stored.
 func (s *Service) storeCatalog(ctx context.Context, tx pgx.Tx, c *Catalog) error {
 	if _, stored := s.catalogs.Peek(c.digest); stored {
 		return nil

@@ -1,4 +1,4 @@
-// Package catalog owns what agents are offered: conversations and the catalog of tools that each of them has (tables
+// Package catalog owns conversations and the catalog of tools that each of them offers to its agent (tables
 // conversations and catalogues). It lists the tools of an agent's skills, names them, and reports the skills that are missing.
 //
 // It does not own agents, skills or assignments (package agent), tool definitions and pins (package tool), or calls. It has no
