@@ -21,7 +21,7 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
-// made is a call as it is in the tables.
+// made is a row of calls.
 type made struct {
 	at      string
 	status  call.Status
@@ -31,18 +31,18 @@ type made struct {
 	asked   *asked // nil: it was not gated
 }
 
-// asked is its approval.
+// asked is the approval of a call.
 type asked struct {
 	tool    string
 	rule    approval.Rule
-	after   time.Duration // when it ended; zero: it did not
+	after   time.Duration // the time until it ended; zero: it is pending
 	timeout time.Duration // zero: five minutes
 	by      uuid.UUID
 	status  approval.Status
 	takenUp time.Duration // after the request
 }
 
-// idAt is a UUID of version 7 made at a time.
+// idAt returns a UUID of version 7 that has a time.
 func idAt(t time.Time) uuid.UUID {
 	id := uuid.New()
 	var ms [8]byte
@@ -52,7 +52,7 @@ func idAt(t time.Time) uuid.UUID {
 	return id
 }
 
-// record puts calls into the tables, all at once: whoever counts meanwhile sees all or none.
+// record inserts calls in one transaction, so that a counting service sees all or none of them.
 func (w *world) record(t *testing.T, calls []made) []uuid.UUID {
 	t.Helper()
 	ids := make([]uuid.UUID, len(calls))
@@ -99,7 +99,7 @@ var (
 	rita, rob      = uuid.MustParse("c0000000-0000-7000-8000-000000000005"), uuid.MustParse("d0000000-0000-7000-8000-000000000006")
 )
 
-// week is what happened from Monday the 2nd of March 2026 on, and a little before and after.
+// week returns the calls of the week from Monday, 2 March 2026, and some of the weeks before and after.
 func week() []made {
 	decided := func(tool string, rule approval.Rule, status approval.Status, by uuid.UUID, takenUp, after time.Duration) *asked {
 		return &asked{tool: tool, rule: rule, status: status, by: by, takenUp: takenUp, after: after}
@@ -119,7 +119,7 @@ func week() []made {
 			asked: decided("write", approval.RuleGated, approval.Approved, rita, 0, 20*time.Second),
 		},
 		{
-			// Came while Rita decided about the one before: she had 2 s for it.
+			// It came while Rita decided the one before, so she had 2 s for it.
 			at: "2026-03-02T09:20:10Z", status: call.Rejected, skill: skillA, agent: agentA,
 			asked: decided("write", approval.RuleHighRisk, approval.Rejected, rita, 10*time.Second, 12*time.Second),
 		},
@@ -127,7 +127,7 @@ func week() []made {
 			at: "2026-03-02T09:30:00Z", status: call.Failed, failure: tool.ToolError, skill: skillA, agent: agentB,
 			asked: decided("delete", approval.RuleHighRisk, approval.Approved, rob, 0, 40*time.Second),
 		},
-		// Tuesday: nothing. Wednesday: the deadline was noticed late.
+		// Tuesday has no calls. On Wednesday, the call expired an hour after it came.
 		{
 			at: "2026-03-04T09:59:59.999Z", status: call.Expired, skill: skillA, agent: agentA,
 			asked: &asked{tool: "write", rule: approval.RuleGated, status: approval.Expired, after: time.Hour},
@@ -137,7 +137,7 @@ func week() []made {
 			asked: &asked{tool: "delete", rule: approval.RuleGated, status: approval.Cancelled, after: time.Minute},
 		},
 		{
-			// Overdue, and nobody has noticed yet.
+			// It is overdue, but still pending.
 			at: "2026-03-04T10:30:00Z", status: call.Parked, skill: skillA, agent: agentA,
 			asked: &asked{tool: "write", rule: approval.RuleGated, status: approval.Pending},
 		},
@@ -177,7 +177,7 @@ func TestInsights(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.record(t, week())
-	// Once as the calls are, once counted.
+	// The figures are the same before and after counting.
 	for _, counted := range []bool{false, true} {
 		if counted {
 			check(t, w.figures.Count(t.Context()))
@@ -207,7 +207,7 @@ func TestInsightsOfApprovals(t *testing.T) {
 	totals := found.Totals
 	equal(t, "asked", totals.Asked, 7)
 	equal(t, "outcomes", [5]int{totals.Approved, totals.Rejected, totals.Expired, totals.Cancelled, totals.Pending}, [5]int{2, 1, 2, 1, 1})
-	// 12, 20, 40, 60 and twice 300 seconds: half of six are at most the third, nine tenths at most the sixth.
+	// 12, 20, 40, 60 and twice 300 seconds: the median of six is the third, and p90 is the sixth.
 	equal(t, "waiting", totals.Waiting, approval.Spread{Count: 6, P50: 40 * time.Second, P90: 300 * time.Second})
 	equal(t, "deciding", totals.Deciding, approval.Spread{Count: 3, P50: 20 * time.Second, P90: 40 * time.Second})
 	equal(t, "fast", totals.Fast, 1)
@@ -239,7 +239,7 @@ func TestInsightsOfPartOfTheWeek(t *testing.T) {
 	w := newWorld(t)
 	w.record(t, week())
 	check(t, w.figures.Count(t.Context()))
-	// Buckets are days of UTC whatever the range; those at its ends are cut.
+	// Buckets are days of UTC for any range. The first and the last are cut.
 	found := w.insights(t, "2026-03-01T23:00:00Z", "2026-03-04T23:30:00Z")
 	equal(t, "bucket", found.Window.Bucket, figures.Daily)
 	equal(t, "first bucket", found.Series[0].From.Format(time.RFC3339)+" "+counts(found.Series[0].Calls), "2026-03-01T23:00:00Z succeeded 1, ")
@@ -303,7 +303,7 @@ func TestInsightFilters(t *testing.T) {
 	}
 }
 
-// What is counted is counted once, whatever happens while and after it is.
+// Every call is counted once, also if it ends after its hour was counted.
 func TestCount(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -322,7 +322,7 @@ func TestCount(t *testing.T) {
 	equal(t, "one has ended", whole(), after)
 	check(t, w.figures.Count(t.Context()))
 	equal(t, "counted again", whole(), after)
-	// From here on the calls themselves are only asked for those that have not ended.
+	// Only calls that have not ended are read from the table calls now.
 	w.exec(`DELETE FROM calls WHERE status <> 'parked'`)
 	equal(t, "from counts", whole(), after)
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/call/figures"
 )
 
-// A million calls of the last ninety days, each fifth of them gated.
+// A million calls of the last ninety days. One in five is gated.
 const (
 	manyCalls = `INSERT INTO calls (id, agent_id, skill_id, skill_revision, created_at, finished_at, gated, status, tool, exposed_name, pin,
 			arguments, failure, result, code, error_line, measured)
@@ -40,7 +40,7 @@ const (
 		FROM (SELECT id, pin, created_at, status, agent_id, skill_id, tool, random() AS r FROM calls WHERE gated) c ORDER BY id`
 )
 
-// BenchmarkInsights reads all figures of the dashboard's pages.
+// BenchmarkInsights reads the figures of both pages of the dashboard.
 func BenchmarkInsights(b *testing.B) {
 	w := newWorld(b)
 	for _, sql := range []string{manyCalls, manyApprovals, `ANALYZE calls`, `ANALYZE approvals`} {

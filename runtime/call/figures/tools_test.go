@@ -19,7 +19,7 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/call/figures"
 )
 
-// sample is a call as brute force counts it.
+// sample is a call that countSamples counts.
 type sample struct {
 	id          uuid.UUID
 	at          time.Time
@@ -40,7 +40,7 @@ var (
 	sampleOpen  = []call.Status{call.Executing, call.Parked, call.Approved, call.NeedsConnection}
 )
 
-// end gives a call its end, measured or not.
+// end gives a call a random end, with or without measurements.
 func (s *sample) end(r *rand.Rand) {
 	s.status = sampleEnds[r.IntN(len(sampleEnds))]
 	s.code, s.line, s.httpStatus, s.measured = "", "", 0, false
@@ -95,7 +95,7 @@ func (w *world) endSample(t *testing.T, s *sample) {
 		s.id, s.status, s.code, s.line, s.column())
 }
 
-// newSamples are calls of some time up to now, which the database's clock, that was moved, says. Some of them have not ended.
+// newSamples returns n calls made within a time before now. Some have not ended. moved is the offset of the database's clock.
 func (w *world) newSamples(t *testing.T, r *rand.Rand, now time.Time, n int, within, moved time.Duration) []*sample {
 	t.Helper()
 	skills := w.skillIDs(t)
@@ -105,7 +105,7 @@ func (w *world) newSamples(t *testing.T, r *rand.Rand, now time.Time, n int, wit
 			at:    now.Add(-time.Duration(r.Int64N(int64(within)))).Truncate(time.Microsecond),
 			skill: skills[r.IntN(2)], agent: []uuid.UUID{agentA, w.agent.ID}[r.IntN(2)], tool: sampleTools[r.IntN(len(sampleTools))],
 		}
-		s.id = idAt(s.at.Add(-moved)) // by a clock that nobody moved
+		s.id = idAt(s.at.Add(-moved)) // ids go by the clock of the process
 		if s.end(r); r.IntN(5) == 0 {
 			s.status, s.measured, s.code, s.line, s.httpStatus = sampleOpen[r.IntN(len(sampleOpen))], false, "", "", 0
 		}
@@ -114,7 +114,7 @@ func (w *world) newSamples(t *testing.T, r *rand.Rand, now time.Time, n int, wit
 	return list
 }
 
-// skillIDs are those of the skills, by their names.
+// skillIDs returns the ids of the skills, in the order of their names.
 func (w *world) skillIDs(t *testing.T) []uuid.UUID {
 	t.Helper()
 	files, err := w.agents.SkillByName(t.Context(), "files")
@@ -124,8 +124,8 @@ func (w *world) skillIDs(t *testing.T) []uuid.UUID {
 	return []uuid.UUID{files.ID, open.ID}
 }
 
-// written is how figures are compared.
-func written(i *figures.ToolInsights) string {
+// formatInsights returns figures as text, to compare them.
+func formatInsights(i *figures.ToolInsights) string {
 	var b strings.Builder
 	for _, f := range i.Tools {
 		fmt.Fprintf(&b, "%s %q: %slast %s, %d: %d/%d, %+v\n", f.SkillID, f.Tool, counts(f.Calls), f.Last.Format(time.RFC3339Nano), f.Exchanged, f.Sent, f.Received, f.Latency)
@@ -137,8 +137,8 @@ func written(i *figures.ToolInsights) string {
 	return b.String()
 }
 
-// brute counts the calls of a window one by one. What is told of times is the middle of their bucket.
-func brute(skills []uuid.UUID, list []*sample, from, to time.Time, q figures.ToolQuery) string {
+// countSamples counts the calls of a window one by one. Times are the middle of their bucket.
+func countSamples(skills []uuid.UUID, list []*sample, from, to time.Time, q figures.ToolQuery) string {
 	var want figures.ToolInsights
 	tools, errs, statuses := map[string]*figures.ToolFigures{}, map[string]*figures.ErrorFigures{}, map[int]int{}
 	took, steps := map[string][]int64{}, [6][]int64{}
@@ -185,7 +185,7 @@ func brute(skills []uuid.UUID, list []*sample, from, to time.Time, q figures.Too
 		}
 	}
 	for key, f := range tools {
-		f.Latency = times(took[key])
+		f.Latency = latencyOf(took[key])
 		want.Tools = append(want.Tools, *f)
 	}
 	slices.SortFunc(want.Tools, func(a, b figures.ToolFigures) int {
@@ -198,7 +198,7 @@ func brute(skills []uuid.UUID, list []*sample, from, to time.Time, q figures.Too
 	slices.SortFunc(want.HTTPStatuses, func(a, b figures.StatusFigures) int { return a.HTTPStatus - b.HTTPStatus })
 	for i, list := range steps {
 		if len(list) > 0 {
-			want.Steps = append(want.Steps, figures.StepFigures{Step: call.PipelineSteps()[i], Latency: times(list)})
+			want.Steps = append(want.Steps, figures.StepFigures{Step: call.PipelineSteps()[i], Latency: latencyOf(list)})
 		}
 	}
 	for _, e := range errs {
@@ -212,7 +212,7 @@ func brute(skills []uuid.UUID, list []*sample, from, to time.Time, q figures.Too
 		return a.Last.After(b.Last)
 	})
 	want.Errors = want.Errors[:min(len(want.Errors), figures.MaxErrors)]
-	return written(&want)
+	return formatInsights(&want)
 }
 
 func b2i(b bool) int64 {
@@ -222,7 +222,7 @@ func b2i(b bool) int64 {
 	return 0
 }
 
-func times(us []int64) figures.Latency {
+func latencyOf(us []int64) figures.Latency {
 	if len(us) == 0 {
 		return figures.Latency{}
 	}
@@ -231,7 +231,7 @@ func times(us []int64) figures.Latency {
 	return figures.Latency{Count: len(us), P50: at(50), P95: at(95), P99: at(99)}
 }
 
-// middle is that of the bucket of a time: below 16 µs the time itself, above that eight for each doubling.
+// middle returns the middle of a time's bucket: below 16 µs the time itself, then one of eight buckets for each doubling.
 func middle(us int64) time.Duration {
 	width := int64(1)
 	for us/width >= 16 {
@@ -246,13 +246,13 @@ func (w *world) checkTools(t *testing.T, when string, list []*sample, from, to t
 	q.From, q.To, q.Details = from.Format(time.RFC3339), to.Format(time.RFC3339), true
 	found, err := w.figures.ReadTools(t.Context(), q)
 	check(t, err)
-	if got, want := written(&found), brute(w.skillIDs(t), list, found.Window.From, found.Window.To, q); got != want {
+	if got, want := formatInsights(&found), countSamples(w.skillIDs(t), list, found.Window.From, found.Window.To, q); got != want {
 		t.Errorf("%s, from %s to %s, %+v:\ngot\n%s\nwant\n%s", when, from, to, q, got, want)
 	}
 }
 
-// Figures are those that counting one by one gives, whatever was counted before, ends meanwhile, or comes late, whatever the clock does, and
-// whoever else counts.
+// Figures equal those of counting one by one: with two services that count at once, with calls that end meanwhile or come late, and with a
+// clock that moves.
 func TestToolInsightsAreExact(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -294,7 +294,7 @@ func TestToolInsightsAreExact(t *testing.T) {
 		for _, s := range some {
 			s.end(r)
 		}
-		go func() { // while both count
+		go func() { // while both services count
 			defer close(ending)
 			for _, s := range some {
 				w.endSample(t, s)
@@ -320,6 +320,6 @@ func TestToolInsightsAreExact(t *testing.T) {
 	}
 	w.moveClock("12 hours")
 	both()
-	w.exec(`DELETE FROM calls`) // all of it is in the counts
+	w.exec(`DELETE FROM calls`) // the counts have all of them
 	whole("all is counted")
 }

@@ -16,9 +16,9 @@ import (
 	"github.com/holdpoint/holdpoint/migrations"
 )
 
-// TestCallsOfBeforeAreCountedByTool: what an earlier version had counted is in the tables of counts by tool after the migration; what it had
-// not, and what had not ended, is left to those who count.
-func TestCallsOfBeforeAreCountedByTool(t *testing.T) {
+// The migration adds the calls that an earlier version had counted to the tables of counts by tool. It leaves out calls that had not ended or were
+// not counted.
+func TestMigrationCountsByTool(t *testing.T) {
 	t.Parallel()
 	db := postgrestest.Empty(t)
 	earlier := fstest.MapFS{}

@@ -21,7 +21,7 @@ func TestWindow(t *testing.T) {
 	now := at(t, "2026-03-04T10:20:30Z") // a Wednesday
 	for _, test := range []struct {
 		name, from, to string
-		want           [4]string // the window, and the stretch before
+		want           [4]string // the window and the comparison range
 		bucket         figures.BucketLength
 	}{
 		{
@@ -35,7 +35,7 @@ func TestWindow(t *testing.T) {
 			figures.Hourly,
 		},
 		{
-			// Today is not over, and is compared with what there was of it a week ago.
+			// Today is not over, so it is compared with the same part of a day a week ago.
 			"week to the end of today", "2026-02-26T00:00:00Z", "2026-03-05T00:00:00Z",
 			[4]string{"2026-02-26T00:00:00Z", "2026-03-05T00:00:00Z", "2026-02-19T00:00:00Z", "2026-02-25T11:00:00Z"},
 			figures.Daily,
