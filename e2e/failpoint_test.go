@@ -72,9 +72,18 @@ func TestKilledAndRestarted(t *testing.T) {
 			if name == failpoint.DeliverBefore {
 				got = askAgain(t, agent, got)
 			}
-			wantEnd(t, agent, got, want, counting)
+			wantEnd(t, agent, got, claimedMeanwhile(name, got, want, counting), counting)
 		})
 	}
+}
+
+// claimedMeanwhile: after the commit of a decision, the call's job may run before the process dies. Then the call is
+// claimed, and may have been sent.
+func claimedMeanwhile(name string, got outcome, want expectation, counting *skill.Counting) expectation {
+	if name == failpoint.DecideAfterCommit && got.err == nil && got.answer.Call().Status == "unknown" {
+		return expectation{"unknown", min(counting.Count("1"), 1)}
+	}
+	return want
 }
 
 // askAgain: the agent has its outcome, but the process died before it noted that.
@@ -113,7 +122,8 @@ func TestKilledBesideAnother(t *testing.T) {
 			if err := <-decided; err != nil {
 				t.Fatal(err)
 			}
-			wantEnd(t, agent, <-done, want, counting)
+			got := <-done
+			wantEnd(t, agent, got, claimedMeanwhile(name, got, want, counting), counting)
 		})
 	}
 }

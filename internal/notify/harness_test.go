@@ -48,12 +48,15 @@ const patience = 3 * time.Minute
 // eventuallyOr is [eventually.Holds] that has more to say when it waited in vain.
 func eventuallyOr(t testing.TB, what string, holds func() bool, more func() string) {
 	t.Helper()
-	eventually.Succeeds(t, patience, what, func() error {
+	err := eventually.Poll(t.Context(), patience, func() error {
 		if !holds() {
-			return errors.New(more())
+			return errors.New("it does not hold")
 		}
 		return nil
 	})
+	if err != nil {
+		t.Fatalf("%s: not within %s\n%s", what, patience, more())
+	}
 }
 
 // queue stands for the calls that wait for a decision.
